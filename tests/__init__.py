@@ -1,0 +1,1 @@
+"""The test suite; see the module docstrings of its parts."""

@@ -1,0 +1,9 @@
+"""Brokers as child processes: on loopback, on free ports, in a temporary folder."""
+
+from __future__ import annotations
+
+from tests.brokers.rabbitmq import RabbitMQ
+from tests.brokers.redis_server import RedisServer
+from tests.brokers.space import Space
+
+__all__ = ["RabbitMQ", "RedisServer", "Space"]

@@ -1,0 +1,78 @@
+#!/usr/bin/env escript
+%%! -hidden -dist_listen false
+%% A lasting connection to a RabbitMQ node: one command a line on standard
+%% input, one answer a line on standard output. A command of rabbitmqctl takes
+%% about a second, most of it to start a virtual machine; here it takes
+%% milliseconds.
+%%
+%%   ok <text>      the answer
+%%   error <text>   why there is none
+
+main([Name, Node, Cookie]) ->
+    {ok, _} = net_kernel:start([list_to_atom(Name), shortnames]),
+    true = erlang:set_cookie(list_to_atom(Cookie)),
+    loop(list_to_atom(Node)).
+
+loop(Node) ->
+    case io:get_line("") of
+        eof -> ok;
+        Line -> io:format("~ts~n", [answer(Node, string:trim(Line))]), loop(Node)
+    end.
+
+answer(Node, Line) ->
+    [Command | Rest] = string:split(Line, " "),
+    try run(Node, list_to_atom(Command), Rest) of
+        Answer -> ["ok ", Answer]
+    catch
+        _:Reason -> ["error ", io_lib:format("~0tp", [Reason])]
+    end.
+
+run(Node, add_vhost, [Name]) ->
+    VHost = list_to_binary(Name),
+    ok = call(Node, rabbit_vhost, add, [VHost, <<"tests">>]),
+    All = <<".*">>,
+    ok = call(Node, rabbit_auth_backend_internal, set_permissions,
+              [<<"guest">>, VHost, All, All, All, <<"tests">>]),
+    "";
+run(Node, delete_vhost, [Name]) ->
+    call(Node, rabbit_vhost, delete, [list_to_binary(Name), <<"tests">>]),
+    "";
+run(Node, depths, [Name]) ->
+    Queues = call(Node, rabbit_amqqueue, list, [list_to_binary(Name)]),
+    lists:join("\t", [depth(Node, Queue) || Queue <- Queues]);
+run(Node, eval, [Expression]) ->
+    {ok, Tokens, _} = erl_scan:string(Expression),
+    {ok, Parsed} = erl_parse:parse_exprs(Tokens),
+    {value, Value, _} = call(Node, erl_eval, exprs, [Parsed, []]),
+    io_lib:format("~0tp", [Value]).
+
+%% name:ready:unacknowledged
+depth(Node, Queue) ->
+    {resource, _, queue, Name} = call(Node, amqqueue, get_name, [Queue]),
+    {Ready, Unacked} = case call(Node, amqqueue, get_type, [Queue]) of
+        rabbit_quorum_queue -> quorum(Node, Queue);
+        _ -> classic(Node, Queue)
+    end,
+    io_lib:format("~ts:~b:~b", [Name, Ready, Unacked]).
+
+classic(Node, Queue) ->
+    Items = [messages_ready, messages_unacknowledged],
+    [{_, Ready}, {_, Unacked}] = call(Node, rabbit_amqqueue, info, [Queue, Items]),
+    {Ready, Unacked}.
+
+%% The figures that a quorum queue publishes are up to five seconds old, so its
+%% leader is asked.
+quorum(Node, Queue) ->
+    Leader = call(Node, amqqueue, get_pid, [Queue]),
+    Ask = fun(Query) ->
+        {ok, {_, Value}, _} = call(Node, ra, leader_query, [Leader, Query]),
+        Value
+    end,
+    {Ask(fun rabbit_fifo:query_messages_ready/1),
+     Ask(fun rabbit_fifo:query_messages_checked_out/1)}.
+
+call(Node, Module, Function, Arguments) ->
+    case rpc:call(Node, Module, Function, Arguments, 30000) of
+        {badrpc, Reason} -> throw(Reason);
+        Value -> Value
+    end.

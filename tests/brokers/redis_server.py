@@ -1,0 +1,117 @@
+"""Redis as a child process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from tests.brokers.missing import program
+from tests.brokers.space import Depth, Space
+from tests.ports import free_port
+from tests.processes import Process, folder
+from tests.waiting import wait_for
+
+PACKAGE = "redis-server"
+DATABASES = 512
+
+# Every write is on disk before it is answered, so that a test which kills the
+# server knows what the server must still have when it returns.
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+class RedisServer:
+    kind = "redis"
+
+    def __init__(self, durable: bool = False) -> None:
+        self._program = program("redis-server", package=PACKAGE)
+        self.folder = folder("redis")
+        self.port = free_port()
+        self._durability = DURABLE if durable else ("--appendonly", "no")
+        self._databases = count(1)
+        self._process: Process | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "Redis was not started"
+        return self._process.pid
+
+    def start(self) -> None:
+        args = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        args += ["--save", "", "--databases", str(DATABASES), *self._durability]
+        self._process = Process([self._program, *args], self.folder / "server.log", os.environ)
+
+    def wait_ready(self, timeout: float = 60) -> None:
+        """Block until the server answers; it accepts earlier, while loading."""
+        wait_for(self._answers, timeout, lambda: f"Redis:\n{self.log()}")
+
+    def _answers(self) -> bool:
+        import redis
+
+        try:
+            return bool(self.client.ping())
+        except redis.ConnectionError:
+            return False
+
+    def stop(self) -> None:
+        if self._process and self._process.running:
+            self._process.send(signal.SIGTERM)
+            self._process.wait()
+        self._forget_process()
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        if self._process:
+            self._process.end()
+            self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+        self.wait_ready()
+
+    def end(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()
+        self._forget_process()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    # Administration -------------------------------------------------------
+
+    @cached_property
+    def client(self) -> Any:
+        """A client of database 0."""
+        return self.client_of("0")
+
+    def client_of(self, place: str) -> Any:
+        import redis
+
+        return redis.Redis(port=self.port, db=int(place))
+
+    def url(self, place: str = "0") -> str:
+        return f"redis://127.0.0.1:{self.port}/{place}"
+
+    def space(self) -> Space:
+        """A new database for one test."""
+        return Space(self, str(next(self._databases)))
+
+    def queue_depths(self, place: str = "0") -> dict[str, Depth]:
+        """Depths of the lists; all that is unacknowledged counts for `unacked`.
+
+        kombu keeps the unacknowledged messages of all queues in one hash,
+        so they are shown under its name.
+        """
+        with self.client_of(place) as client:
+            lists = [key for key in client.keys() if client.type(key) == b"list"]
+            depths = {key.decode(): Depth(client.llen(key), 0) for key in lists}
+            return depths | {"unacked": Depth(0, client.hlen("unacked"))}

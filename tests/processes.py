@@ -1,0 +1,123 @@
+"""Child processes that cannot outlive the test run.
+
+Each child leads its own process group, which is announced to the reaper (see
+`reaper.py`) and killed as a whole by `Process.end()`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from tests import reaper
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@cache
+def _session() -> tuple[Path, IO[str]]:
+    """The run's folder, and the pipe to the reaper that will remove it."""
+    folder = tempfile.mkdtemp(prefix="celery-fair-")
+    child = subprocess.Popen(
+        [sys.executable, reaper.__file__, folder],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+        bufsize=1,
+    )
+    assert child.stdin is not None
+    # A forked child must not reap what its parent still uses.
+    atexit.register(_reap, child, os.getpid())
+    return Path(folder), child.stdin
+
+
+def _reap(child: subprocess.Popen[str], owner: int) -> None:
+    if os.getpid() == owner:
+        child.communicate()
+
+
+def folder(prefix: str) -> Path:
+    """A new folder that is gone when the run is over.
+
+    Its path is short: that of a Unix socket is limited to about 100 bytes.
+    """
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=_session()[0]))
+
+
+def _tell_reaper(change: str, group: int) -> None:
+    _session()[1].write(f"{change}{group}\n")
+
+
+class Process:
+    """One child: its pid, its log file, its signals and its certain end."""
+
+    def __init__(
+        self,
+        args: Sequence[str | Path],
+        log: Path,
+        env: Mapping[str, str],
+        **options: Any,
+    ) -> None:
+        self.args = [str(arg) for arg in args]
+        self.log_path = log
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                self.args,
+                env=dict(env),
+                stdout=options.pop("stdout", output),
+                stderr=output,
+                start_new_session=True,
+                **options,
+            )
+        _tell_reaper("+", self.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        assert self._popen.stdin is not None
+        return self._popen.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self._popen.stdout is not None
+        return self._popen.stdout
+
+    @property
+    def running(self) -> bool:
+        return self._popen.poll() is None
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def send(self, number: int) -> None:
+        """Signal the process itself, not its children."""
+        self._popen.send_signal(number)
+
+    def wait(self, timeout: float = 30) -> int:
+        """Wait for the process to end; returns its exit code."""
+        return self._popen.wait(timeout)
+
+    def kill(self) -> None:
+        """SIGKILL for the process alone: its children see what they see."""
+        self.send(signal.SIGKILL)
+        self.wait()
+
+    def end(self) -> None:
+        """Kill the process and its whole group, if anything is left of it."""
+        reaper.kill_group(self.pid)
+        self.wait()
+        _tell_reaper("-", self.pid)
+        for pipe in (self._popen.stdin, self._popen.stdout):
+            if pipe:
+                pipe.close()

@@ -1,0 +1,33 @@
+"""Bounded waiting, in one place: no other test code sleeps.
+
+Prefer a signal (a descriptor that becomes readable, a process that ends) to
+this; use it where the awaited thing has no signal of its own, such as a file
+that another process writes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+INTERVAL = 0.01
+
+
+def wait_for(
+    predicate: Callable[[], Any],
+    timeout: float,
+    what: str | Callable[[], str] = "the condition",
+    interval: float = INTERVAL,
+) -> Any:
+    """Return the first true value of `predicate`, or raise TimeoutError."""
+    pause, deadline = Event(), time.monotonic() + timeout
+    while True:
+        value = predicate()
+        if value:
+            return value
+        if time.monotonic() >= deadline:
+            detail = what() if callable(what) else what
+            raise TimeoutError(f"waited {timeout:g} s for {detail}")
+        pause.wait(interval)
