@@ -1,0 +1,78 @@
+# Everything runs from here; `make help` lists it. Needs Python >= 3.11 and make.
+PYTHON ?= python3
+export PYTHON
+
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+STAMP := $(VENV)/.installed
+CONSTRAINTS := constraints.txt constraints-celery.txt
+BENCHMARKS := scheduler fairness throughput
+
+# A virtual environment knows its own path: one that was moved is made anew.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of shares
+	$(RUN) celery fair demo
+
+.PHONY: test
+test: lint test-core test-older test-current ## lint, then all tests, on Celery 5.5, 5.6 and the newest
+
+.PHONY: lint
+lint: $(STAMP) ## style, types and layers
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+	$(VENV)/bin/lint-imports --quiet
+
+.PHONY: test-core
+test-core: $(STAMP) ## the algorithms, every branch of them
+	$(RUN) coverage run -m pytest -q tests/core
+	$(RUN) coverage report
+
+.PHONY: test-older
+test-older: $(STAMP) brokers ## algorithms and worker on Celery 5.5 and 5.6
+	$(RUN) tox run -e celery55,celery56
+
+.PHONY: test-current
+test-current: $(STAMP) brokers ## everything on the newest Celery
+	$(RUN) pytest
+
+.PHONY: brokers
+brokers:
+	@scripts/system-packages.sh rabbitmq-server redis-server
+
+.PHONY: docs
+docs: $(STAMP) ## the documentation, in docs/_build/html
+	$(RUN) sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+.PHONY: bench
+bench: $(STAMP) ## the benchmarks, each with its table
+	@set -e; for name in $(BENCHMARKS); do $(RUN) benchmarks.$$name; done
+
+.PHONY: constraints
+constraints: ## pin today's versions of everything that make installs
+	$(PYTHON) scripts/pin_versions.py
+
+.PHONY: clean
+clean: ## remove what builds and tests leave behind, but not .venv
+	rm -rf .tox .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
+	    .coverage .coverage.* build dist docs/_build var
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; \
+	    sys.exit(None if sys.version_info >= (3, 11) else \
+	    "Python >= 3.11 is needed, $(PYTHON) is " + v + ": make PYTHON=/path/to/python3.11 ...")'
+	@scripts/system-packages.sh python3-venv
+	@if [ -e $(STAMP) ] && [ "$$(cat $(STAMP))" != '$(CURDIR)' ]; then rm -rf $(VENV); fi
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) pip install -q --disable-pip-version-check $(CONSTRAINTS:%=-c %) -e '.[dev]'
+	@echo '$(CURDIR)' > $(STAMP)
