@@ -29,7 +29,7 @@ lint: $(STAMP) ## style, types and layers
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
-	$(VENV)/bin/lint-imports --quiet
+	$(VENV)/bin/lint-imports --no-logo
 
 .PHONY: test-core
 test-core: $(STAMP) ## the algorithms, every branch of them

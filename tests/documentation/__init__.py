@@ -1,0 +1,1 @@
+"""What the documentation's code blocks are held to."""

@@ -1,0 +1,128 @@
+"""Commands that the documentation shows: each must be one that would work."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+__all__ = ["ROOT", "CommandError", "Shell"]
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 60
+
+
+class CommandError(Exception):
+    """The documentation shows a command that would not work, or that nothing here can verify."""
+
+
+class Shell:
+    """Verifies commands one after the other; `cd` holds for those that follow."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._verifiers: dict[str, Callable[[list[str]], None]] = {
+            "apt-get": self._apt_get,
+            "cd": self._cd,
+            "celery": self._celery,
+            "make": self._make,
+            "pip": self._pip,
+            "pytest": self._pytest,
+            "python": self._python,
+            "python3": self._python,
+        }
+
+    def verify(self, command: str) -> None:
+        """Raise `CommandError` unless the command would work."""
+        words = shlex.split(command, comments=True)
+        while words and (words[0] == "sudo" or re.match(r"[A-Z_]+=", words[0])):
+            words.pop(0)
+        name = Path(words[0]).name if words else ""
+        if name not in self._verifiers:
+            raise CommandError(f"no way to verify the command {command!r}")
+        try:
+            self._verifiers[name](words[1:])
+        except CommandError as exc:
+            raise CommandError(f"{command!r}: {exc}") from None
+
+    def _make(self, words: list[str]) -> None:
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        for word in words:
+            if "=" not in word and word not in targets:
+                raise CommandError(f"the Makefile has no target {word!r}")
+
+    def _celery(self, words: list[str]) -> None:
+        self._help("-m", "celery", *words)
+
+    def _python(self, words: list[str]) -> None:
+        if words[:1] != ["-m"]:
+            self._script(words[0])
+        elif words[1] == "celery_fair":
+            self._help(*words)
+        elif find_spec(words[1]) is None:
+            raise CommandError(f"there is no module {words[1]!r}")
+
+    def _script(self, name: str) -> None:
+        path = self.folder / name
+        if not path.is_file():
+            raise CommandError(f"there is no file {name!r}")
+        compile(path.read_text(), name, "exec")
+
+    def _help(self, *words: str) -> None:
+        """Run with ``--help``: the options are parsed and the app is loaded, nothing is done."""
+        done = subprocess.run(
+            [sys.executable, *words, "--help"],
+            cwd=self.folder,
+            env={**os.environ, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        if done.returncode:
+            raise CommandError(done.stderr.strip() or done.stdout.strip())
+
+    def _pip(self, words: list[str]) -> None:
+        if words[:1] != ["install"]:
+            raise CommandError("only pip install can be verified")
+        for word in words[1:]:
+            if not word.startswith("-"):
+                self._requirement(word)
+
+    def _requirement(self, word: str) -> None:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        try:
+            requirement = Requirement(re.sub(r"^\.(?=$|\[)", project["name"], word))
+        except InvalidRequirement as exc:
+            raise CommandError(str(exc)) from None
+        if requirement.name not in {project["name"], "celery"}:
+            raise CommandError(f"{requirement.name} is not this project")
+        unknown = requirement.extras - set(project["optional-dependencies"])
+        if requirement.name == project["name"] and unknown:
+            raise CommandError(f"there is no extra {', '.join(sorted(unknown))}")
+
+    def _apt_get(self, words: list[str]) -> None:
+        known = (ROOT / "scripts" / "system-packages.sh").read_text()
+        if words[:1] != ["install"]:
+            raise CommandError("only apt-get install can be verified")
+        for word in words[1:]:
+            if not word.startswith("-") and word not in known:
+                raise CommandError(f"the test commands do not install {word!r}")
+
+    def _pytest(self, words: list[str]) -> None:
+        for word in words:
+            if not word.startswith("-") and not (ROOT / word.split("::")[0]).exists():
+                raise CommandError(f"there is no {word!r}")
+
+    def _cd(self, words: list[str]) -> None:
+        for folder in (self.folder / words[0], ROOT / words[0]):
+            if folder.is_dir():
+                self.folder = folder
+                return
+        raise CommandError("there is no such folder")

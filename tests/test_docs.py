@@ -1,0 +1,79 @@
+"""Every code block of the documentation is run or checked, and a wrong one is found."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.commands import ROOT
+from tests.documentation.page import blocks, problems
+
+PAGES = sorted(
+    page
+    for pattern in ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "example_project/README.md")
+    for page in ROOT.glob(pattern)
+)
+
+
+def folder_for(page: Path, scratch: Path) -> Path:
+    """Return a folder to run a page in: a copy of the example project for its README."""
+    if page.parent.name != "example_project":
+        return scratch
+    return shutil.copytree(page.parent, scratch / page.parent.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_of_page(page: Path, tmp_path: Path) -> None:
+    assert problems(page, folder_for(page, tmp_path)) == []
+
+
+def test_there_are_pages_and_blocks() -> None:
+    assert {"README.md", "quickstart.md", "settings.md"} <= {page.name for page in PAGES}
+    languages = {block.language for page in PAGES for block in blocks(page.read_text())}
+    assert {"python", "console"} <= languages
+
+
+WRONG = {
+    "python that raises": ("```python\n1 / 0\n```", "ZeroDivisionError"),
+    "python that does not parse": ("```python\n1 +\n```", "SyntaxError"),
+    "an unknown language": ("```yaml\na: 1\n```", "no check for blocks of language 'yaml'"),
+    "no language": ("```\na: 1\n```", "no check for blocks of language ''"),
+    "indented code": ("text\n\n    1 / 0\n", "no check for blocks of language ''"),
+    "inside a note": ("````{note}\n```yaml\na\n```\n````", "wrong.md:3: no check"),
+    "toml": ("```toml\na = \n```", "Invalid value"),
+    "ini": ("```ini\nnothing\n```", "no section headers"),
+    "a console without a command": ("```console\nmake test\n```", "without a command"),
+    "an unknown command": ("```console\n$ frobnicate now\n```", "no way to verify"),
+    "a target that is not": ("```console\n$ make tea\n```", "no target 'tea'"),
+    "an option that is not": ("```console\n$ celery worker --tea\n```", "No such option"),
+    "an app that is not": ("```console\n$ celery -A tea worker\n```", "tea"),
+    "an extra that is not": ("```console\n$ pip install celery-fair[tea]\n```", "no extra tea"),
+    "a module that is not": ("```console\n$ python -m tea\n```", "no module 'tea'"),
+    "a script that is not": ("```console\n$ python tea.py\n```", "no file 'tea.py'"),
+    "a folder that is not": ("```console\n$ cd tea\n```", "no such folder"),
+    "another package": ("```console\n$ apt-get install tea\n```", "do not install 'tea'"),
+}
+
+
+@pytest.mark.parametrize(("text", "found"), WRONG.values(), ids=WRONG)
+def test_wrong_block_is_found(text: str, found: str, tmp_path: Path) -> None:
+    page = tmp_path / "wrong.md"
+    page.write_text(f"{text}\n")
+    (problem,) = problems(page, tmp_path)
+    assert found in problem
+
+
+def test_traceback_names_the_line_of_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "wrong.md"
+    page.write_text("Words.\n\n```python\na = 1\n```\n\nWords.\n\n```python\na = 2\na / 0\n```\n")
+    (problem,) = problems(page, tmp_path)
+    assert '"wrong.md", line 11' in problem
+
+
+def test_commands_find_the_files_that_the_page_names(tmp_path: Path) -> None:
+    page = tmp_path / "right.md"
+    page.write_text(
+        "```python\n# shop.py\nfrom celery import Celery\n\napp = Celery('shop')\n```\n"
+        "```console\n$ celery -A shop worker \\\n    --pool solo\n```\n"
+    )
+    assert problems(page, tmp_path) == []
