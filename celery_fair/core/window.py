@@ -1,0 +1,151 @@
+"""Windows: how many messages of a queue a worker holds, and what an empty one means.
+
+A window has two readers. The *broker* reads it as the prefetch count: it keeps at most that many
+deliveries of the queue unsettled. The *scheduler* reads from it whether a queue whose buffer is
+empty is idle or merely waiting for its refill.
+
+Size: one round, and Little's law
+--------------------------------
+To keep a queue from running empty at the worker, its window must cover what one visit of the
+scheduler takes of it, its quantum, and what the worker consumes of it while the refill is under
+way: ``L = rate * delay`` (Little, 1961), where *rate* is messages per second and *delay* the seconds
+from an acknowledgement to the arrival of the delivery that it allowed. What the windows hold
+together is bounded by a second of work, so that other workers find something to do.
+
+The sum is shared in proportion to the queues' shares of the messages, for the reason that sinks
+equal windows: a consumer that outruns its broker consumes what the broker sends, and the broker
+refills every window at the same speed.
+
+Owed: the patience rule
+-----------------------
+Once a window has been full, the broker is known to have had more than the worker holds. If then
+acknowledgements have gone out and the buffer is empty, the refill is *owed*: wait for it, for a
+bounded time. A wait in vain takes the evidence back until the window has been full again, so that
+a queue which trickles is never waited for.
+"""
+
+import math
+from collections.abc import Mapping
+
+__all__ = ["LEAST", "SECONDS_OF_WORK", "RefillMeter", "Window", "plan"]
+
+LEAST = 2
+"""The least window: with one, every single message would fill it and count as a backlog."""
+
+SECONDS_OF_WORK = 1.0
+"""What all windows of a worker hold together at the most, as time at its present rate."""
+
+_HEADROOM = 2.0
+_LONGEST_DELAY = 0.5
+_PATIENCE = (0.02, 0.25)
+
+
+class Window:
+    """One queue's deliveries: how many are allowed, held, and owed.
+
+    Attributes:
+        size: how many unsettled deliveries the broker allows.
+        held: how many are delivered and not settled (acknowledged or rejected).
+    """
+
+    __slots__ = ("_delivered", "_filled", "_sample", "held", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.held = 0
+        self._filled = False
+        self._delivered = 0
+        self._sample: tuple[int, float] | None = None
+
+    @property
+    def owed(self) -> bool:
+        """Whether the broker has been allowed to send more and is known to have more."""
+        return self._filled and self.held < self.size
+
+    def delivered(self, now: float) -> float | None:
+        """Count a delivery; return a refill delay in seconds if this one completes a sample."""
+        self.held += 1
+        self._delivered += 1
+        if self.held >= self.size:
+            self._filled = True
+        if self._sample is None or self._delivered < self._sample[0]:
+            return None
+        delay = now - self._sample[1]
+        self._sample = None
+        return delay
+
+    def settled(self, now: float) -> None:
+        """Count a delivery that was acknowledged or rejected."""
+        self.held -= 1
+        if self._filled and self._sample is None:
+            self._sample = (self._delivered + self.size - self.held, now)
+
+    def disappointed(self) -> None:
+        """Nothing came within the patience: the queue counts as idle until it fills again."""
+        self._filled = False
+        self._sample = None
+
+    def resize(self, size: int) -> None:
+        """Allow another number of deliveries; what is known of the backlog stays known."""
+        self.size = size
+        self._sample = None
+
+
+class RefillMeter:
+    """Learns the worker's rate and the broker's refill delay; both smoothed exponentially.
+
+    Attributes:
+        rate: messages started per second, over all queues.
+        delay: seconds from an acknowledgement to the delivery that it allowed.
+    """
+
+    def __init__(self, delay: float = 0.01, weight: float = 0.2) -> None:
+        self.rate = 0.0
+        self.delay = delay
+        self._weight = weight
+        self._count = 0
+        self._since: float | None = None
+
+    def refilled(self, delay: float) -> None:
+        """Take in one measured refill delay, in seconds; a long one is taken as half a second."""
+        delay = min(max(delay, 0.0), _LONGEST_DELAY)
+        self.delay += self._weight * (delay - self.delay)
+
+    def started(self, count: int = 1) -> None:
+        """Count messages that were started."""
+        self._count += count
+
+    def interval(self, now: float) -> None:
+        """Close a measuring interval and take its rate in; the first counts in full."""
+        if self._since is not None and now > self._since:
+            rate = self._count / (now - self._since)
+            self.rate += (rate - self.rate) * (self._weight if self.rate else 1.0)
+        self._since = now
+        self._count = 0
+
+    @property
+    def patience(self) -> float:
+        """How long, in seconds, an owed refill is waited for: a few times the usual delay."""
+        least, most = _PATIENCE
+        return min(max(4 * self.delay, least), most)
+
+
+def plan(weights: Mapping[str, float], rate: float, delay: float, least_total: int) -> dict[str, int]:
+    """Return the window of each queue, in messages.
+
+    Arguments:
+        weights: per queue, the messages that one round serves of it (quantum / mean cost).
+        rate: messages per second over all queues.
+        delay: refill delay in seconds.
+        least_total: what the windows sum up to at the least, while `rate` is not known.
+
+    Two rounds and what is consumed in two refills, at most a second of work, shared in proportion,
+    and never below `LEAST` a queue.
+    """
+    a_round = sum(weights.values())
+    wanted = _HEADROOM * (a_round + rate * delay)
+    total = max(least_total, min(wanted, rate * SECONDS_OF_WORK))
+    return {
+        name: max(LEAST, math.ceil(total * weight / a_round - 1e-9))
+        for name, weight in weights.items()
+    }

@@ -1,0 +1,118 @@
+"""What Celery expects of ``consumer.task_consumer`` and ``consumer.qos``, over many feeds."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kombu.common import QoS
+
+from celery_fair.worker.feed import Feed
+
+__all__ = ["FairQoS", "FairTaskConsumer"]
+
+
+class FairTaskConsumer:
+    """A set of feeds in the shape of a `kombu.Consumer`.
+
+    Arguments:
+        channel: the connection's default channel.
+        queues: the queues to start with, declared already.
+        make_feed: makes a feed for a queue.
+        on_open, on_close: told of each feed that starts and ends.
+    """
+
+    def __init__(
+        self,
+        channel: Any,
+        queues: list[Any],
+        make_feed: Callable[[Any], Feed],
+        on_open: Callable[[Feed], object],
+        on_close: Callable[[Feed], object],
+    ) -> None:
+        self.channel = channel
+        self.on_message: Callable[[Any], object] | None = None
+        self._queues = {queue.name: queue for queue in queues}
+        self._feeds: dict[str, Feed] = {}
+        self._make_feed = make_feed
+        self._on_open = on_open
+        self._on_close = on_close
+
+    @property
+    def queues(self) -> list[Any]:
+        """The queues consumed from, as `kombu.Queue`."""
+        return list(self._queues.values())
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """The open feeds."""
+        return list(self._feeds.values())
+
+    def consuming_from(self, queue: Any) -> bool:
+        """Whether a queue, by name or as `kombu.Queue`, is consumed from."""
+        return getattr(queue, "name", queue) in self._feeds
+
+    def add_queue(self, queue: Any) -> Any:
+        """Declare a queue; `consume` starts it."""
+        queue = queue(self.channel)
+        queue.declare()
+        self._queues[queue.name] = queue
+        return queue
+
+    def consume(self, no_ack: bool | None = None) -> None:
+        """Start the queues that are not consumed from yet."""
+        for name, queue in self._queues.items():
+            if name not in self._feeds:
+                feed = self._feeds[name] = self._make_feed(queue)
+                self._on_open(feed)
+                feed.open()
+
+    def cancel_by_queue(self, queue: Any) -> None:
+        """Stop consuming from a queue; what is buffered of it goes back."""
+        name = getattr(queue, "name", queue)
+        self._queues.pop(name, None)
+        feed = self._feeds.pop(name, None)
+        if feed is not None:
+            feed.cancel()
+            self._on_close(feed)
+            feed.hand_back()
+
+    def cancel(self) -> None:
+        """Stop consuming; what is buffered goes back, what runs may still be acknowledged."""
+        for name in list(self._feeds):
+            feed = self._feeds.pop(name)
+            self._on_close(feed)
+            feed.cancel()
+            feed.hand_back()
+
+    close = cancel
+
+    def abandon(self) -> None:
+        """The connection is gone, and with it every delivery."""
+        for feed in self._feeds.values():
+            self._on_close(feed)
+            feed.buffer.clear()
+        self._feeds.clear()
+
+    def purge(self) -> int:
+        """Delete all messages that wait at the broker; return their number."""
+        return sum(queue.purge() for queue in self._queues.values())
+
+    def qos(self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False) -> None:
+        """Windows are ours; a prefetch count for all queues together means nothing here."""
+
+
+class FairQoS(QoS):  # type: ignore[misc]
+    """Celery's prefetch count: it is asked to grow whenever a message is put off for its ETA."""
+
+    def __init__(self, value: int, put_off: Callable[[], object]) -> None:
+        super().__init__(lambda prefetch_count: None, value)
+        self.prev = value
+        self._put_off = put_off
+
+    def increment_eventually(self, n: int = 1) -> int:
+        """Celery is about to put the offered message off (or the pool has grown)."""
+        self._put_off()
+        return int(self.value)
+
+    def decrement_eventually(self, n: int = 1) -> int:
+        """A message that was put off has come due; its request says so itself."""
+        return int(self.value)

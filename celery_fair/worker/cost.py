@@ -1,0 +1,34 @@
+"""What a message costs, asked of the user's function, once, when it becomes its queue's head."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from celery_fair.core.dwrr import check_cost
+from celery_fair.settings import Cost
+
+__all__ = ["cost_of"]
+
+logger = logging.getLogger(__name__)
+
+
+def cost_of(cost: Cost | None) -> Callable[[Any], float]:
+    """Return a function from a delivery (or a request that was put off) to its cost.
+
+    A user's function that fails, or returns no number above zero, costs one and is logged: a
+    message is never lost for its price.
+    """
+    if cost is None:
+        return lambda item: 1.0
+
+    def asked(item: Any) -> float:
+        message = getattr(item, "message", item)
+        try:
+            headers = message.headers
+            args, kwargs, _ = message.payload
+            return check_cost(cost(headers["task"], tuple(args), kwargs, headers))
+        except Exception as exc:  # the function is the user's, the message anybody's
+            logger.warning("fair_cost failed, the message costs 1: %r", exc)
+            return 1.0
+
+    return asked

@@ -1,0 +1,37 @@
+"""A broker's delivery that tells its feed when it is settled."""
+
+from typing import Any, Protocol
+
+__all__ = ["Settled", "delivery_class"]
+
+
+class Settled(Protocol):
+    """Whoever is told that one of its deliveries was acknowledged, rejected or requeued."""
+
+    def settled(self, message: Any) -> None: ...
+
+
+def delivery_class(base: type, owner: Settled) -> type:
+    """Return a subclass of a transport's message class whose outcome is told to `owner`.
+
+    Kombu creates messages from ``channel.Message``; on a channel of our own this class takes its
+    place. The owner hears of an outcome only when the broker call has been made without an error.
+    """
+
+    class Delivery(base):  # type: ignore[misc]
+        feed = owner
+        parked = False  # waits in a timer of Celery's: ETA, countdown
+
+        def ack(self, multiple: bool = False) -> None:
+            super().ack(multiple)
+            owner.settled(self)
+
+        def reject(self, requeue: bool = False) -> None:
+            super().reject(requeue)
+            owner.settled(self)
+
+        def requeue(self) -> None:
+            super().requeue()
+            owner.settled(self)
+
+    return Delivery

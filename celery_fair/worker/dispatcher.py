@@ -1,0 +1,175 @@
+"""The main loop: a slot is free, choose a queue, hand its message to Celery.
+
+Nothing is chosen before a slot is free, and what has been chosen starts at once. A message that
+Celery puts off instead (an ETA, a rate limit), drops (revoked, expired) or refuses (malformed) takes
+no slot and costs its queue nothing; a request that comes due later waits at the head of its
+queue's buffer for the queue's turn.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from kombu.message import Message
+
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.window import RefillMeter
+from celery_fair.worker.feed import Feed
+from celery_fair.worker.in_flight import InFlight
+
+__all__ = ["Dispatcher"]
+
+logger = logging.getLogger(__name__)
+
+_TURN = 0.01
+"""Seconds after which the event loop gets its turn: acks go out and deliveries come in there."""
+
+
+class Dispatcher:
+    """Runs whenever something may have changed: a delivery, a free slot, a wait that is over.
+
+    Arguments:
+        slots: returns how many requests the pool takes at once, now.
+        to_pool: hands a request to the pool (Celery's ``on_task_request``).
+        cost: what a message costs.
+        schedule: asks for `run` to be called soon, from the thread that owns the channels.
+        schedule_at: the same, at a time of the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        scheduler: DeficitRoundRobin,
+        in_flight: InFlight,
+        meter: RefillMeter,
+        slots: Callable[[], int],
+        to_pool: Callable[[Any], object],
+        cost: Callable[[Any], float],
+    ) -> None:
+        self.scheduler = scheduler
+        self.meter = meter
+        self._in_flight = in_flight
+        self._slots = slots
+        self._to_pool = to_pool
+        self._cost = cost
+        self.handler: Callable[[Any], object] | None = None
+        self.schedule: Callable[[], object] = lambda: None
+        self.schedule_at: Callable[[float], object] = lambda when: None
+        self.after_turn: Callable[[float], object] = lambda now: None
+        self.on_full: Callable[[], object] = lambda: None
+        self._feeds: dict[Flow, Feed] = {}
+        self._news: deque[tuple[Feed, Any]] = deque()
+        self._offered: Any = None
+        self._put_off = False
+        self._running = threading.Lock()
+        self.pending = False
+
+    def attach(self, feed: Feed) -> None:
+        """Serve this feed from now on."""
+        self._feeds[feed.flow] = feed
+
+    def detach(self, feed: Feed) -> None:
+        """Serve it no more."""
+        del self._feeds[feed.flow]
+        self.scheduler.remove(feed.flow)
+
+    def arrived(self, feed: Feed, request: Any = None) -> None:
+        """Something new is in the feed's buffer, or a request of its has come due."""
+        self._news.append((feed, request))
+        self.schedule()
+
+    def run(self) -> None:
+        """Start what can be started; then leave. Safe to call at any time, from any thread."""
+        self.pending = True
+        while self.pending and self._running.acquire(blocking=False):
+            try:
+                self.pending = False
+                if not self._turn(monotonic() + _TURN):
+                    self.schedule()
+                    return
+            finally:
+                self._running.release()
+
+    def _turn(self, until: float) -> bool:
+        """Dispatch until nothing can be started (True) or the time is up (False)."""
+        self._take_in_news()
+        while self.handler is not None:
+            if len(self._in_flight) >= self._slots():
+                self.on_full()
+                break
+            now = monotonic()
+            if now >= until:
+                return False
+            feed = self._choose(now)
+            if feed is None:
+                break
+            self._dispatch(feed)
+        self.after_turn(monotonic())
+        return True
+
+    def _take_in_news(self) -> None:
+        news = self._news
+        while news:
+            feed, request = news.popleft()
+            if request is not None:
+                feed.buffer.appendleft(request)
+                self.scheduler.offer(feed.flow, self._cost(request))
+            elif feed.buffer and feed.flow.head is None:
+                self.scheduler.offer(feed.flow, self._cost(feed.buffer[0]))
+
+    def _choose(self, now: float) -> Feed | None:
+        scheduler = self.scheduler
+        for flow in scheduler.expire(now):
+            self._feeds[flow].window.disappointed()
+        chosen = scheduler.choose(now, self.meter.patience)
+        if chosen is not None:
+            return self._feeds[chosen]
+        if scheduler.deadline is not None:
+            self.schedule_at(scheduler.deadline)
+        return None
+
+    def _dispatch(self, feed: Feed) -> None:
+        cost = feed.flow.head or 0.0
+        boarded = self._in_flight.boarded
+        self._hand_over(feed, feed.buffer.popleft())
+        started = self._in_flight.boarded - boarded
+        self.meter.started(started)
+        self._look_at_next(feed, cost if started else 0.0)
+
+    def _look_at_next(self, feed: Feed, cost: float) -> None:
+        if not feed.buffer:
+            feed.refill()
+        head = self._cost(feed.buffer[0]) if feed.buffer else None
+        self.scheduler.serve(feed.flow, cost, head, feed.owed)
+
+    def _hand_over(self, feed: Feed, item: Any) -> None:
+        if not isinstance(item, Message):  # a request that had been put off
+            self._to_pool(item)
+            return
+        self._offered, self._put_off = item, False
+        try:
+            assert self.handler is not None
+            self.handler(item)
+        finally:
+            self._offered = None
+        if self._put_off and not item.acknowledged:
+            item.parked = True
+            feed.park()
+
+    def put_off(self) -> None:
+        """Celery is about to keep the offered message in a timer."""
+        self._put_off = True
+
+    def on_request(self, request: Any) -> None:
+        """Celery's last word on a request: start it, now if it was just chosen, else in its turn."""
+        message = request.message
+        if message is self._offered:
+            self._put_off = False
+            self._to_pool(request)
+            return
+        if message.parked:
+            message.parked = False
+            message.feed.unpark()
+        self.arrived(message.feed, request)

@@ -1,0 +1,221 @@
+"""One queue at the worker: its channel, its subscription, its window and its buffer.
+
+Every feed owns a channel of its own, so that its window bounds this queue alone and a queue's
+trouble stays on its channel. All of a feed's channel calls are made by the thread that runs the
+dispatcher.
+
+What tells an idle queue from a slow refill differs by broker, and so do the two kinds of feed. An
+AMQP broker pushes into a window (`PushFeed`). Kombu's virtual transports emulate a broker by
+polling; there the feed itself takes what the window allows, and a short answer is proof that
+the queue is empty (`PullFeed`).
+"""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from queue import Empty
+from time import monotonic
+from typing import Any
+
+from kombu.serialization import prepare_accept_content
+
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.window import RefillMeter, Window
+from celery_fair.worker.delivery import delivery_class
+
+__all__ = ["Feed", "PullFeed", "PushFeed"]
+
+logger = logging.getLogger(__name__)
+
+_GROW, _SHRINK = 1.25, 4
+"""A window is changed when it is this many times too small or too large: each change has a price."""
+
+
+class Feed:
+    """What both kinds have in common.
+
+    Attributes:
+        name: the queue's name.
+        flow: the queue as the scheduler sees it.
+        buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
+            come due.
+        window: the deliveries allowed, held and owed.
+        parked: deliveries in Celery's timer, waiting for their ETA.
+    """
+
+    def __init__(
+        self,
+        queue: Any,
+        channel: Any,
+        flow: Flow,
+        window: int,
+        on_arrival: Callable[["Feed"], None],
+        accept: Any = None,
+        in_flight_allowance: int = 0,
+    ) -> None:
+        self.name: str = queue.name
+        self.queue = queue(channel)
+        self.channel = channel
+        self.flow = flow
+        self.buffer: deque[Any] = deque()
+        self.parked = 0
+        self.lost = False
+        self._allowance = in_flight_allowance
+        self._wanted = window
+        self.window = Window(window + in_flight_allowance)
+        self._on_arrival = on_arrival
+        self._accept = prepare_accept_content(accept)
+        channel.Message = delivery_class(channel.Message, self)
+
+    def open(self) -> None:
+        """Subscribe."""
+        raise NotImplementedError
+
+    def refill(self) -> None:
+        """Take what can be had at once, if taking is up to the feed."""
+
+    @property
+    def owed(self) -> bool:
+        """Whether more is known to be on its way."""
+        return False
+
+    @property
+    def prefetch(self) -> int:
+        """Unsettled deliveries allowed: the window, and what late acks and ETAs keep unsettled."""
+        eta = 1 << (self.parked - 1).bit_length() if self.parked else 0
+        return min(self._wanted + self._allowance + eta, 65535)
+
+    def resize(self, window: int) -> None:
+        """Set the window, unless it is about right."""
+        if self._wanted * _GROW < window or self._wanted >= window * _SHRINK:
+            self._wanted = window
+            self._apply_prefetch()
+
+    def park(self) -> None:
+        """A delivery waits for its ETA: let the window grow by what it keeps unsettled."""
+        self.parked += 1
+        if self.prefetch > self.window.size:
+            self._apply_prefetch()
+
+    def unpark(self) -> None:
+        """Its ETA has come."""
+        self.parked -= 1
+
+    def hand_back(self) -> None:
+        """Return every buffered delivery to the queue; for a clean stop."""
+        while self.buffer:
+            item = self.buffer.popleft()
+            message = getattr(item, "message", item)
+            if not message.acknowledged:
+                message.requeue()
+
+    def close(self) -> None:
+        """Forget the buffer (the broker redelivers it) and close the channel."""
+        self.buffer.clear()
+        self.channel.close()
+
+    def settled(self, message: Any) -> None:
+        """One of the feed's deliveries was acknowledged, rejected or requeued."""
+        self.window.settled(monotonic())
+
+    def _receive(self, raw: Any) -> None:
+        message = self.channel.message_to_python(raw)
+        if self._accept is not None:
+            message.accept = self._accept
+        self.buffer.append(message)
+
+    def _apply_prefetch(self) -> None:
+        raise NotImplementedError
+
+
+class PushFeed(Feed):
+    """A queue of an AMQP broker, subscribed to with ``basic.consume``.
+
+    ``basic.qos`` without *global* holds for consumers that start after it, so the window is set
+    before subscribing, and changed by a second subscription that takes over from the first.
+    """
+
+    def __init__(self, *args: Any, meter: RefillMeter, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._meter = meter
+        self._tag = ""
+        self._generation = 0
+
+    @property
+    def owed(self) -> bool:
+        return self.window.owed
+
+    def open(self) -> None:
+        self._subscribe()
+
+    def cancel(self) -> None:
+        """Unsubscribe; what was delivered stays."""
+        if self._tag:
+            tag, self._tag = self._tag, ""
+            self.queue.cancel(tag)
+
+    def _subscribe(self) -> None:
+        self._generation += 1
+        tag = f"fair.{self.name[:200]}.{self._generation}"
+        self.window.resize(self.prefetch)
+        self.channel.basic_qos(0, self.window.size, False)
+        self.queue.consume(tag, self._deliver, on_cancel=self._cancelled)
+        self._tag = tag
+
+    def _apply_prefetch(self) -> None:
+        before = self._tag
+        if before:
+            self._subscribe()
+            self.queue.cancel(before)
+
+    def _deliver(self, raw: Any) -> None:
+        self._receive(raw)
+        delay = self.window.delivered(monotonic())
+        if delay is not None:
+            self._meter.refilled(delay)
+        self._on_arrival(self)
+
+    def _cancelled(self, tag: str) -> None:
+        if tag == self._tag:
+            self._tag = ""
+            self.lost = True
+            logger.warning("Queue %s was deleted at the broker; it will be declared again", self.name)
+            self._on_arrival(self)
+
+
+class PullFeed(Feed):
+    """A queue of one of kombu's virtual transports (Redis, memory, …).
+
+    The subscription serves to be woken; while there is work, the feed takes up to its window itself.
+    """
+
+    def open(self) -> None:
+        self.channel.basic_qos(0, self.prefetch, False)
+        self._tag = f"fair.{self.name}"
+        self.queue.consume(self._tag, self._deliver)
+
+    def cancel(self) -> None:
+        if self._tag:
+            tag, self._tag = self._tag, ""
+            self.queue.cancel(tag)
+
+    def refill(self) -> None:
+        while self._tag and self.window.held < self.window.size:
+            try:
+                raw = self.channel.basic_get(self.name)
+            except Empty:
+                return
+            if raw is None:
+                return
+            self.window.delivered(0.0)
+            self._receive(raw)
+
+    def _apply_prefetch(self) -> None:
+        self.window.resize(self.prefetch)
+        self.channel.basic_qos(0, self.prefetch, False)
+
+    def _deliver(self, raw: Any) -> None:
+        self.window.delivered(0.0)
+        self._receive(raw)
+        self._on_arrival(self)

@@ -1,0 +1,113 @@
+"""What the pool works on now, and the news that a slot is free.
+
+Celery keeps ``state.reserved_requests``, but those include requests that wait for their ETA's or
+rate limit's turn in our buffers, and Celery forgets them on a connection loss although they run on.
+So the requests that were handed to the pool are counted here, and the pool's own callbacks say when
+each has ended.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from celery.worker import state
+
+__all__ = ["InFlight", "ObservedPool"]
+
+
+class InFlight:
+    """The requests that occupy a slot. Told by `ObservedPool`; tells `on_freed` of each end.
+
+    Attributes:
+        boarded: how many requests were ever handed to the pool.
+    """
+
+    def __init__(self) -> None:
+        self._requests: dict[int, Any] = {}
+        self.boarded = 0
+        self.on_freed: Callable[[], object] = lambda: None
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Any:
+        return iter(list(self._requests.values()))
+
+    def board(self, request: Any) -> None:
+        """The request is handed to the pool."""
+        self.boarded += 1
+        self._requests[id(request)] = request
+
+    def land(self, request: Any) -> None:
+        """The request has ended, in whichever way; a second call does nothing."""
+        if self._requests.pop(id(request), None) is not None:
+            self.on_freed()
+
+    def forget_unaccepted(self) -> None:
+        """After a connection loss the pool drops what no process had accepted yet."""
+        for request in self:
+            if request not in state.active_requests:
+                self.land(request)
+
+
+class ObservedPool:
+    """The worker's pool, with each request's beginning and end told to `InFlight`.
+
+    Anything else is the pool's own.
+    """
+
+    def __init__(self, pool: Any, in_flight: InFlight) -> None:
+        self._pool = pool
+        self._in_flight = in_flight
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def apply_async(
+        self,
+        target: Any,
+        args: Any = None,
+        kwargs: Any = None,
+        callback: Any = None,
+        error_callback: Any = None,
+        timeout_callback: Any = None,
+        **options: Any,
+    ) -> Any:
+        """As the pool's own. The request is known by its callback, one of its methods."""
+        request = getattr(callback, "__self__", None)
+        if request is None:
+            return self._pool.apply_async(target, args, kwargs, **options)
+        land = self._in_flight.land
+
+        def on_end(result: Any) -> None:
+            try:
+                callback(result)
+            finally:
+                land(request)
+
+        def on_error(error: Any) -> None:
+            try:
+                error_callback(error)
+            finally:
+                land(request)
+
+        def on_timeout(soft: bool, timeout: float) -> None:
+            try:
+                timeout_callback(soft, timeout)
+            finally:
+                if not soft:
+                    land(request)
+
+        self._in_flight.board(request)
+        try:
+            return self._pool.apply_async(
+                target,
+                args,
+                kwargs,
+                callback=on_end,
+                error_callback=on_error if error_callback else None,
+                timeout_callback=on_timeout if timeout_callback else None,
+                **options,
+            )
+        except BaseException:
+            land(request)
+            raise

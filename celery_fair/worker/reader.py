@@ -1,0 +1,36 @@
+"""The AMQP socket, drained in one go.
+
+Kombu's reader hands on one delivery per turn of the event loop. A scheduler that is to choose
+among queues needs to see what all of them have, so this one reads until the socket is empty.
+"""
+
+import errno
+from typing import Any
+
+__all__ = ["DrainingReader"]
+
+_MOST = 500
+"""Frames' worth of events per turn: timers, results and control commands wait no longer."""
+
+
+class DrainingReader:
+    """The event loop's callback for the broker's socket."""
+
+    def __init__(self, connection: Any, hub: Any) -> None:
+        self._connection = connection
+        self._hub = hub
+
+    def __call__(self) -> None:
+        if not self._connection.connected:
+            return
+        drain = self._connection.drain_events
+        for _ in range(_MOST):
+            try:
+                drain(timeout=0)
+            except TimeoutError:
+                return
+            except OSError as exc:
+                if exc.errno in (errno.EAGAIN, errno.EINTR):
+                    return
+                raise
+        self._hub.call_soon(self)

@@ -1,0 +1,42 @@
+"""Whatever a message contains, the worker lives.
+
+Celery's own handler refuses what it recognises as malformed; what it does not foresee (a header of
+another type, a body of another shape) ends a vanilla worker, stays queued, and ends the next one.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["shielded"]
+
+logger = logging.getLogger(__name__)
+
+
+def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Return `handler` with every error turned into a rejected message and a logged reason."""
+
+    def handle(message: Any) -> None:
+        try:
+            if message.errors:
+                message._reraise_error()
+            handler(message)
+        except Exception as exc:  # a message may fail in any way; the worker must not
+            _refuse(message, exc)
+
+    return handle
+
+
+def _refuse(message: Any, exc: Exception) -> None:
+    info = message.delivery_info or {}
+    logger.error(
+        "Rejected a malformed message from %r: %r (content type %r, headers %.500r, %s bytes)",
+        info.get("routing_key"),
+        exc,
+        message.content_type,
+        message.headers,
+        len(message.body or ""),
+        exc_info=exc,
+    )
+    if not message.acknowledged:
+        message.reject()
