@@ -10,6 +10,7 @@ foreground group, does not end it first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -26,10 +27,8 @@ def remaining(lines: Iterable[str]) -> set[int]:
 
 
 def kill_group(group: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":

@@ -112,6 +112,6 @@ class RedisServer:
         so they are shown under its name.
         """
         with self.client_of(place) as client:
-            lists = [key for key in client.keys() if client.type(key) == b"list"]
+            lists = [key for key in client.scan_iter() if client.type(key) == b"list"]
             depths = {key.decode(): Depth(client.llen(key), 0) for key in lists}
             return depths | {"unacked": Depth(0, client.hlen("unacked"))}

@@ -1,0 +1,1 @@
+"""Celery apps that tests run in worker processes of their own."""

@@ -1,0 +1,90 @@
+"""Tasks that record their starts, on an app that a test configures.
+
+Every task takes its message's sequence number within its queue first; the
+publisher (`tests/publishing.py`) puts it there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_ready
+from kombu import Queue
+
+from tests.apps.recorder import Recorder
+from tests.apps.settings import AppSettings
+
+settings = AppSettings.from_environment()
+
+app = Celery("shares", broker=settings.broker_url)
+app.conf.task_ignore_result = True
+app.conf.broker_connection_retry_on_startup = True
+if settings.queues is not None:
+    app.conf.task_queues = [
+        Queue(name, routing_key=name, queue_arguments=settings.queue_arguments)
+        for name in settings.queues
+    ]
+app.conf.update(settings.conf)
+if settings.fair:
+    from celery_fair import FairConsumerStep
+
+    app.steps["consumer"].add(FairConsumerStep)
+
+started = Recorder(f"{settings.records}.started")
+finished = Recorder(f"{settings.records}.finished")
+
+
+@worker_ready.connect
+def tell_the_test(**_: Any) -> None:
+    if settings.ready_fd is not None:
+        os.write(settings.ready_fd, b"ready\n")
+
+
+def start(task: Any, seq: int) -> None:
+    delivery = task.request.delivery_info
+    started(delivery["routing_key"], task.request.id, seq, bool(delivery.get("redelivered")))
+
+
+def finish(task: Any, seq: int) -> None:
+    finished(task.request.delivery_info["routing_key"], task.request.id, seq)
+
+
+@app.task(bind=True, name="noop")
+def noop(self: Any, seq: int) -> None:
+    start(self, seq)
+
+
+@app.task(bind=True, name="spin")
+def spin(self: Any, seq: int, us: int) -> None:
+    """Keep a processor busy for so many microseconds."""
+    end = time.perf_counter_ns() + 1000 * us
+    start(self, seq)
+    while time.perf_counter_ns() < end:
+        pass
+
+
+@app.task(bind=True, name="nap")
+def nap(self: Any, seq: int, seconds: float) -> None:
+    """Take time without taking a processor."""
+    start(self, seq)
+    time.sleep(seconds)
+    finish(self, seq)
+
+
+@app.task(bind=True, name="hold")
+def hold(self: Any, seq: int, gate: str) -> None:
+    """Run until the file `gate` exists; cooperative under every pool."""
+    start(self, seq)
+    while not Path(gate).exists():
+        time.sleep(0.002)
+    finish(self, seq)
+
+
+@app.task(bind=True, name="fail")
+def fail(self: Any, seq: int) -> None:
+    start(self, seq)
+    raise RuntimeError(f"task {seq} fails on purpose")

@@ -1,0 +1,57 @@
+"""Reading what tasks recorded, while they go on recording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.apps.recorder import Record
+from tests.waiting import wait_for
+
+
+class RecordFile:
+    """Records of one kind, in the order in which they were written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records: list[Record] = []
+        self._offset = 0
+
+    def read(self) -> list[Record]:
+        """All records so far."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                new = file.read()
+            self._offset += len(new)
+            self._records += map(Record.parse, new.decode().splitlines())
+        return self._records
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def wait(self, count: int, timeout: float = 30) -> list[Record]:
+        """Block until there are at least `count` records, and return all."""
+        wait_for(lambda: len(self) >= count, timeout, lambda: f"{count} records ({self})")
+        return self._records
+
+    def counts(self) -> Counter[str]:
+        """Records by queue."""
+        return Counter(record.queue for record in self.read())
+
+    def repeated(self) -> list[str]:
+        """Task ids that occur more than once."""
+        seen = Counter(record.id for record in self.read())
+        return [task_id for task_id, times in seen.items() if times > 1]
+
+    def __str__(self) -> str:
+        return f"{self.path.name}: {len(self)}: {dict(self.counts())}"
+
+
+class Records:
+    """Both kinds; several workers may write into the same files."""
+
+    def __init__(self, prefix: Path) -> None:
+        self.prefix = prefix
+        self.started = RecordFile(Path(f"{prefix}.started"))
+        self.finished = RecordFile(Path(f"{prefix}.finished"))

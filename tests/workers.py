@@ -1,0 +1,173 @@
+"""Real workers: `python -m celery -A ... worker` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+from celery import Celery
+
+from tests.apps.settings import AppSettings
+from tests.processes import ROOT, Process
+from tests.records import Records
+
+DEFAULT_APP = "tests.apps.shares"
+
+# What a worker talks about with other workers at its start takes seconds.
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+
+_numbers = count()
+
+
+class WorkerProcess:
+    """A worker, started at once; `wait_ready()` before relying on it.
+
+    `app` is a module's name, or the source of a module (anything with a line
+    break), which usually starts with `from tests.apps.shares import *`.
+    `queues` is what goes into `task_queues`; select with `args=["-Q", ...]`.
+    """
+
+    def __init__(
+        self,
+        broker_url: str,
+        folder: Path,
+        *,
+        app: str = DEFAULT_APP,
+        fair: bool = True,
+        pool: str = "solo",
+        concurrency: int = 1,
+        queues: Sequence[str] | None = None,
+        queue_arguments: Mapping[str, Any] | None = None,
+        conf: Mapping[str, Any] | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        loglevel: str = "WARNING",
+        records: Records | None = None,
+    ) -> None:
+        number = next(_numbers)
+        self.hostname = f"worker{number}@{os.getpid()}"
+        self.records = records or Records(folder / "tasks")
+        self._ready_fd, ready_fd = os.pipe()
+        settings = AppSettings(
+            broker_url=broker_url,
+            records=str(self.records.prefix),
+            queues=None if queues is None else list(queues),
+            queue_arguments=dict(queue_arguments or {}),
+            fair=fair,
+            conf=dict(conf or {}),
+            ready_fd=ready_fd,
+        )
+        command = [sys.executable, "-m", "celery", "-A", _module(app, folder, number), "worker"]
+        command += ["-n", self.hostname, "-P", pool, "-c", str(concurrency), "-l", loglevel]
+        self._settings = settings
+        self.process = Process(
+            [*command, *QUIET, *args],
+            folder / f"worker{number}.log",
+            os.environ
+            | {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
+            | settings.environment()
+            | dict(env or {}),
+            cwd=folder,
+            pass_fds=[ready_fd],
+        )
+        os.close(ready_fd)
+
+    # Life -----------------------------------------------------------------
+
+    def wait_ready(self, timeout: float = 30) -> WorkerProcess:
+        """Block until the worker consumes; raise with its log if it does not."""
+        readable, _, _ = select.select([self._ready_fd], [], [], timeout)
+        if not readable or not os.read(self._ready_fd, 100):
+            raise AssertionError(f"the worker did not get ready:\n{self.log()}")
+        return self
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        return self.process.running
+
+    def log(self) -> str:
+        return self.process.log()
+
+    def sigterm(self) -> None:
+        """Ask for a warm shutdown."""
+        self.process.send(signal.SIGTERM)
+
+    def sigquit(self) -> None:
+        """Ask for a cold shutdown."""
+        self.process.send(signal.SIGQUIT)
+
+    def kill(self) -> None:
+        """SIGKILL for the main process; prefork children are left to notice."""
+        self.process.kill()
+
+    def wait(self, timeout: float = 30) -> int:
+        """Wait for the main process to end; returns its exit code."""
+        return self.process.wait(timeout)
+
+    def stop(self, timeout: float = 30) -> int:
+        """Warm shutdown, to its end."""
+        self.sigterm()
+        return self.wait(timeout)
+
+    def end(self) -> None:
+        """Make sure that nothing of the worker is left; always call it."""
+        self.process.end()
+        if self._ready_fd >= 0:
+            os.close(self._ready_fd)
+            self._ready_fd = -1
+        if "client" in self.__dict__:
+            self.client.close()
+
+    # Observation ----------------------------------------------------------
+
+    @cached_property
+    def client(self) -> Celery:
+        """An app on the worker's broker, for control commands and publishing."""
+        app = Celery("client", broker=self._settings.broker_url, set_as_current=False)
+        app.conf.update(self._settings.conf)
+        return app
+
+    def inspect(self, method: str, *args: Any, timeout: float = 5) -> Any:
+        """This worker's answer to `celery inspect <method>`, or None."""
+        inspector = self.client.control.inspect(destination=[self.hostname], timeout=timeout)
+        return (getattr(inspector, method)(*args) or {}).get(self.hostname)
+
+    def control(self, command: str, *, timeout: float = 5, **arguments: Any) -> Any:
+        """This worker's answer to a control command, such as `add_consumer`."""
+        replies = self.client.control.broadcast(
+            command,
+            arguments=arguments,
+            destination=[self.hostname],
+            reply=True,
+            timeout=timeout,
+        )
+        return replies[0][self.hostname] if replies else None
+
+    def children(self) -> list[psutil.Process]:
+        return list(psutil.Process(self.pid).children(recursive=True))
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the main process, user and system."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+
+def _module(app: str, folder: Path, number: int) -> str:
+    """The name of the app's module, written to a file first if it is source."""
+    if "\n" not in app:
+        return app
+    name = f"test_app_{number}"
+    (folder / f"{name}.py").write_text(app)
+    return name
