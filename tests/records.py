@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.apps.recorder import Record
@@ -33,6 +34,17 @@ class RecordFile:
     def wait(self, count: int, timeout: float = 30) -> list[Record]:
         """Block until there are at least `count` records, and return all."""
         wait_for(lambda: len(self) >= count, timeout, lambda: f"{count} records ({self})")
+        return self._records
+
+    def wait_ids(self, ids: Iterable[str], timeout: float = 30) -> list[Record]:
+        """Block until each of these tasks has a record, and return all records."""
+        missing = set(ids)
+
+        def nothing_missing() -> bool:
+            missing.difference_update(record.id for record in self.read())
+            return not missing
+
+        wait_for(nothing_missing, timeout, lambda: f"{len(missing)} ids ({self})")
         return self._records
 
     def counts(self) -> Counter[str]:

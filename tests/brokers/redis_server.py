@@ -105,6 +105,10 @@ class RedisServer:
         """A new database for one test."""
         return Space(self, str(next(self._databases)))
 
+    def flush(self, place: str) -> None:
+        with self.client_of(place) as client:
+            client.flushdb()
+
     def queue_depths(self, place: str = "0") -> dict[str, Depth]:
         """Depths of the lists; all that is unacknowledged counts for `unacked`.
 

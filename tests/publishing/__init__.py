@@ -19,9 +19,14 @@ from tests.publishing.amqp_broker import publish_amqp
 from tests.publishing.message import Job, Template
 from tests.publishing.redis_broker import publish_redis
 
-__all__ = ["publish", "publish_raw"]
+__all__ = ["Ids", "publish", "publish_raw"]
 
-Ids = dict[str, list[str]]
+
+class Ids(dict[str, list[str]]):
+    """The ids of published messages, by queue."""
+
+    def all(self) -> list[str]:
+        return [task for queue in self.values() for task in queue]
 
 
 def publish(
@@ -45,7 +50,7 @@ def publish(
     """
     properties = {"delivery_mode": 2 if persistent else 1} | dict(properties or {})
     template = Template.of(task, args, properties, options)
-    ids: Ids = {queue: [] for queue in counts}
+    ids = Ids({queue: [] for queue in counts})
     jobs = _noting(ids, template.jobs(counts, first))
     if url.startswith("amqp"):
         publish_amqp(url, counts, jobs, template, dict(queue_arguments or {}))

@@ -1,0 +1,110 @@
+"""Brokers and workers for tests; see `brokers/`, `workers.py`, `publishing/`.
+
+One broker of each kind serves a whole run (under pytest-xdist, each of its
+processes), and each test gets a place of its own on it. Tests that hurt a
+broker take one of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.brokers.space import Server
+from tests.workers import WorkerProcess
+
+KINDS = ("rabbitmq", "redis")
+
+S = TypeVar("S", bound=Server)
+
+
+def running(server: S) -> Iterator[S]:
+    try:
+        server.start()
+        server.wait_ready()
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitMQ]:
+    """The run's RabbitMQ; not to be stopped or killed."""
+    yield from running(RabbitMQ())
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The run's Redis; not to be stopped, killed or flushed as a whole."""
+    yield from running(RedisServer())
+
+
+@pytest.fixture
+def rabbitmq_space(rabbitmq: RabbitMQ) -> Iterator[Space]:
+    """A virtual host of the test's own."""
+    space = rabbitmq.space()
+    yield space
+    rabbitmq.delete_vhost(space.place)
+
+
+@pytest.fixture
+def redis_space(redis_server: RedisServer) -> Iterator[Space]:
+    """A database of the test's own."""
+    space = redis_server.space()
+    yield space
+    redis_server.flush(space.place)
+
+
+@pytest.fixture(params=KINDS)
+def space(request: pytest.FixtureRequest) -> Space:
+    """A place on each broker in turn."""
+    fixture = {"rabbitmq": "rabbitmq_space", "redis": "redis_space"}[request.param]
+    found = request.getfixturevalue(fixture)
+    assert isinstance(found, Space)
+    return found
+
+
+@pytest.fixture
+def own_rabbitmq() -> Iterator[RabbitMQ]:
+    """A RabbitMQ for one test, which may kill it."""
+    yield from running(RabbitMQ())
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A Redis for one test, which may kill it: what it has answered, it keeps."""
+    yield from running(RedisServer(durable=True))
+
+
+@pytest.fixture(params=KINDS)
+def own_space(request: pytest.FixtureRequest) -> Space:
+    """A place on a broker of each kind in turn that the test may kill."""
+    server = request.getfixturevalue(f"own_{request.param}")
+    assert isinstance(server, RabbitMQ | RedisServer)
+    return server.space()
+
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+    """Starts workers, as many as a test likes, and sees to their end.
+
+    Takes a broker's URL (or a Space) and the options of `WorkerProcess`;
+    returns when the worker consumes. All record into the same files.
+    """
+    with ExitStack() as stack:
+        yield partial(_start, stack, tmp_path)
+
+
+def _start(
+    stack: ExitStack, folder: Path, broker: str | Space, wait: bool = True, **options: object
+) -> WorkerProcess:
+    url = broker.url if isinstance(broker, Space) else broker
+    worker = WorkerProcess(url, folder, **options)
+    stack.callback(worker.end)
+    return worker.wait_ready() if wait else worker
