@@ -56,6 +56,7 @@ class Dispatcher:
         self._cost = cost
         self.handler: Callable[[Any], object] | None = None
         self.schedule: Callable[[], object] = lambda: None
+        self.on_news: Callable[[], object] = lambda: None
         self.schedule_at: Callable[[float], object] = lambda when: None
         self.after_turn: Callable[[float], object] = lambda now: None
         self.on_full: Callable[[], object] = lambda: None
@@ -78,7 +79,7 @@ class Dispatcher:
     def arrived(self, feed: Feed, request: Any = None) -> None:
         """Something new is in the feed's buffer, or a request of its has come due."""
         self._news.append((feed, request))
-        self.schedule()
+        self.on_news()
 
     def run(self) -> None:
         """Start what can be started; then leave. Safe to call at any time, from any thread."""
@@ -173,3 +174,4 @@ class Dispatcher:
             message.parked = False
             message.feed.unpark()
         self.arrived(message.feed, request)
+        self.schedule()

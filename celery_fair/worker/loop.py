@@ -1,14 +1,24 @@
-"""Celery's synchronous loop, with a dispatcher that may have more to do than to wait."""
+"""Celery's synchronous loop, made to see all that the socket holds before anything is chosen."""
 
+from contextlib import suppress
 from typing import Any
 
 from celery_fair.worker.dispatcher import Dispatcher
 
 __all__ = ["Interruptible"]
 
+_MOST = 500
+"""Deliveries taken in at once, after which the dispatcher gets its turn."""
+
+_NO_WAIT = 0.0001
+"""Seconds; py-amqp spins on a timeout of zero unless an event loop drives it."""
+
 
 class Interruptible:
-    """A connection that does not block in ``drain_events`` while something can be started."""
+    """A connection whose ``drain_events`` drains, then dispatches.
+
+    It does not block while the dispatcher has more to start.
+    """
 
     def __init__(self, connection: Any, dispatcher: Dispatcher) -> None:
         self._connection = connection
@@ -17,7 +27,16 @@ class Interruptible:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    def drain_events(self, timeout: float | None = None) -> Any:
-        """As the connection's own; returns at once if the dispatcher was interrupted in its work."""
+    def drain_events(self, timeout: float | None = None) -> None:
+        """Wait for an event, take in what else is there, run the dispatcher.
+
+        Raises:
+            TimeoutError: nothing came within `timeout` seconds.
+        """
+        drain = self._connection.drain_events
         self._dispatcher.run()
-        return self._connection.drain_events(timeout=0 if self._dispatcher.pending else timeout)
+        drain(timeout=_NO_WAIT if self._dispatcher.pending else timeout)
+        with suppress(TimeoutError):
+            for _ in range(_MOST):
+                drain(timeout=_NO_WAIT)
+        self._dispatcher.run()

@@ -5,11 +5,13 @@ from time import monotonic
 from typing import Any
 
 from celery import bootsteps
+from celery.signals import celeryd_init
 from celery.worker.consumer.tasks import Tasks
 from celery.worker.loops import synloop
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter, plan
+from celery_fair.routing import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.cost import cost_of
@@ -83,7 +85,9 @@ class FairWorker:
             if c.hub
             else SyncWakeup(c.timer, self.dispatcher.run)
         )
-        if not c.hub:
+        if c.hub:
+            self.dispatcher.on_news = self.wakeup.soon
+        else:
             c.loop = self._synchronous_loop
         self.dispatcher.schedule = self.in_flight.on_freed = self.wakeup.soon
         self.dispatcher.schedule_at = self.wakeup.at
@@ -177,11 +181,10 @@ class FairWorker:
         synloop(obj, Interruptible(connection, self.dispatcher), *args, **kwargs)
 
 
-def declare_queues(app: Any, settings: Settings) -> None:
-    """Make the queues of ``fair_queues`` known; consume from them unless ``-Q`` says otherwise."""
-    queues = app.amqp.queues
-    for name in settings.queues:
-        if name not in queues:
-            (queues.select_add if queues._consume_from is None else queues.add)(
-                queues.new_missing(name)
-            )
+
+@celeryd_init.connect
+def _before_queues_are_selected(instance: Any = None, **_: Any) -> None:
+    """Make our queues known before the command line's ``-Q`` and ``-X`` are applied."""
+    app = instance.app
+    if FairConsumerStep in app.steps["consumer"]:
+        declare_queues(app, Settings.of(app))
