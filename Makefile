@@ -58,7 +58,7 @@ bench: $(STAMP) ## the benchmarks, each with its table
 	@set -e; for name in $(BENCHMARKS); do $(RUN) benchmarks.$$name; done
 
 .PHONY: constraints
-constraints: ## pin today's versions of everything that make installs
+constraints: ## pin today's versions of what make installs; with the oldest Python, see the script
 	$(PYTHON) scripts/pin_versions.py
 
 .PHONY: clean

@@ -2,6 +2,9 @@
 
 What belongs to a Celery release goes to a file of its own, so that the environments for other
 Celery versions can use all other pins.
+
+Run it with the oldest Python that is supported, down to its patch level (Debian 12 has 3.11.2):
+newer ones can install what older ones pin, not the other way round.
 """
 
 import subprocess
