@@ -37,7 +37,7 @@ test-core: $(STAMP) ## the algorithms, every branch of them
 	$(RUN) coverage report
 
 .PHONY: test-older
-test-older: $(STAMP) brokers ## algorithms and worker on Celery 5.5 and 5.6
+test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 	$(RUN) tox run -e celery55,celery56
 
 .PHONY: test-current

@@ -8,6 +8,8 @@ import pytest
 from tests.documentation.commands import ROOT
 from tests.documentation.page import blocks, problems
 
+pytestmark = pytest.mark.newest
+
 PAGES = sorted(
     page
     for pattern in ("README.md", "CONTRIBUTING.md", "docs/**/*.md", "example_project/README.md")
