@@ -7,9 +7,7 @@ broker take one of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +15,7 @@ import pytest
 
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.brokers.space import Server
-from tests.workers import WorkerProcess
+from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
@@ -91,20 +89,11 @@ def own_space(request: pytest.FixtureRequest) -> Space:
 
 
 @pytest.fixture
-def start_worker(tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
     """Starts workers, as many as a test likes, and sees to their end.
 
     Takes a broker's URL (or a Space) and the options of `WorkerProcess`;
     returns when the worker consumes. All record into the same files.
     """
-    with ExitStack() as stack:
-        yield partial(_start, stack, tmp_path)
-
-
-def _start(
-    stack: ExitStack, folder: Path, broker: str | Space, wait: bool = True, **options: object
-) -> WorkerProcess:
-    url = broker.url if isinstance(broker, Space) else broker
-    worker = WorkerProcess(url, folder, **options)
-    stack.callback(worker.end)
-    return worker.wait_ready() if wait else worker
+    with starting_workers(tmp_path) as start:
+        yield start

@@ -47,6 +47,20 @@ class RecordFile:
         wait_for(nothing_missing, timeout, lambda: f"{len(missing)} ids ({self})")
         return self._records
 
+    def times(self, ids: Iterable[str]) -> Counter[str]:
+        """How often each of these tasks has a record; those without one are left out."""
+        wanted = set(ids)
+        return Counter(record.id for record in self.read() if record.id in wanted)
+
+    def wait_once(self, ids: Iterable[str], timeout: float = 30) -> list[Record]:
+        """Block until each of these tasks has a record; fail if one has two."""
+        ids = list(ids)
+        self.wait_ids(ids, timeout)
+        twice = {task_id: times for task_id, times in self.times(ids).items() if times > 1}
+        assert not twice, f"{len(twice)} more than once: {twice}"
+        wanted = set(ids)
+        return [record for record in self._records if record.id in wanted]
+
     def counts(self) -> Counter[str]:
         """Records by queue."""
         return Counter(record.queue for record in self.read())

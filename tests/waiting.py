@@ -31,3 +31,14 @@ def wait_for(
             detail = what() if callable(what) else what
             raise TimeoutError(f"waited {timeout:g} s for {detail}")
         pause.wait(interval)
+
+
+def wait_equal(actual: Callable[[], Any], expected: Any, timeout: float = 15) -> None:
+    """Block until `actual()` equals `expected`; fail with both."""
+    last: list[Any] = [None]
+
+    def equal() -> bool:
+        last[0] = actual()
+        return bool(last[0] == expected)
+
+    wait_for(equal, timeout, lambda: f"{expected!r}, but it is {last[0]!r}")

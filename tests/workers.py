@@ -6,8 +6,9 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import psutil
 from celery import Celery
 
 from tests.apps.settings import AppSettings
+from tests.brokers.space import Space
 from tests.processes import ROOT, Process
 from tests.records import Records
 
@@ -97,6 +99,10 @@ class WorkerProcess:
     def running(self) -> bool:
         return self.process.running
 
+    @property
+    def broker_url(self) -> str:
+        return self._settings.broker_url
+
     def log(self) -> str:
         return self.process.log()
 
@@ -171,3 +177,22 @@ def _module(app: str, folder: Path, number: int) -> str:
     name = f"test_app_{number}"
     (folder / f"{name}.py").write_text(app)
     return name
+
+
+StartWorker = Callable[..., WorkerProcess]
+
+
+@contextmanager
+def starting_workers(folder: Path) -> Iterator[StartWorker]:
+    """What starts workers that work in `folder`, until the context ends them."""
+    with ExitStack() as stack:
+        yield partial(_start, stack, folder)
+
+
+def _start(
+    stack: ExitStack, folder: Path, broker: str | Space, wait: bool = True, **options: Any
+) -> WorkerProcess:
+    url = broker.url if isinstance(broker, Space) else broker
+    worker = WorkerProcess(url, folder, **options)
+    stack.callback(worker.end)
+    return worker.wait_ready() if wait else worker

@@ -1,0 +1,1 @@
+"""What an operator of Celery uses, on a fair worker and real brokers."""

@@ -1,0 +1,37 @@
+"""Workers that the tests of a module share, and a gate that holds tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.conftest import KINDS
+from tests.integration.gate import Gate
+from tests.workers import StartWorker, starting_workers
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def module_space(request: pytest.FixtureRequest) -> Space:
+    """A place on each broker in turn, for all tests of a module."""
+    name = {"rabbitmq": "rabbitmq", "redis": "redis_server"}[request.param]
+    server = request.getfixturevalue(name)
+    assert isinstance(server, RabbitMQ | RedisServer)
+    return server.space()
+
+
+@pytest.fixture(scope="module")
+def start_module_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
+    """As `start_worker`, for workers that live as long as the module's tests."""
+    with starting_workers(tmp_path_factory.mktemp("workers")) as start:
+        yield start
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """Holds the tasks "hold" that are given it; open at the test's end at the latest."""
+    gate = Gate(tmp_path / "gate")
+    yield gate
+    gate.open()
