@@ -91,6 +91,10 @@ class RabbitMQ:
         assert self._process is not None, "RabbitMQ was not started"
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
     def start(self) -> None:
         """Start the node without waiting for it; see `wait_ready`."""
         self._listen_for_notice()
@@ -119,7 +123,7 @@ class RabbitMQ:
 
     def stop(self) -> None:
         """Stop cleanly, as an operator would."""
-        if self._process and self._process.running:
+        if self._process and self.running:
             self._process.send(signal.SIGTERM)
             self._process.wait()
         self._forget_process()

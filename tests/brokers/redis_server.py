@@ -39,6 +39,10 @@ class RedisServer:
         assert self._process is not None, "Redis was not started"
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
     def start(self) -> None:
         args = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         args += ["--save", "", "--databases", str(DATABASES), *self._durability]
@@ -57,7 +61,7 @@ class RedisServer:
             return False
 
     def stop(self) -> None:
-        if self._process and self._process.running:
+        if self._process and self.running:
             self._process.send(signal.SIGTERM)
             self._process.wait()
         self._forget_process()

@@ -1,0 +1,1 @@
+"""A few bodies through pytest-celery, on local processes and on containers."""
