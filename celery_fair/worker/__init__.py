@@ -6,7 +6,11 @@ A message's way through the files here::
     delivery.py    a message that tells its feed when it is settled
     dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
     in_flight.py   what the pool works on, and the news that a slot is free
-    reader.py      the socket, drained in one go (event loop)
+    source.py      a broker connection, which makes the feeds; redis_source.py for Redis
+    sizing.py      the windows, kept at their planned sizes
+    wakeup.py      how the dispatcher is called: soon, later, from other threads
+    reader.py      the socket, drained in one go (event loop); loop.py without one
     consumer.py    what Celery expects of ``consumer.task_consumer``
-    step.py        the bootstep that wires them
+    shield.py      whatever a message contains, the worker lives
+    fair_worker.py all of these, wired; step.py the bootstep
 """

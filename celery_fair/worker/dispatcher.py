@@ -59,6 +59,7 @@ class Dispatcher:
         self.on_news: Callable[[], object] = lambda: None
         self.schedule_at: Callable[[float], object] = lambda when: None
         self.after_turn: Callable[[float], object] = lambda now: None
+        self.seek: Callable[[], object] = lambda: None
         self.on_full: Callable[[], object] = lambda: None
         self._feeds: dict[Flow, Feed] = {}
         self._news: deque[tuple[Feed, Any]] = deque()
@@ -95,8 +96,9 @@ class Dispatcher:
 
     def _turn(self, until: float) -> bool:
         """Dispatch until nothing can be started (True) or the time is up (False)."""
-        self._take_in_news()
         while self.handler is not None:
+            if self._news:
+                self._take_in_news()
             if len(self._in_flight) >= self._slots():
                 self.on_full()
                 break
@@ -105,6 +107,9 @@ class Dispatcher:
                 return False
             feed = self._choose(now)
             if feed is None:
+                self.seek()
+                if self._news:
+                    continue
                 break
             self._dispatch(feed)
         self.after_turn(monotonic())

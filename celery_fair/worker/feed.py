@@ -66,6 +66,9 @@ class Feed:
         self.window = Window(window + in_flight_allowance)
         self._on_arrival = on_arrival
         self._accept = prepare_accept_content(accept)
+        self._adopt(channel)
+
+    def _adopt(self, channel: Any) -> None:
         channel.Message = delivery_class(channel.Message, self)
 
     def open(self) -> None:

@@ -1,0 +1,145 @@
+"""The parts of a fair worker, wired to Celery's consumer."""
+
+from typing import Any
+
+from celery.worker.loops import synloop
+
+from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.window import RefillMeter
+from celery_fair.routing import declare_queues
+from celery_fair.settings import Settings
+from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
+from celery_fair.worker.cost import cost_of
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.feed import Feed
+from celery_fair.worker.in_flight import InFlight, ObservedPool
+from celery_fair.worker.loop import Interruptible
+from celery_fair.worker.shield import shielded
+from celery_fair.worker.sizing import Sizing
+from celery_fair.worker.source import Source, source_for
+from celery_fair.worker.wakeup import HubWakeup, SyncWakeup
+
+__all__ = ["FairWorker"]
+
+
+class FairWorker:
+    """One a process; it outlives connections.
+
+    Arguments:
+        c: Celery's consumer. Its pool and its ``on_task_request`` are replaced at once, before
+            Celery makes its strategies from them.
+    """
+
+    def __init__(self, c: Any) -> None:
+        self.c = c
+        self.settings = Settings.of(c.app)
+        declare_queues(c.app, self.settings)
+        self.scheduler = DeficitRoundRobin()
+        self.meter = RefillMeter()
+        self.sizing = Sizing(self.settings, self.scheduler, self.meter)
+        self.in_flight = InFlight()
+        c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
+        self.dispatcher = Dispatcher(
+            self.scheduler,
+            self.in_flight,
+            self.meter,
+            slots=lambda: c.pool.num_processes,
+            to_pool=c.on_task_request,
+            cost=cost_of(self.settings.cost),
+        )
+        c.on_task_request = self.dispatcher.on_request
+        self.wakeup = self._wire_wakeup()
+        self.consumer: FairTaskConsumer | None = None
+        self.source: Source | None = None
+        self._late_acks = False
+
+    def _wire_wakeup(self) -> HubWakeup | SyncWakeup:
+        c, dispatcher = self.c, self.dispatcher
+        wakeup: HubWakeup | SyncWakeup
+        if c.hub:
+            wakeup = HubWakeup(c.hub, dispatcher.run)
+            dispatcher.on_news = wakeup.soon
+        else:
+            wakeup = SyncWakeup(c.timer, dispatcher.run)
+            c.loop = self._synchronous_loop
+        dispatcher.schedule = self.in_flight.on_freed = wakeup.soon
+        dispatcher.schedule_at = wakeup.at
+        dispatcher.after_turn = self._after_turn
+        dispatcher.on_full = self._grow_pool
+        return wakeup
+
+    def start(self) -> None:
+        """Take over from Celery's consumer, on a new connection."""
+        c = self.c
+        vanilla = c.task_consumer
+        vanilla.cancel()
+        self._late_acks = any(task.acks_late for task in c.app.tasks.values())
+        self.in_flight.forget_unaccepted()
+        c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
+        c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.put_off)
+        self.source = source_for(c.connection, c.hub, self.meter)
+        self.consumer = c.task_consumer = FairTaskConsumer(
+            vanilla.channel,
+            vanilla.queues,
+            self._make_feed,
+            on_open=self.dispatcher.attach,
+            on_close=self.dispatcher.detach,
+        )
+        self.wakeup.register()
+        self.dispatcher.seek = self.source.seek
+        self.dispatcher.handler = shielded(lambda message: c.task_consumer.on_message(message))
+
+    def stop(self) -> None:
+        """Stop consuming: for a shutdown, or because the connection is gone."""
+        self.dispatcher.handler = None
+        if self.consumer is None:
+            return
+        if self.c.connection is None:
+            self.consumer.abandon()
+        else:
+            self.consumer.cancel()
+        self.consumer = None
+
+    def shutdown(self) -> None:
+        """Leave nothing open."""
+        self.stop()
+        self.wakeup.close()
+
+    def info(self) -> dict[str, Any]:
+        """Each queue's window and what is buffered in it, for ``inspect stats``."""
+        feeds = self.consumer.feeds if self.consumer else []
+        return {
+            feed.name: {
+                "quantum": feed.flow.quantum,
+                "window": feed.window.size,
+                "buffered": len(feed.buffer),
+            }
+            for feed in feeds
+        }
+
+    def _make_feed(self, queue: Any) -> Feed:
+        assert self.source is not None
+        c = self.c
+        return self.source.feed(
+            queue=queue,
+            flow=self.scheduler.add(queue.name, self.settings.queue(queue.name).quantum),
+            window=self.sizing.first(
+                queue.name, c.task_consumer.queues, c.initial_prefetch_count
+            ),
+            on_arrival=self.dispatcher.arrived,
+            accept=c.app.conf.accept_content,
+            in_flight_allowance=c.pool.num_processes if self._late_acks else 0,
+        )
+
+    def _after_turn(self, now: float) -> None:
+        if self.consumer is not None:
+            self.sizing.adapt(self.consumer.feeds, now, self.c.initial_prefetch_count)
+
+    def _grow_pool(self) -> None:
+        autoscaler = getattr(self.c.controller, "autoscaler", None)
+        if autoscaler is not None and autoscaler.processes < autoscaler.max_concurrency:
+            with autoscaler.mutex:
+                autoscaler.scale_up(1)
+
+    def _synchronous_loop(self, obj: Any, connection: Any, *args: Any, **kwargs: Any) -> None:
+        synloop(obj, Interruptible(connection, self.dispatcher), *args, **kwargs)

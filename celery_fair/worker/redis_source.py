@@ -1,0 +1,265 @@
+"""Redis: several messages of several queues in one round trip, and a bell for when there are none.
+
+Kombu takes one message per queue and turn of the event loop, and records it as unacknowledged in a
+further step. Here one script does both for all queues with room, and answers how many are left, so
+an empty buffer with nothing left is proof that the queue is idle, and no wait is ever needed.
+
+While something waits here and slots are free, the dispatcher is running, and fetches as it goes.
+When nothing can be started, a ``BRPOP`` on a connection of its own, watched by the event loop, waits
+for the next message of any queue whose buffer is empty.
+"""
+
+import logging
+from functools import cached_property
+from importlib.resources import files
+from time import monotonic, time
+from typing import Any
+
+from kombu.transport import virtual
+from kombu.utils.json import loads
+
+from celery_fair.worker.delivery import delivery_class
+from celery_fair.worker.feed import Feed
+
+__all__ = ["RedisFeed", "RedisSource"]
+
+logger = logging.getLogger(__name__)
+
+_BELL_TIMEOUT = 5
+"""Seconds after which the server answers a BRPOP even if there is nothing."""
+
+_OVERDUE = 20
+"""Seconds beyond that after which a silent server counts as gone."""
+
+_LOOK_AGAIN = 0.02
+"""Seconds between two looks at queues that were empty, while others have work."""
+
+
+class RedisSource:
+    """What all Redis queues of a worker share: the channel, the script, the bell.
+
+    Arguments:
+        connection: the worker's kombu connection.
+        hub: the event loop.
+    """
+
+    def __init__(self, connection: Any, hub: Any) -> None:
+        self.channel = connection.channel()
+        self._hub = hub
+        self._feeds: dict[str, RedisFeed] = {}
+        self._bell: Any = None
+        self._listening: set[str] = set()
+        self._rung_at = 0.0
+        self._bell_id: int | None = None
+        interval = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
+        self._timers = [
+            hub.call_repeatedly(interval, self._restore_overdue),
+            hub.call_repeatedly(_OVERDUE, self._check_bell),
+        ]
+
+    def feed(self, **options: Any) -> "RedisFeed":
+        """Make a feed; `options` are those of `Feed`, less the channel."""
+        return RedisFeed(source=self, **options)
+
+    def attach(self, feed: "RedisFeed") -> None:
+        """Fetch for this feed from now on."""
+        self._feeds[feed.name] = feed
+
+    def detach(self, feed: "RedisFeed") -> None:
+        """Fetch for it no more."""
+        self._feeds.pop(feed.name, None)
+
+    def close(self) -> None:
+        """Give back what is unacknowledged, and close every connection."""
+        for timer in self._timers:
+            timer.cancel()
+        self._silence()
+        self.channel.close()
+
+    def seek(self) -> None:
+        """Nothing can be started, though slots are free: look once more, then listen."""
+        self.fetch()
+        self.listen()
+
+    def fetch(self) -> None:
+        """Fill the feeds that have room and may have messages, in one round trip."""
+        now = monotonic()
+        feeds = [feed for feed in self._feeds.values() if feed.room > 0 and feed.worth_a_look(now)]
+        if not feeds:
+            return
+        keys = [self._key(self.channel.unacked_key), self._key(self.channel.unacked_index_key)]
+        for feed in feeds:
+            keys += self._lists(feed.name)
+        steps = len(self.channel.priority_steps)
+        answer = self._script(keys, [time(), steps, *(feed.room for feed in feeds)])
+        for feed, (left, *messages) in zip(feeds, answer, strict=True):
+            feed.fetched(messages, left, now)
+
+    def listen(self) -> None:
+        """Make sure that a message for any empty feed rings the bell."""
+        empty = {feed.name for feed in self._feeds.values() if not feed.buffer and feed.room > 0}
+        if not empty or empty <= self._listening:
+            return
+        if self._listening:
+            self._unblock()  # the answer to it, empty or not, leads back here
+        else:
+            self._ring_for(empty)
+
+    def _ring_for(self, names: set[str]) -> None:
+        if self._bell is None:
+            self._open_bell()
+        keys = [key for name in sorted(names) for key in self._lists(name)]
+        self._listening = names
+        self._rung_at = monotonic()
+        self._bell.send_command("BRPOP", *keys, _BELL_TIMEOUT)
+
+    def _open_bell(self) -> None:
+        pool = self.channel.client.connection_pool
+        try:
+            self._bell = pool.get_connection()
+        except TypeError:  # redis-py before 5.3 wants a command's name
+            self._bell = pool.get_connection("_")
+        self._bell.send_command("CLIENT", "ID")
+        self._bell_id = self._bell.read_response()
+        self._hub.add_reader(self._bell._sock, self._on_bell)
+
+    def _on_bell(self) -> None:
+        answer = self._bell.read_response()
+        names, self._listening = self._listening, set()
+        if answer:
+            key, raw = answer
+            name = next(n for n in names if key in self._encoded_lists(n))
+            feed = self._feeds.get(name)
+            if feed is None:  # cancelled while the answer was on its way
+                self._command("RPUSH", key, raw)
+            else:
+                feed.rung(raw)
+        self.listen()
+
+    def _unblock(self) -> None:
+        self._command("CLIENT", "UNBLOCK", self._bell_id)
+
+    def _silence(self) -> None:
+        bell, self._bell = self._bell, None
+        self._listening = set()
+        if bell is not None:
+            if bell._sock is not None:
+                self._hub.remove_reader(bell._sock)
+            bell.disconnect()
+
+    def _check_bell(self) -> None:
+        if self._listening and monotonic() - self._rung_at > _BELL_TIMEOUT + _OVERDUE:
+            self._bell.disconnect()
+            raise ConnectionError("Redis has not answered a BRPOP in time; connecting again")
+
+    def _restore_overdue(self) -> None:
+        self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
+
+    def _key(self, name: str) -> str:
+        return f"{self.channel.global_keyprefix}{name}"
+
+    def _lists(self, queue: str) -> list[str]:
+        channel = self.channel
+        return [self._key(channel._q_for_pri(queue, step)) for step in channel.priority_steps]
+
+    def _encoded_lists(self, queue: str) -> list[bytes]:
+        return [key.encode() for key in self._lists(queue)]
+
+    @cached_property
+    def _source(self) -> str:
+        return files("celery_fair.worker").joinpath("fetch.lua").read_text()
+
+    @cached_property
+    def _sha(self) -> str:
+        sha = self._command("SCRIPT", "LOAD", self._source)
+        return sha.decode() if isinstance(sha, bytes) else sha
+
+    def _script(self, keys: list[str], args: list[Any]) -> Any:
+        from redis.exceptions import NoScriptError
+
+        try:
+            return self._command("EVALSHA", self._sha, len(keys), *keys, *args)
+        except NoScriptError:  # the server was restarted or its scripts flushed
+            return self._command("EVAL", self._source, len(keys), *keys, *args)
+
+    def _command(self, *args: Any) -> Any:
+        from redis import Redis
+
+        # Kombu's client adds its key prefix to some commands' keys; ours have it already.
+        return Redis.execute_command(self.channel.client, *args)
+
+
+class RedisFeed(Feed):
+    """A queue on Redis; all share one source."""
+
+    def __init__(self, *args: Any, source: RedisSource, **kwargs: Any) -> None:
+        super().__init__(*args, channel=source.channel, **kwargs)
+        self._source = source
+        self._left = 1  # messages at the broker when last seen
+        self._looked = 0.0
+
+    def _adopt(self, channel: Any) -> None:
+        self._message = delivery_class(channel.Message, self)
+
+    @property
+    def room(self) -> int:
+        """How many more messages the window allows."""
+        return self.window.size - self.window.held
+
+    def open(self) -> None:
+        self._source.attach(self)
+        self._on_arrival(self)
+
+    def cancel(self) -> None:
+        self._source.detach(self)
+
+    def refill(self) -> None:
+        self._source.fetch()
+
+    def worth_a_look(self, now: float) -> bool:
+        """Whether the queue may have messages: it had some, or was not looked at for a while."""
+        return self._left > 0 or now - self._looked > _LOOK_AGAIN
+
+    def fetched(self, raws: list[bytes], left: int, now: float) -> None:
+        """Take in what the script took: recorded already."""
+        self._left, self._looked = left, now
+        for raw in raws:
+            self._take_in(raw)
+        if raws:
+            self._on_arrival(self)
+
+    def rung(self, raw: bytes) -> None:
+        """Take in what the bell brought: to be recorded."""
+        self._left = 1
+        message = self._take_in(raw)
+        if message is not None:
+            self.channel.qos.append(message, message.delivery_tag)
+        self._on_arrival(self)
+
+    def hand_back(self) -> None:
+        """Return what is buffered to the head of the queue, in its order."""
+        while self.buffer:
+            item = self.buffer.pop()
+            message = getattr(item, "message", item)
+            if not message.acknowledged:
+                self.channel.qos.restore_by_tag(message.delivery_tag)
+                virtual.QoS.ack(self.channel.qos, message.delivery_tag)
+                self.settled(message)
+
+    def close(self) -> None:
+        self.buffer.clear()
+
+    def _take_in(self, raw: bytes) -> Any:
+        try:
+            message = self._message(loads(raw), channel=self.channel)
+        except Exception as exc:  # anything can be in a list; the worker must live
+            logger.error("Dropped what is no message from queue %s: %r: %.200r", self.name, exc, raw)
+            return None
+        self.window.delivered(0.0)
+        message.accept = self._accept
+        virtual.QoS.append(self.channel.qos, message, message.delivery_tag)
+        self.buffer.append(message)
+        return message
+
+    def _apply_prefetch(self) -> None:
+        self.window.resize(self.prefetch)
