@@ -87,10 +87,15 @@ class FairTaskConsumer:
 
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
-        for feed in self._feeds.values():
-            self._on_close(feed)
-            feed.buffer.clear()
-        self._feeds.clear()
+        for feed in self.feeds:
+            self.drop(feed)
+
+    def drop(self, feed: Feed) -> None:
+        """Forget a feed whose channel the broker has closed; it redelivers what was there."""
+        self._queues.pop(feed.name, None)
+        self._feeds.pop(feed.name, None)
+        self._on_close(feed)
+        feed.buffer.clear()
 
     def purge(self) -> int:
         """Delete all messages that wait at the broker; return their number."""

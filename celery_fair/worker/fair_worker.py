@@ -1,5 +1,6 @@
 """The parts of a fair worker, wired to Celery's consumer."""
 
+import logging
 from typing import Any
 
 from celery.worker.loops import synloop
@@ -20,6 +21,8 @@ from celery_fair.worker.source import Source, source_for
 from celery_fair.worker.wakeup import HubWakeup, SyncWakeup
 
 __all__ = ["FairWorker"]
+
+logger = logging.getLogger(__name__)
 
 
 class FairWorker:
@@ -120,7 +123,7 @@ class FairWorker:
     def _make_feed(self, queue: Any) -> Feed:
         assert self.source is not None
         c = self.c
-        return self.source.feed(
+        feed = self.source.feed(
             queue=queue,
             flow=self.scheduler.add(queue.name, self.settings.queue(queue.name).quantum),
             window=self.sizing.first(
@@ -130,6 +133,21 @@ class FairWorker:
             accept=c.app.conf.accept_content,
             in_flight_allowance=c.pool.num_processes if self._late_acks else 0,
         )
+        feed.on_lost = self._lost
+        return feed
+
+    def _lost(self, feed: Feed) -> None:
+        logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
+        self.c.call_soon(self._reopen, feed)
+
+    def _reopen(self, feed: Feed) -> None:
+        if self.consumer is None or not self.consumer.consuming_from(feed.name):
+            return
+        try:
+            feed.reopen()
+        except self.c.channel_errors as exc:
+            logger.error("Cannot declare queue %s again, consuming it no more: %s", feed.name, exc)
+            self.consumer.drop(feed)
 
     def _after_turn(self, now: float) -> None:
         if self.consumer is not None:

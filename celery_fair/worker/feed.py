@@ -42,6 +42,7 @@ class Feed:
             come due.
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA.
+        on_lost: told when the broker has deleted the queue.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Feed:
         channel: Any,
         flow: Flow,
         window: int,
-        on_arrival: Callable[["Feed"], None],
+        on_arrival: Callable[["Feed"], object],
         accept: Any = None,
         in_flight_allowance: int = 0,
     ) -> None:
@@ -60,7 +61,7 @@ class Feed:
         self.flow = flow
         self.buffer: deque[Any] = deque()
         self.parked = 0
-        self.lost = False
+        self.on_lost: Callable[[Feed], object] = lambda feed: None
         self._allowance = in_flight_allowance
         self._wanted = window
         self.window = Window(window + in_flight_allowance)
@@ -122,6 +123,10 @@ class Feed:
         """One of the feed's deliveries was acknowledged, rejected or requeued."""
         self.window.settled(monotonic())
 
+    def reopen(self) -> None:
+        """The broker has deleted the queue: begin again."""
+        self.open()
+
     def _receive(self, raw: Any) -> None:
         message = self.channel.message_to_python(raw)
         if self._accept is not None:
@@ -150,6 +155,11 @@ class PushFeed(Feed):
         return self.window.owed
 
     def open(self) -> None:
+        self._subscribe()
+
+    def reopen(self) -> None:
+        """The queue was deleted: declare it again and subscribe. What is buffered still runs."""
+        self.queue.declare()
         self._subscribe()
 
     def cancel(self) -> None:
@@ -182,9 +192,8 @@ class PushFeed(Feed):
     def _cancelled(self, tag: str) -> None:
         if tag == self._tag:
             self._tag = ""
-            self.lost = True
-            logger.warning("Queue %s was deleted at the broker; it will be declared again", self.name)
-            self._on_arrival(self)
+            self.window.disappointed()
+            self.on_lost(self)
 
 
 class PullFeed(Feed):
