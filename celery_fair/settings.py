@@ -82,7 +82,9 @@ def _queues(value: Any, default_quantum: float) -> dict[str, QueueOptions]:
         raise ImproperlyConfigured(
             f"fair_queues must be a mapping of queue names to options, not {value!r}"
         )
-    return {_queue_name(name): _options(name, opts, default_quantum) for name, opts in value.items()}
+    return {
+        _queue_name(name): _options(name, opts, default_quantum) for name, opts in value.items()
+    }
 
 
 def _queue_name(name: Any) -> str:
@@ -119,9 +121,13 @@ def _quantum(where: str, value: Any) -> float:
 
 
 def _prefetch(where: str, value: Any) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 65536):
+    if value is None or (
+        isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 65536
+    ):
         return value
-    raise ImproperlyConfigured(f"{where}: a window is a whole number from 1 to 65535, not {value!r}")
+    raise ImproperlyConfigured(
+        f"{where}: a window is a whole number from 1 to 65535, not {value!r}"
+    )
 
 
 def _cost(value: Any) -> Cost | None:

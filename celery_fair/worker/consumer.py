@@ -91,7 +91,8 @@ class FairTaskConsumer:
             self.drop(feed)
 
     def drop(self, feed: Feed) -> None:
-        """Forget a feed whose channel the broker has closed; it redelivers what was there."""
+        """Forget a feed whose channel is gone; the broker redelivers what was there."""
+        feed.dead = True
         self._queues.pop(feed.name, None)
         self._feeds.pop(feed.name, None)
         self._on_close(feed)
@@ -101,11 +102,13 @@ class FairTaskConsumer:
         """Delete all messages that wait at the broker; return their number."""
         return sum(queue.purge() for queue in self._queues.values())
 
-    def qos(self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False) -> None:
+    def qos(
+        self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
+    ) -> None:
         """Windows are ours; a prefetch count for all queues together means nothing here."""
 
 
-class FairQoS(QoS):  # type: ignore[misc]
+class FairQoS(QoS):
     """Celery's prefetch count: it is asked to grow whenever a message is put off for its ETA."""
 
     def __init__(self, value: int, put_off: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ def cost_of(cost: Cost | None) -> Callable[[Any], float]:
             headers = message.headers
             args, kwargs, _ = message.payload
             return check_cost(cost(headers["task"], tuple(args), kwargs, headers))
-        except Exception as exc:  # the function is the user's, the message anybody's
+        except Exception as exc:  # noqa: BLE001 - the function is the user's, the message anybody's
             logger.warning("fair_cost failed, the message costs 1: %r", exc)
             return 1.0
 

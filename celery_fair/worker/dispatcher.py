@@ -1,8 +1,8 @@
 """The main loop: a slot is free, choose a queue, hand its message to Celery.
 
 Nothing is chosen before a slot is free, and what has been chosen starts at once. A message that
-Celery puts off instead (an ETA, a rate limit), drops (revoked, expired) or refuses (malformed) takes
-no slot and costs its queue nothing; a request that comes due later waits at the head of its
+Celery puts off instead (an ETA, a rate limit), drops (revoked, expired) or refuses (malformed)
+takes no slot and costs its queue nothing; a request that comes due later waits at the head of its
 queue's buffer for the queue's turn.
 """
 
@@ -63,6 +63,7 @@ class Dispatcher:
         self.on_full: Callable[[], object] = lambda: None
         self._feeds: dict[Flow, Feed] = {}
         self._news: deque[tuple[Feed, Any]] = deque()
+        self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
         self._offered: Any = None
         self._put_off = False
         self._running = threading.Lock()
@@ -105,6 +106,9 @@ class Dispatcher:
             now = monotonic()
             if now >= until:
                 return False
+            if self._orphans:
+                self._to_pool(self._orphans.popleft())
+                continue
             feed = self._choose(now)
             if feed is None:
                 self.seek()
@@ -119,7 +123,10 @@ class Dispatcher:
         news = self._news
         while news:
             feed, request = news.popleft()
-            if request is not None:
+            if feed.flow not in self._feeds:
+                if request is not None and not feed.dead:
+                    self._orphans.append(request)
+            elif request is not None:
                 feed.buffer.appendleft(request)
                 self.scheduler.offer(feed.flow, self._cost(request))
             elif feed.buffer and feed.flow.head is None:
@@ -161,7 +168,7 @@ class Dispatcher:
         finally:
             self._offered = None
         if self._put_off and not item.acknowledged:
-            item.parked = True
+            item.parked = True  # type: ignore[attr-defined]
             feed.park()
 
     def put_off(self) -> None:
@@ -169,7 +176,7 @@ class Dispatcher:
         self._put_off = True
 
     def on_request(self, request: Any) -> None:
-        """Celery's last word on a request: start it, now if it was just chosen, else in its turn."""
+        """Celery's last word on a request: start it now if it was just chosen, else in its turn."""
         message = request.message
         if message is self._offered:
             self._put_off = False

@@ -90,7 +90,13 @@ class FairWorker:
         )
         self.wakeup.register()
         self.dispatcher.seek = self.source.seek
-        self.dispatcher.handler = shielded(lambda message: c.task_consumer.on_message(message))
+        self.dispatcher.handler = shielded(self._handle)
+
+    def _handle(self, message: Any) -> None:
+        # Celery's loop gives the consumer its handler only after this step has started.
+        assert self.consumer is not None
+        assert self.consumer.on_message is not None
+        self.consumer.on_message(message)
 
     def stop(self) -> None:
         """Stop consuming: for a shutdown, or because the connection is gone."""
@@ -126,9 +132,7 @@ class FairWorker:
         feed = self.source.feed(
             queue=queue,
             flow=self.scheduler.add(queue.name, self.settings.queue(queue.name).quantum),
-            window=self.sizing.first(
-                queue.name, c.task_consumer.queues, c.initial_prefetch_count
-            ),
+            window=self.sizing.first(queue.name, c.task_consumer.queues, c.initial_prefetch_count),
             on_arrival=self.dispatcher.arrived,
             accept=c.app.conf.accept_content,
             in_flight_allowance=c.pool.num_processes if self._late_acks else 0,
@@ -146,7 +150,9 @@ class FairWorker:
         try:
             feed.reopen()
         except self.c.channel_errors as exc:
-            logger.error("Cannot declare queue %s again, consuming it no more: %s", feed.name, exc)
+            logger.error(  # noqa: TRY400 - the broker's answer says it all
+                "Cannot declare queue %s again, consuming it no more: %s", feed.name, exc
+            )
             self.consumer.drop(feed)
 
     def _after_turn(self, now: float) -> None:

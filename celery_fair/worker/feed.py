@@ -11,7 +11,6 @@ the queue is empty (`PullFeed`).
 """
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable
 from queue import Empty
@@ -29,7 +28,7 @@ __all__ = ["Feed", "PullFeed", "PushFeed"]
 logger = logging.getLogger(__name__)
 
 _GROW, _SHRINK = 1.25, 4
-"""A window is changed when it is this many times too small or too large: each change has a price."""
+"""How many times too small or too large a window must be to be changed: a change has a price."""
 
 
 class Feed:
@@ -42,6 +41,7 @@ class Feed:
             come due.
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA.
+        dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
     """
 
@@ -61,6 +61,7 @@ class Feed:
         self.flow = flow
         self.buffer: deque[Any] = deque()
         self.parked = 0
+        self.dead = False
         self.on_lost: Callable[[Feed], object] = lambda feed: None
         self._allowance = in_flight_allowance
         self._wanted = window
@@ -74,6 +75,10 @@ class Feed:
 
     def open(self) -> None:
         """Subscribe."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Unsubscribe; what was delivered stays."""
         raise NotImplementedError
 
     def refill(self) -> None:
@@ -163,7 +168,6 @@ class PushFeed(Feed):
         self._subscribe()
 
     def cancel(self) -> None:
-        """Unsubscribe; what was delivered stays."""
         if self._tag:
             tag, self._tag = self._tag, ""
             self.queue.cancel(tag)
@@ -199,7 +203,7 @@ class PushFeed(Feed):
 class PullFeed(Feed):
     """A queue of one of kombu's virtual transports (Redis, memory, …).
 
-    The subscription serves to be woken; while there is work, the feed takes up to its window itself.
+    The subscription serves to be woken; while there is work, the feed itself takes up to its window.
     """
 
     def open(self) -> None:

@@ -5,8 +5,8 @@ further step. Here one script does both for all queues with room, and answers ho
 an empty buffer with nothing left is proof that the queue is idle, and no wait is ever needed.
 
 While something waits here and slots are free, the dispatcher is running, and fetches as it goes.
-When nothing can be started, a ``BRPOP`` on a connection of its own, watched by the event loop, waits
-for the next message of any queue whose buffer is empty.
+When nothing can be started, a ``BRPOP`` on a connection of its own, watched by the event loop,
+waits for the next message of any queue whose buffer is empty.
 """
 
 import logging
@@ -186,14 +186,14 @@ class RedisSource:
         from redis import Redis
 
         # Kombu's client adds its key prefix to some commands' keys; ours have it already.
-        return Redis.execute_command(self.channel.client, *args)
+        return Redis.execute_command(self.channel.client, *args)  # type: ignore[no-untyped-call]
 
 
 class RedisFeed(Feed):
     """A queue on Redis; all share one source."""
 
-    def __init__(self, *args: Any, source: RedisSource, **kwargs: Any) -> None:
-        super().__init__(*args, channel=source.channel, **kwargs)
+    def __init__(self, *, source: RedisSource, **options: Any) -> None:
+        super().__init__(channel=source.channel, **options)
         self._source = source
         self._left = 1  # messages at the broker when last seen
         self._looked = 0.0
@@ -252,8 +252,10 @@ class RedisFeed(Feed):
     def _take_in(self, raw: bytes) -> Any:
         try:
             message = self._message(loads(raw), channel=self.channel)
-        except Exception as exc:  # anything can be in a list; the worker must live
-            logger.error("Dropped what is no message from queue %s: %r: %.200r", self.name, exc, raw)
+        except Exception as exc:  # noqa: BLE001 - anything can be in a list; the worker must live
+            logger.error(  # noqa: TRY400
+                "Dropped what is no message from queue %s: %r: %.200r", self.name, exc, raw
+            )
             return None
         self.window.delivered(0.0)
         message.accept = self._accept

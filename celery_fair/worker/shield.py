@@ -21,7 +21,7 @@ def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
             if message.errors:
                 message._reraise_error()
             handler(message)
-        except Exception as exc:  # a message may fail in any way; the worker must not
+        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             _refuse(message, exc)
 
     return handle

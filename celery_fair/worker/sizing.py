@@ -17,7 +17,9 @@ _EVERY = 0.1
 class Sizing:
     """Plans windows by the quanta, mean costs, rate and refill delay that are known now."""
 
-    def __init__(self, settings: Settings, scheduler: DeficitRoundRobin, meter: RefillMeter) -> None:
+    def __init__(
+        self, settings: Settings, scheduler: DeficitRoundRobin, meter: RefillMeter
+    ) -> None:
         self._settings = settings
         self._scheduler = scheduler
         self._meter = meter

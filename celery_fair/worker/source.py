@@ -3,7 +3,6 @@
 Chosen by what the transport can do. Anything unusual takes the plain way, `VirtualSource`.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from celery_fair.core.window import RefillMeter
@@ -72,5 +71,3 @@ def source_for(connection: Any, hub: Any, meter: RefillMeter) -> Source:
 
         return RedisSource(connection, hub)
     return VirtualSource(connection)
-
-

@@ -13,7 +13,7 @@ from celery_fair.worker.fair_worker import FairWorker
 __all__ = ["FairConsumerStep"]
 
 
-class FairConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
+class FairConsumerStep(bootsteps.StartStopStep):
     """Consumes the worker's queues in proportion to their quanta.
 
     Add it to an app with ``app.steps["consumer"].add(FairConsumerStep)``. It starts after Celery's
@@ -39,12 +39,12 @@ class FairConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc]
         """Leave nothing open."""
         c.fair.shutdown()
 
-    def info(self, c: Any) -> dict[str, Any]:
+    def info(self, c: Any) -> dict[str, Any]:  # type: ignore[override]
         """For ``inspect stats``."""
         return {"fair": c.fair.info()}
 
 
-@celeryd_init.connect  # type: ignore[untyped-decorator]
+@celeryd_init.connect
 def _before_queues_are_selected(instance: Any = None, **_: Any) -> None:
     """Make our queues known before the command line's ``-Q`` and ``-X`` are applied."""
     app = instance.app
