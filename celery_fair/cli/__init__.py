@@ -1,0 +1,31 @@
+"""The commands: ``celery -A app fair <command>``, ``python -m celery_fair <command>``.
+
+Celery loads this module for each of its own commands, so it imports click (which Celery has loaded
+by then) and nothing else; a command's module is imported when the command is used.
+"""
+
+from importlib import import_module
+
+import click
+
+__all__ = ["fair"]
+
+_COMMANDS = {"demo": "celery_fair.cli.demo.command:demo"}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(cls=_LazyGroup)
+def fair() -> None:
+    """Fair consumption: every backlogged queue gets its share of the worker."""

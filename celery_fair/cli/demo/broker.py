@@ -1,0 +1,90 @@
+"""A place on a broker that nobody else uses: checked before, cleaned after.
+
+On RabbitMQ the demo's queues begin with a prefix of their own; they are deleted at the end, and
+their exchange goes with the last of them. On Redis *every* key, kombu's bookkeeping too, begins
+with the prefix. Nothing without the prefix is read, changed or deleted.
+"""
+
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+from kombu import Connection
+
+from celery_fair.cli.demo.errors import DemoError
+from celery_fair.cli.demo.workload import QUEUES
+
+__all__ = ["Broker"]
+
+_SCHEMES = ("memory", "amqp", "amqps", "pyamqp", "redis", "rediss")
+_PATIENCE = 5  # seconds
+
+
+class Broker:
+    """One broker, as the demo uses it.
+
+    Arguments:
+        url: as for Celery's ``broker_url``; memory, RabbitMQ or Redis.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.scheme = urlsplit(url).scheme
+        if self.scheme not in _SCHEMES or "://" not in url:
+            raise DemoError(
+                f"--broker {url!r} is no URL of a broker that the demo knows; use memory://,"
+                " amqp://user:password@host:5672/vhost or redis://host:6379/0"
+            )
+        self.prefix = f"fair-demo-{os.urandom(4).hex()}."
+
+    def __str__(self) -> str:
+        """Return the URL without its password."""
+        return "memory://" if self.in_memory else str(Connection(self.url).as_uri())
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it lives and dies with the worker's process."""
+        return self.scheme == "memory"
+
+    @property
+    def on_redis(self) -> bool:
+        """Whether queues are Redis's lists."""
+        return self.scheme.startswith("redis")
+
+    def check(self) -> None:
+        """Raise `DemoError` unless the broker answers."""
+        if self.in_memory:
+            return
+        try:
+            with self._connection() as connection:
+                connection.connect()
+                connection.default_channel  # noqa: B018 - Redis connects for its first channel
+        except ImportError as exc:
+            raise DemoError(
+                f"--broker {self}: {exc}; Redis needs its client: pip install celery-fair[redis]"
+            ) from exc
+        except Exception as exc:  # each transport has errors of its own
+            raise DemoError(
+                f"no connection to the broker {self}: {str(exc) or type(exc).__name__}; start it,"
+                " or correct host, port, user, password and virtual host (or database) in --broker"
+            ) from exc
+
+    def clean(self) -> None:
+        """Delete what the demo made."""
+        if self.in_memory:
+            return
+        with self._connection() as connection:
+            channel: Any = connection.default_channel
+            if self.on_redis:
+                _delete_keys(channel.client, self.prefix)
+            else:
+                for queue in QUEUES:
+                    channel.queue_delete(self.prefix + queue)
+
+    def _connection(self) -> Connection:
+        return Connection(self.url, connect_timeout=_PATIENCE)
+
+
+def _delete_keys(client: Any, prefix: str) -> None:
+    for key in client.scan_iter(match=f"{prefix}*", count=1000):
+        client.delete(key)

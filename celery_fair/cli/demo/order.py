@@ -1,0 +1,52 @@
+"""What the worker process is told, in a file of a folder that only this user can read."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["FOLDER_VARIABLE", "Order"]
+
+FOLDER_VARIABLE = "FAIR_DEMO_FOLDER"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One run, as the worker process sees it.
+
+    Attributes:
+        folder: where it is, and where the tapes are.
+        broker: the broker's URL.
+        prefix: begins every name at the broker.
+        messages: to be published to each queue.
+        work: microseconds per task.
+    """
+
+    folder: str
+    broker: str
+    prefix: str
+    messages: int
+    work: int
+
+    @property
+    def published(self) -> Path:
+        """The tape of what was published."""
+        return Path(self.folder, "published")
+
+    @property
+    def started(self) -> Path:
+        """The tape of the tasks' starts."""
+        return Path(self.folder, "started")
+
+    @property
+    def log(self) -> Path:
+        """What the worker process prints."""
+        return Path(self.folder, "worker.log")
+
+    def write(self) -> None:
+        """Leave the order in its folder."""
+        Path(self.folder, "order.json").write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Order":
+        """Read the order that was left in a folder."""
+        return cls(**json.loads((folder / "order.json").read_text()))

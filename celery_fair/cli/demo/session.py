@@ -1,0 +1,54 @@
+"""All runs of one command, shown while they go, and their outcome."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from celery_fair.cli.demo.errors import DemoError
+from celery_fair.cli.demo.page import page
+from celery_fair.cli.demo.report import report
+from celery_fair.cli.demo.run import Result, Setup, run
+from celery_fair.cli.demo.screen import Screen, suitable_screen
+from celery_fair.cli.demo.workload import Workload
+
+__all__ = ["demonstrate"]
+
+
+def demonstrate(
+    setup: Setup, workloads: Sequence[Workload], path: Path | None, as_json: bool
+) -> bool:
+    """Run the workloads, show and write the outcome; return whether all were fair."""
+    if path is not None:
+        _write(path, "")  # better refused now than after the runs
+    screen = suitable_screen(as_json)
+    screen.introduce(setup, workloads[0].messages)
+    try:
+        results = [_show(screen, setup, workload) for workload in workloads]
+    finally:
+        screen.close()
+    screen.conclude(results)
+    if path is not None:
+        _write(path, page(setup, results))
+    if as_json:
+        click.echo(json.dumps(report(setup, results, path), indent=2))
+    elif path is not None:
+        click.echo(f"Shares over time: {path}")
+    return all(result.shares.fair for result in results)
+
+
+def _show(screen: Screen, setup: Setup, workload: Workload) -> Result:
+    screen.begin(workload)
+    result = run(setup, workload, screen.progress)
+    screen.end(result)
+    return result
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise DemoError(
+            f"cannot write --html {path}: {exc.strerror}; name another file, or use --no-html"
+        ) from exc

@@ -1,0 +1,95 @@
+"""What each queue got, and whether that is fair."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from celery_fair.cli.demo.tape import Record
+from celery_fair.cli.demo.workload import COST, QUANTA, QUEUES
+
+__all__ = ["TOLERANCE", "Shares", "timeline"]
+
+TOLERANCE = 0.02
+"""How far a share may be from its target, as a part of the target."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Messages consumed of each queue while all were backlogged.
+
+    All messages cost the same, so shares of messages are shares of cost.
+    """
+
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Shares":
+        """Count the records of each queue."""
+        counts = Counter(queue for queue, _ in records)
+        return cls(tuple(counts[number] for number in range(len(QUEUES))))
+
+    @cached_property
+    def total(self) -> int:
+        """Messages of all queues."""
+        return sum(self.counts)
+
+    @cached_property
+    def targets(self) -> tuple[float, ...]:
+        """Each queue's share of the sum of the quanta."""
+        return tuple(quantum / sum(QUANTA) for quantum in QUANTA)
+
+    @cached_property
+    def achieved(self) -> tuple[float, ...]:
+        """Each queue's share of the messages consumed."""
+        return tuple(count / (self.total or 1) for count in self.counts)
+
+    @cached_property
+    def errors(self) -> tuple[float, ...]:
+        """share / target - 1 of each queue."""
+        return tuple(
+            share / target - 1 for share, target in zip(self.achieved, self.targets, strict=True)
+        )
+
+    @property
+    def max_error(self) -> float:
+        """max |share / target - 1|: the headline."""
+        return max(map(abs, self.errors))
+
+    @property
+    def ratio(self) -> float | None:
+        """The last queue's count by the first one's; None if that got nothing."""
+        return self.counts[-1] / self.counts[0] if self.counts[0] else None
+
+    @property
+    def jain(self) -> float:
+        """Jain's index of count / quantum: (Σx)² / (n · Σx²), 1 when all are served alike."""
+        each = [count / quantum for count, quantum in zip(self.counts, QUANTA, strict=True)]
+        squares = sum(x * x for x in each)
+        return sum(each) ** 2 / (len(each) * squares) if squares else 0.0
+
+    @property
+    def fair(self) -> bool:
+        """Whether every queue is within the tolerance, or within one round of its target.
+
+        A round is the scheduler's grain: a count that begins and ends anywhere within a round may
+        be off by what one round serves of the queue, which matters only in short runs.
+        """
+        return bool(self.total) and all(
+            abs(error) <= max(TOLERANCE, quantum / COST / (target * self.total))
+            for error, quantum, target in zip(self.errors, QUANTA, self.targets, strict=True)
+        )
+
+
+def timeline(records: Sequence[Record], parts: int) -> list[tuple[float, Shares]]:
+    """Cut records into parts of equal count; return each one's last moment and its shares.
+
+    Moments are seconds from the first record.
+    """
+    if not records:
+        return []
+    begin = records[0][1]
+    bounds = [len(records) * part // parts for part in range(parts + 1)]
+    cuts = [records[a:b] for a, b in pairwise(bounds) if b > a]
+    return [(cut[-1][1] - begin, Shares.of(cut)) for cut in cuts]
