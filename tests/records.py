@@ -24,6 +24,8 @@ class RecordFile:
             with self.path.open("rb") as file:
                 file.seek(self._offset)
                 new = file.read()
+            # A reader may see a write that crosses a page when it is half done.
+            new = new[: new.rfind(b"\n") + 1]
             self._offset += len(new)
             self._records += map(Record.parse, new.decode().splitlines())
         return self._records
