@@ -12,8 +12,8 @@ from celery_fair.cli.demo.run import Result, Setup
 __all__ = ["page"]
 
 _CHART_NOTE = (
-    "Each line is one queue's share within a 25th of the starts, its dotted line the target. The"
-    " shaded part is left out of the figures."
+    "Each line is one queue's share within a few rounds of the scheduler, some 25th of the run; its"
+    " dotted line is the target. The shaded part is left out of the figures."
 )
 
 

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 from celery_fair.cli.demo.tape import Record
-from celery_fair.cli.demo.workload import COST, QUANTA, QUEUES
+from celery_fair.cli.demo.workload import COST, QUANTA, QUEUES, ROUND
 
 __all__ = ["TOLERANCE", "Shares", "timeline"]
 
@@ -83,13 +82,13 @@ class Shares:
 
 
 def timeline(records: Sequence[Record], parts: int) -> list[tuple[float, Shares]]:
-    """Cut records into parts of equal count; return each one's last moment and its shares.
+    """Cut records into about so many parts; return each one's last moment and its shares.
 
-    Moments are seconds from the first record.
+    Moments are seconds from the first record. A part is a whole number of rounds, the scheduler's
+    grain: in any other, shares would swing by what the part's last round has not served yet.
     """
-    if not records:
-        return []
-    begin = records[0][1]
-    bounds = [len(records) * part // parts for part in range(parts + 1)]
-    cuts = [records[a:b] for a, b in pairwise(bounds) if b > a]
-    return [(cut[-1][1] - begin, Shares.of(cut)) for cut in cuts]
+    size = max(1, round(len(records) / parts / ROUND)) * ROUND
+    ends = range(size, len(records) + 1, size)
+    return [
+        (records[end - 1][1] - records[0][1], Shares.of(records[end - size : end])) for end in ends
+    ]
