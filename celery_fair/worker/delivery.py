@@ -20,7 +20,7 @@ def delivery_class(base: type, owner: Settled) -> type:
 
     class Delivery(base):  # type: ignore[misc]
         feed = owner
-        parked = False  # waits in a timer of Celery's: ETA, countdown
+        aside = ""  # kept by Celery for its "eta", or a rate "limit"
 
         def ack(self, multiple: bool = False) -> None:
             super().ack(multiple)

@@ -165,11 +165,10 @@ class Dispatcher:
         try:
             assert self.handler is not None
             self.handler(item)
+            if self._offered is not None and not item.acknowledged:
+                feed.set_aside(item, eta=self._put_off)
         finally:
             self._offered = None
-        if self._put_off and not item.acknowledged:
-            item.parked = True  # type: ignore[attr-defined]
-            feed.park()
 
     def put_off(self) -> None:
         """Celery is about to keep the offered message in a timer."""
@@ -179,11 +178,9 @@ class Dispatcher:
         """Celery's last word on a request: start it now if it was just chosen, else in its turn."""
         message = request.message
         if message is self._offered:
-            self._put_off = False
+            self._offered = None
             self._to_pool(request)
             return
-        if message.parked:
-            message.parked = False
-            message.feed.unpark()
+        message.feed.came_due(message)
         self.arrived(message.feed, request)
         self.schedule()

@@ -1,6 +1,7 @@
 """The parts of a fair worker, wired to Celery's consumer."""
 
 import logging
+from functools import partial
 from typing import Any
 
 from celery.worker.loops import synloop
@@ -18,7 +19,7 @@ from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
 from celery_fair.worker.source import Source, source_for
-from celery_fair.worker.wakeup import HubWakeup, SyncWakeup
+from celery_fair.worker.wakeup import BellWakeup, HubWakeup, SyncWakeup
 
 __all__ = ["FairWorker"]
 
@@ -56,19 +57,21 @@ class FairWorker:
         self.source: Source | None = None
         self._late_acks = False
 
-    def _wire_wakeup(self) -> HubWakeup | SyncWakeup:
+    def _wire_wakeup(self) -> HubWakeup | BellWakeup | SyncWakeup:
         c, dispatcher = self.c, self.dispatcher
-        wakeup: HubWakeup | SyncWakeup
+        wakeup: HubWakeup | BellWakeup | SyncWakeup
         if c.hub:
             wakeup = HubWakeup(c.hub, dispatcher.run)
             dispatcher.on_news = wakeup.soon
         else:
-            wakeup = SyncWakeup(c.timer, dispatcher.run)
-            c.loop = self._synchronous_loop
-        dispatcher.schedule = self.in_flight.on_freed = wakeup.soon
+            on_amqp = c.conninfo.transport.driver_type == "amqp"
+            wakeup = BellWakeup(c.timer) if on_amqp else SyncWakeup(c.timer, dispatcher.run)
+            c.loop = partial(self._synchronous_loop, wakeup)
+        dispatcher.schedule = wakeup.later
         dispatcher.schedule_at = wakeup.at
         dispatcher.after_turn = self._after_turn
         dispatcher.on_full = self._grow_pool
+        self.in_flight.on_freed = wakeup.soon
         return wakeup
 
     def start(self) -> None:
@@ -165,5 +168,12 @@ class FairWorker:
             with autoscaler.mutex:
                 autoscaler.scale_up(1)
 
-    def _synchronous_loop(self, obj: Any, connection: Any, *args: Any, **kwargs: Any) -> None:
-        synloop(obj, Interruptible(connection, self.dispatcher), *args, **kwargs)
+    def _synchronous_loop(
+        self,
+        wakeup: BellWakeup | SyncWakeup,
+        obj: Any,
+        connection: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        synloop(obj, Interruptible(connection, self.dispatcher, wakeup), *args, **kwargs)

@@ -62,6 +62,7 @@ class Feed:
         self.buffer: deque[Any] = deque()
         self.parked = 0
         self.dead = False
+        self._limited = 0
         self.on_lost: Callable[[Feed], object] = lambda feed: None
         self._allowance = in_flight_allowance
         self._wanted = window
@@ -101,15 +102,34 @@ class Feed:
             self._wanted = window
             self._apply_prefetch()
 
-    def park(self) -> None:
-        """A delivery waits for its ETA: let the window grow by what it keeps unsettled."""
-        self.parked += 1
-        if self.prefetch > self.window.size:
-            self._apply_prefetch()
+    @property
+    def room(self) -> int:
+        """How many more messages a feed that takes them itself may take now.
 
-    def unpark(self) -> None:
-        """Its ETA has come."""
-        self.parked -= 1
+        What runs has left the window, as have ETAs; what a rate limit holds back has not.
+        """
+        return self._wanted - len(self.buffer) - self._limited
+
+    def set_aside(self, message: Any, eta: bool) -> None:
+        """Celery keeps a message for its ETA or its rate limit, unsettled.
+
+        The window grows by ETAs, so that they do not block their queue.
+        """
+        message.aside = "eta" if eta else "limit"
+        if eta:
+            self.parked += 1
+            if self.prefetch > self.window.size:
+                self._apply_prefetch()
+        else:
+            self._limited += 1
+
+    def came_due(self, message: Any) -> None:
+        """A message that was set aside is back."""
+        if message.aside == "eta":
+            self.parked -= 1
+        elif message.aside == "limit":
+            self._limited -= 1
+        message.aside = ""
 
     def hand_back(self) -> None:
         """Return every buffered delivery to the queue; for a clean stop."""
@@ -203,7 +223,8 @@ class PushFeed(Feed):
 class PullFeed(Feed):
     """A queue of one of kombu's virtual transports (Redis, memory, …).
 
-    The subscription serves to be woken; while there is work, the feed itself takes up to its window.
+    The subscription serves to be woken; while there is work, the feed itself takes what its window
+    has room for.
     """
 
     def open(self) -> None:
@@ -217,7 +238,7 @@ class PullFeed(Feed):
             self.queue.cancel(tag)
 
     def refill(self) -> None:
-        while self._tag and self.window.held < self.window.size:
+        while self._tag and self.room > 0:
             try:
                 raw = self.channel.basic_get(self.name)
             except Empty:

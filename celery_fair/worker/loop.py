@@ -4,6 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.wakeup import BellWakeup, SyncWakeup
 
 __all__ = ["Interruptible"]
 
@@ -20,9 +21,12 @@ class Interruptible:
     It does not block while the dispatcher has more to start.
     """
 
-    def __init__(self, connection: Any, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, connection: Any, dispatcher: Dispatcher, wakeup: BellWakeup | SyncWakeup
+    ) -> None:
         self._connection = connection
         self._dispatcher = dispatcher
+        self._wakeup = wakeup
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -35,7 +39,7 @@ class Interruptible:
         """
         drain = self._connection.drain_events
         self._dispatcher.run()
-        drain(timeout=_NO_WAIT if self._dispatcher.pending else timeout)
+        self._wakeup.wait(self._connection, _NO_WAIT if self._dispatcher.pending else timeout)
         with suppress(TimeoutError):
             for _ in range(_MOST):
                 drain(timeout=_NO_WAIT)

@@ -201,11 +201,6 @@ class RedisFeed(Feed):
     def _adopt(self, channel: Any) -> None:
         self._message = delivery_class(channel.Message, self)
 
-    @property
-    def room(self) -> int:
-        """How many more messages the window allows."""
-        return self.window.size - self.window.held
-
     def open(self) -> None:
         self._source.attach(self)
         self._on_arrival(self)

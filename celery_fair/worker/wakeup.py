@@ -6,17 +6,22 @@ after its timers and after its ticks without looking for what these have called 
 that from there an acknowledgement, or a task written to a prefork child, could sit until the
 next event, seconds later.
 
-Without one (memory broker, gevent, eventlet) Celery's synchronous loop blocks in ``drain_events``;
-whoever has news runs the dispatcher itself.
+Without one (gevent, eventlet, Windows, memory broker) Celery's synchronous loop blocks until the
+broker has something. On AMQP it is made to wait for the broker's socket *or* a bell, so that the
+loop's greenlet alone dispatches: the answer to a call on a channel must not be read by another.
+Kombu's emulated brokers have no single socket to wait for, and no answers that could be mixed up;
+there, whoever has news runs the dispatcher itself.
 """
 
 import os
+import select
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-__all__ = ["HubWakeup", "SyncWakeup"]
+__all__ = ["BellWakeup", "HubWakeup", "SyncWakeup"]
 
 
 class HubWakeup:
@@ -43,6 +48,8 @@ class HubWakeup:
             self._rung = True
             with suppress(OSError):  # full: it rings already; closed: nobody listens any more
                 os.write(self._button, b"\0")
+
+    later = soon
 
     def at(self, when: float) -> None:
         """Call `run` at a time of the monotonic clock, unless an earlier call is set."""
@@ -87,9 +94,63 @@ class SyncWakeup:
         """Call `run` now."""
         self._run()
 
+    def later(self) -> None:
+        """Call `run` when others had their turn."""
+        self._timer.call_after(0, self._run)
+
     def at(self, when: float) -> None:
         """Call `run` at a time of the monotonic clock."""
         self._timer.call_after(max(0.0, when - monotonic()), self._run)
 
+    def wait(self, connection: Any, timeout: float | None) -> None:
+        """Block until the broker has sent something, and take it in.
+
+        Raises:
+            TimeoutError: nothing came within `timeout` seconds.
+        """
+        connection.drain_events(timeout=timeout)
+
     def close(self) -> None:
         """Nothing to close."""
+
+
+class BellWakeup:
+    """Ends the wait of a synchronous loop on an AMQP connection; that loop then dispatches."""
+
+    def __init__(self, timer: Any) -> None:
+        self._timer = timer
+        self._rung = False
+        self._bell, self._button = socket.socketpair()
+        self._bell.setblocking(False)
+        self._button.setblocking(False)
+
+    def register(self) -> None:
+        """The loop listens whenever it waits."""
+
+    def soon(self) -> None:
+        """End the loop's wait, or its next one. From any thread or greenlet."""
+        if not self._rung:
+            self._rung = True
+            with suppress(OSError):  # full: it rings already; closed: nobody listens any more
+                self._button.send(b"\0")
+
+    later = soon
+
+    def at(self, when: float) -> None:
+        """The same, at a time of the monotonic clock."""
+        self._timer.call_after(max(0.0, when - monotonic()), self.soon)
+
+    def wait(self, connection: Any, timeout: float | None) -> None:
+        """Block until the broker has sent something or the bell rings, at most `timeout` seconds."""
+        sock = connection.connection.sock
+        if sock is None or getattr(sock, "pending", int)():  # gone; or decrypted already
+            return
+        ready, _, _ = select.select([sock, self._bell], [], [], timeout)
+        if self._bell in ready:
+            self._bell.recv(64)
+            self._rung = False
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._bell.close()
+        self._button.close()
