@@ -18,10 +18,11 @@ refills every window at the same speed.
 
 Owed: the patience rule
 -----------------------
-Once a window has been full, the broker is known to have had more than the worker holds. If then
-acknowledgements have gone out and the buffer is empty, the refill is *owed*: wait for it, for a
-bounded time. A wait in vain takes the evidence back until the window has been full again, so that
-a queue which trickles is never waited for.
+Once a window has been full, the broker is known to have had more than the worker holds: the queue
+counts as *backlogged*. If then its buffer is empty, because all was started, whose acknowledgements
+are out or on their way out, a refill is *owed*: wait for it, for a bounded time. A wait in vain
+takes the evidence back until the window has been full again, so that a queue which trickles is
+never waited for.
 """
 
 import math
@@ -46,28 +47,24 @@ class Window:
     Attributes:
         size: how many unsettled deliveries the broker allows.
         held: how many are delivered and not settled (acknowledged or rejected).
+        backlogged: whether the broker is known to have more than it was allowed to send.
     """
 
-    __slots__ = ("_delivered", "_filled", "_sample", "held", "size")
+    __slots__ = ("_delivered", "_sample", "backlogged", "held", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.held = 0
-        self._filled = False
+        self.backlogged = False
         self._delivered = 0
         self._sample: tuple[int, float] | None = None
-
-    @property
-    def owed(self) -> bool:
-        """Whether the broker has been allowed to send more and is known to have more."""
-        return self._filled and self.held < self.size
 
     def delivered(self, now: float) -> float | None:
         """Count a delivery; return a refill delay in seconds if this one completes a sample."""
         self.held += 1
         self._delivered += 1
         if self.held >= self.size:
-            self._filled = True
+            self.backlogged = True
         if self._sample is None or self._delivered < self._sample[0]:
             return None
         delay = now - self._sample[1]
@@ -77,12 +74,12 @@ class Window:
     def settled(self, now: float) -> None:
         """Count a delivery that was acknowledged or rejected."""
         self.held -= 1
-        if self._filled and self._sample is None:
+        if self.backlogged and self._sample is None:
             self._sample = (self._delivered + self.size - self.held, now)
 
     def disappointed(self) -> None:
         """Nothing came within the patience: the queue counts as idle until it fills again."""
-        self._filled = False
+        self.backlogged = False
         self._sample = None
 
     def resize(self, size: int) -> None:
@@ -130,7 +127,9 @@ class RefillMeter:
         return min(max(4 * self.delay, least), most)
 
 
-def plan(weights: Mapping[str, float], rate: float, delay: float, least_total: int) -> dict[str, int]:
+def plan(
+    weights: Mapping[str, float], rate: float, delay: float, least_total: int
+) -> dict[str, int]:
     """Return the window of each queue, in messages.
 
     Arguments:

@@ -177,7 +177,8 @@ class PushFeed(Feed):
 
     @property
     def owed(self) -> bool:
-        return self.window.owed
+        # What runs frees its place soon; only what a rate limit holds back may keep all of them.
+        return self.window.backlogged and self._limited < self._wanted
 
     def open(self) -> None:
         self._subscribe()
