@@ -141,7 +141,7 @@ class BellWakeup:
         self._timer.call_after(max(0.0, when - monotonic()), self.soon)
 
     def wait(self, connection: Any, timeout: float | None) -> None:
-        """Block until the broker has sent something or the bell rings, at most `timeout` seconds."""
+        """Block until the broker has sent something or the bell rings, for `timeout` seconds."""
         sock = connection.connection.sock
         if sock is None or getattr(sock, "pending", int)():  # gone; or decrypted already
             return
