@@ -1,0 +1,51 @@
+"""Every pool on every broker: each task runs, once, and nothing stays behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokers import Space
+from tests.integration.depths import left
+from tests.publishing import publish
+from tests.waiting import wait_equal
+from tests.workers import StartWorker
+
+QUANTA = {"slow": 1, "medium": 5, "fast": 20}
+POOLS = {"solo": 1, "threads": 3, "prefork": 2, "gevent": 3, "eventlet": 3}
+FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_pool_runs_every_task_once(space: Space, start_worker: StartWorker, pool: str) -> None:
+    backlog = publish(space.url, dict.fromkeys(QUANTA, 100))
+    late = publish(space.url, {"slow": 1}, countdown=1)
+    worker = start_worker(space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=FAIR)
+    worker.records.started.wait_once(backlog.all())
+
+    naps = publish(space.url, dict.fromkeys(QUANTA, 5), "nap", [0.01])
+    failing = publish(space.url, {"fast": 2}, "fail")
+
+    worker.records.started.wait_once([*naps.all(), *failing.all(), *late.all()])
+    worker.records.finished.wait_once(naps.all())
+    wait_equal(lambda: left(space, *QUANTA), 0)
+
+
+def test_quorum_queues(rabbitmq_space: Space, start_worker: StartWorker) -> None:
+    quorum = {"x-queue-type": "quorum"}
+    ids = publish(rabbitmq_space.url, dict.fromkeys(QUANTA, 100), queue_arguments=quorum)
+    worker = start_worker(rabbitmq_space, queues=QUANTA, queue_arguments=quorum, conf=FAIR)
+
+    worker.records.started.wait_once(ids.all())
+    wait_equal(lambda: left(rabbitmq_space, *QUANTA), 0)
+    assert "Traceback" not in worker.log()
+
+
+@pytest.mark.parametrize("multiplier", [0, 1, 50])
+def test_prefetch_multiplier_is_accepted(
+    rabbitmq_space: Space, start_worker: StartWorker, multiplier: int
+) -> None:
+    ids = publish(rabbitmq_space.url, dict.fromkeys(QUANTA, 50))
+    conf = FAIR | {"worker_prefetch_multiplier": multiplier}
+    worker = start_worker(rabbitmq_space, queues=QUANTA, conf=conf)
+
+    worker.records.started.wait_once(ids.all())
