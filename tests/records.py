@@ -33,12 +33,12 @@ class RecordFile:
     def __len__(self) -> int:
         return len(self.read())
 
-    def wait(self, count: int, timeout: float = 30) -> list[Record]:
+    def wait(self, count: int, timeout: float = 60) -> list[Record]:
         """Block until there are at least `count` records, and return all."""
         wait_for(lambda: len(self) >= count, timeout, lambda: f"{count} records ({self})")
         return self._records
 
-    def wait_ids(self, ids: Iterable[str], timeout: float = 30) -> list[Record]:
+    def wait_ids(self, ids: Iterable[str], timeout: float = 60) -> list[Record]:
         """Block until each of these tasks has a record, and return all records."""
         missing = set(ids)
 
@@ -54,7 +54,7 @@ class RecordFile:
         wanted = set(ids)
         return Counter(record.id for record in self.read() if record.id in wanted)
 
-    def wait_once(self, ids: Iterable[str], timeout: float = 30) -> list[Record]:
+    def wait_once(self, ids: Iterable[str], timeout: float = 60) -> list[Record]:
         """Block until each of these tasks has a record; fail if one has two."""
         ids = list(ids)
         self.wait_ids(ids, timeout)

@@ -7,19 +7,15 @@ believed about ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests import shares
 from tests.brokers import Space
 from tests.publishing import publish
-from tests.workers import WorkerProcess
+from tests.workers import StartWorker
 
 QUEUES = [f"p{number}" for number in range(10)]
-TOTALS = dict.fromkeys(QUEUES, 200)
-
-StartWorker = Callable[..., WorkerProcess]
+TOTALS = dict.fromkeys(QUEUES, 100)
 
 
 @pytest.mark.parametrize(("pool", "concurrency"), [("solo", 1), ("threads", 2), ("prefork", 2)])
