@@ -90,7 +90,13 @@ def _figures(workload: Workload, shares: Shares) -> Table:
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    drawn = Table(title=caption, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    drawn = Table(
+        title=caption,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+    )
     for number, head in enumerate(heads):
         drawn.add_column(head, justify="right" if number else "left")
     for row in rows:

@@ -1,0 +1,147 @@
+"""The command's options, refusals and exit statuses; nothing here starts a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from click.testing import Result as Outcome
+
+from celery_fair.cli import fair
+from celery_fair.cli.demo import command, session
+from celery_fair.cli.demo.errors import DemoError
+from celery_fair.cli.demo.run import Result
+from tests.demo.demonstration import fair_result, flat_result
+from tests.ports import free_port
+
+
+def invoke(*options: str) -> Outcome:
+    return CliRunner().invoke(fair, ["demo", *options])
+
+
+def results(monkeypatch: pytest.MonkeyPatch, *outcomes: Result | BaseException) -> None:
+    """Let runs come to these outcomes, one after the other."""
+    coming = iter(outcomes)
+
+    def run(*_: Any) -> Result:
+        outcome = next(coming)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(session, "run", run)
+
+
+# Refusals -----------------------------------------------------------------
+
+REFUSED = {
+    "no URL": (["--broker", "localhost"], "--broker 'localhost' is no URL"),
+    "unknown scheme": (["--broker", "kafka://localhost"], "use memory://, amqp://"),
+    "no messages": (["--messages", "0"], "with 0 messages a queue there is nothing to measure"),
+    "few messages": (["--messages", "39"], "use 40 or more"),
+    "text for messages": (["--messages", "many"], "'many' is not a valid integer"),
+    "negative work": (["--work=-1"], "-1 is not in the range"),
+    "unknown pool": (["--pool", "party"], "'party' is not one of 'solo', 'threads'"),
+    "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
+    "solo in parallel": (["--concurrency", "2"], "a solo worker runs one task at a time, not 2"),
+    "folder that is not": (["--html", "/no/such/plot.html"], "cannot write --html /no/such/plot"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED.values(), ids=REFUSED)
+def test_refusals_name_the_value_and_the_way_out(options: list[str], message: str) -> None:
+    outcome = invoke(*options)
+    assert outcome.exit_code == 2
+    assert message in outcome.output
+
+
+@pytest.mark.parametrize("scheme", ["amqp", "redis"])
+def test_unreachable_broker(scheme: str) -> None:
+    outcome = invoke("--no-html", "--broker", f"{scheme}://ann:secret@127.0.0.1:{free_port()}/0")
+    assert outcome.exit_code == 2
+    assert f"no connection to the broker {scheme}://ann:**@127.0.0.1" in outcome.output
+    assert "start it, or correct" in outcome.output
+    assert "secret" not in outcome.output
+
+
+def test_missing_package_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    outcome = invoke("--pool", "gevent")
+    assert outcome.exit_code == 2
+    assert "pip install celery[gevent]" in outcome.output
+
+
+# Exit statuses ------------------------------------------------------------
+
+
+def test_fair_is_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    results(monkeypatch, fair_result(100), fair_result(1))
+    outcome = invoke("--html", str(tmp_path / "plot.html"))
+    assert outcome.exit_code == 0, outcome.output
+    assert "FAIR at 100 µs" in outcome.output
+    assert "NOT FAIR" not in outcome.output
+
+
+def test_unfair_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    results(monkeypatch, fair_result(100), flat_result())
+    outcome = invoke("--html", str(tmp_path / "plot.html"))
+    assert outcome.exit_code == 1
+    assert "NOT FAIR at 1 µs: max |share/target − 1| = 43" in outcome.output
+    assert 'class="verdict unfair"' in (tmp_path / "plot.html").read_text()
+
+
+def test_unfair_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    results(monkeypatch, flat_result())
+    outcome = invoke("--json", "--no-html", "--work", "1")
+    assert outcome.exit_code == 1
+    report = json.loads(outcome.stdout)
+    assert (report["fair"], report["html"]) == (False, None)
+    assert report["workloads"][0]["max_error"] > 4
+
+
+def test_no_result_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    results(monkeypatch, DemoError("the worker ended early"))
+    outcome = invoke("--no-html")
+    assert outcome.exit_code == 2
+    assert "Error: the worker ended early" in outcome.output
+
+
+def test_interrupted_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    results(monkeypatch, KeyboardInterrupt())
+    outcome = invoke("--no-html")
+    assert outcome.exit_code == 130
+    assert "Interrupted" in outcome.stderr
+
+
+# The group ----------------------------------------------------------------
+
+
+def test_help_teaches() -> None:
+    assert "demo" in CliRunner().invoke(fair, ["--help"]).output
+    text = invoke("--help").output
+    assert "Examples:" in text
+    assert "Exit status: 0" in text
+
+
+def test_unknown_command() -> None:
+    outcome = CliRunner().invoke(fair, ["dome"])
+    assert outcome.exit_code == 2
+    assert "No such command 'dome'" in outcome.output
+
+
+def test_every_command_of_celery_loads_little() -> None:
+    heavy = "{'celery', 'kombu', 'rich', 'celery_fair.worker', 'celery_fair.cli.demo'}"
+    code = f"import sys, celery_fair.cli; print(*{heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_python_m_celery_fair() -> None:
+    command = [sys.executable, "-m", "celery_fair", "demo", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: python -m celery_fair demo")

@@ -1,0 +1,111 @@
+"""Whole runs, as a user starts them: on the in-memory broker and on real ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.brokers import Space
+from tests.demo.demonstration import run_demo, start_demo
+from tests.processes import Process
+from tests.waiting import wait_for
+
+SMALL = ("--messages", "200")
+
+
+def test_memory(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--json", *SMALL)
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["fair"] is True
+    assert (report["broker"], report["pool"], report["concurrency"]) == ("memory://", "solo", 1)
+    assert [workload["work_us"] for workload in report["workloads"]] == [100, 1]
+    assert [workload["source"]["table"] for workload in report["workloads"]] == [
+        *("Table 1", "Table 2")
+    ]
+    for workload in report["workloads"]:
+        check_figures(workload)
+    assert report["html"] == str(tmp_path / "celery-fair-demo.html")
+    assert Path(report["html"]).read_text().count("<svg") == 2
+
+
+def check_figures(workload: dict[str, Any]) -> None:
+    queues = workload["queues"]
+    assert workload["fair"] is True
+    assert (workload["published"], workload["started"]) == (2000, 1000)
+    assert sum(queue["count"] for queue in queues) == 1000 - workload["left_out"]
+    for column in ("share", "target"):
+        assert sum(queue[column] for queue in queues) == pytest.approx(1)
+    errors = [abs(queue["share"] / queue["target"] - 1) for queue in queues]
+    assert workload["max_error"] == pytest.approx(max(errors))
+    assert workload["ratio"] == pytest.approx(queues[9]["count"] / queues[0]["count"])
+    assert workload["rate"] == pytest.approx(1000 / workload["seconds"])
+
+
+def test_output_in_a_pipe(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--messages", "40", "--work", "7", "--html", "plot.html")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
+    assert "started 200 of 200" in done.stdout
+    assert "FAIR at 7 µs" in done.stdout
+    assert f"Shares over time: {tmp_path / 'plot.html'}" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["plot.html"]
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
+def test_pools(pool: str, tmp_path: Path) -> None:
+    options = ("--json", "--no-html", *SMALL, "--work", "1", "--pool", pool, "--concurrency", "2")
+    done = run_demo(tmp_path, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["pool"] == pool
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_real_broker_is_left_as_it_was(space: Space, tmp_path: Path) -> None:
+    before = space.depths()
+    done = run_demo(tmp_path, "--json", "--no-html", *SMALL, "--work", "1", "--broker", space.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    check_figures(report["workloads"][0])
+    assert "guest:guest" not in done.stdout
+    assert space.depths() == before
+
+
+@pytest.fixture
+def midway(space: Space, tmp_path: Path) -> Iterator[Process]:
+    """A demo that is consuming, and has some seconds to go."""
+    options = ("--no-html", "--messages", "200", "--work", "10000", "--broker", space.url)
+    process = start_demo(tmp_path, *options)
+    try:
+        lines = iter(process.stdout.readline, b"")
+        assert any(b"started" in line for line in lines), process.log()
+        yield process
+    finally:
+        process.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_demo_leaves_nothing(
+    space: Space, midway: Process, number: signal.Signals
+) -> None:
+    workers = psutil.Process(midway.pid).children(recursive=True)
+    assert workers
+    assert space.ready()
+    midway.send(number)
+    assert midway.wait() == 130
+    assert "Interrupted" in midway.log()
+    assert not any(worker.is_running() for worker in workers)
+    assert not space.ready()
+
+
+def test_worker_does_not_outlive_a_killed_demo(midway: Process) -> None:
+    workers = psutil.Process(midway.pid).children(recursive=True)
+    midway.kill()
+    wait_for(lambda: not any(worker.is_running() for worker in workers), 20, "the worker's end")
