@@ -21,28 +21,41 @@ What is different here
 ----------------------
 A flow is not visited in rounds in which it cannot be served. When its credit falls short, the
 round in which it will suffice is computed, ``ceil((cost - deficit) / quantum)`` rounds ahead, and
-the flow is filed under that round. Rounds in which nobody can be served are thereby skipped, and a
+the flow is filed under that round. Rounds in which nobody can be served are thereby skipped. A
 decision takes amortised constant time however many flows there are and however small a quantum is
-beside a cost (a heap holds the numbers of the rounds ahead, not the flows).
+beside a cost: a heap holds the numbers of the rounds ahead, not the flows, and a flow is sorted
+into its round once per visit.
+
+The flows are served in the very order in which the textbook, walking all rounds, would serve them.
+Within a round that is the order in which they became backlogged. The bound rests on it: were two
+flows to swap places between rounds, one could be visited twice more often than the other within an
+interval, not once, which costs another q.
 
 A flow whose messages are owed is not idle. If its turn comes and nothing is here, the others are
 served first, and the *round stays open* until the message comes (`offer`) or the caller gives up
-(`expire`): credit that the broker was too slow to fill is neither lost nor handed to others.
+(`expire`): credit that the broker was too slow to fill is neither lost nor handed to others. Such a
+flow does swap places, so its bound is 2 * Max + 2 * q.
 
-A flow that becomes backlogged joins the current round, unless it has had its quantum of this round
-already: then it joins the next, or a flow that keeps running empty could be served for ever within
-one round.
+A flow takes part in a round once. If it has run idle and becomes backlogged again, it joins the
+next round, or a flow that keeps running empty could be served for ever within one round.
+
+No flow starves
+---------------
+A backlogged flow i whose head costs c is served in its R-th turn from now at the latest, with
+R = ceil(c / Q_i). Until then each other flow j has at most R turns and what is left of a turn under
+way, so that it is served less than (R + 1) * Q_j + Max.
 """
 
 import math
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from operator import attrgetter
 
 __all__ = ["DeficitRoundRobin", "Flow", "check_cost", "check_quantum"]
 
-_FURTHEST = 2.0**60
-"""Rounds ahead at the most: keeps the round number an exact integer for any float quotient."""
+_FURTHEST = 1 << 60
+"""Rounds ahead at the most; what is still short then is forgiven, or floats might not get there."""
 
 
 def check_quantum(quantum: float) -> float:
@@ -69,11 +82,12 @@ class Flow:
     Attributes:
         key: the name it was added under.
         quantum: cost served per round.
-        deficit: the deficit counter, in units of cost.
+        deficit: the deficit counter, in units of cost, as of the round `granted`.
         head: the cost of the message to serve next, or None when none is here.
+        last_cost: the cost of the message served last.
     """
 
-    __slots__ = ("deficit", "due", "granted", "head", "key", "last_cost", "quantum")
+    __slots__ = ("deficit", "due", "granted", "head", "key", "last_cost", "place", "quantum")
 
     def __init__(self, key: str, quantum: float) -> None:
         self.key = key
@@ -82,25 +96,33 @@ class Flow:
         self.head: float | None = None
         self.last_cost = 1.0
         self.granted = 0  # the last round whose quantum is in the deficit counter
-        self.due: int | None = None  # the round it is filed under; None while idle
+        self.due = 0  # the round it is filed under; 0 while idle, below once it is removed
+        self.place = 0  # in every round; places are given out in the order of becoming backlogged
 
     def __repr__(self) -> str:
         return f"<Flow {self.key} quantum={self.quantum:g} deficit={self.deficit:g} due={self.due}>"
+
+
+_REMOVED = -1
+_place = attrgetter("place")
 
 
 class DeficitRoundRobin:
     """Says which flow to serve next. See the module's text for the rule.
 
     Use: `offer` a flow's next message when it arrives, `choose` a flow, then say what became of
-    the message: `serve`. Adding, removing, reweighting are allowed at any moment.
+    the message: `serve`. Adding, removing, reweighting are allowed at any moment. Costs are taken
+    as they come, for speed; what comes from outside goes through `check_cost` first.
     """
 
     def __init__(self) -> None:
         self._flows: dict[str, Flow] = {}
+        self._places = 0
         self._round = 1
-        self._current: deque[Flow] = deque()
-        self._ahead: dict[int, deque[Flow]] = {}
-        self._order: list[int] = []
+        self._reached = 0  # the place of the last flow that the current round has come to
+        self._current: deque[Flow] = deque()  # may hold flows that are due in it no more
+        self._ahead: dict[int, dict[Flow, None]] = {}
+        self._order: list[int] = []  # a heap; may hold rounds that are empty by now
         self._waiting: dict[Flow, float] = {}  # in the order of their deadlines
 
     def __len__(self) -> int:
@@ -114,7 +136,7 @@ class DeficitRoundRobin:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `expire` at the latest, on the clock given to `choose`; None if never."""
+        """When to call `expire`, on the clock given to `choose`; None if nobody is waited for."""
         return next(iter(self._waiting.values()), None)
 
     def add(self, key: str, quantum: float) -> Flow:
@@ -125,55 +147,63 @@ class DeficitRoundRobin:
         return flow
 
     def remove(self, flow: Flow) -> None:
-        """Forget a flow, whatever its state."""
+        """Forget a flow, whatever its state. What is offered for it afterwards is ignored."""
+        if self._flows.get(flow.key) is not flow:
+            raise KeyError(flow.key)
         del self._flows[flow.key]
-        self._idle(flow)
+        self.drop(flow)
+        flow.due = _REMOVED
 
     def reweight(self, flow: Flow, quantum: float) -> None:
-        """Give a flow another quantum, from the next grant on; its credit stays."""
+        """Give a flow another quantum, from its next turn on; its credit stays."""
         quantum = check_quantum(quantum)
-        if flow.due is not None and flow.due > self._round:
-            self._grant(flow)
-            flow.quantum = quantum
-            self._defer(flow)
+        if flow.due > 0:
+            self._catch_up(flow)
         flow.quantum = quantum
+        if flow.due > self._round:
+            self._refile(flow)
 
     def offer(self, flow: Flow, cost: float) -> None:
         """Say that the flow's next message is here and costs `cost` (above zero, finite)."""
+        filed_for = flow.last_cost if flow.head is None else flow.head
         flow.head = cost
-        if flow.due is None:
+        if not flow.due:
             self._activate(flow)
         elif self._waiting and self._waiting.pop(flow, None) is not None:
             self._current.appendleft(flow)
+        elif cost < filed_for and flow.due > self._round:
+            self._refile(flow)
 
     def choose(self, now: float, patience: float) -> Flow | None:
         """Return the flow whose message is to be served next, or None.
 
         None means that nothing is here, or that the round is held open for an owed message: then
-        `deadline` says until when, which is at most `patience` seconds from `now`. Choosing
-        again without `serve` returns the same flow.
+        `deadline` says until when. A wait that begins now ends in `patience` seconds, or with the
+        waits begun before it if they end later. Choosing again without `serve` returns the same
+        flow.
         """
+        current = self._current
         while True:
-            current = self._current
             while current:
                 flow = current[0]
-                if flow.due == self._round and flow not in self._waiting:
+                if flow.due == self._round:
                     if flow.granted != self._round:
-                        self._grant(flow)
-                    if flow.head is None:
-                        if flow.deficit >= flow.last_cost:
-                            self._wait(flow, now + patience)
-                        else:
-                            self._defer(flow)
-                    elif flow.deficit >= flow.head:
+                        flow.deficit += flow.quantum * (self._round - flow.granted)
+                        flow.granted = self._round
+                        self._reached = flow.place
+                    cost = flow.head
+                    if cost is None:
+                        self._wait_or_defer(flow, now + patience)
+                    elif flow.deficit >= cost:
                         return flow
                     else:
-                        self._defer(flow)
+                        self._defer(flow, cost)
                 current.popleft()
-            if self._waiting or not self._order:
+            if self._waiting:
+                self._reached = self._places
                 return None
-            self._round = heappop(self._order)
-            self._current = self._ahead.pop(self._round)
+            if not self._next_round():
+                return None
 
     def serve(self, flow: Flow, cost: float, head: float | None, owed: bool = False) -> None:
         """The flow's head is gone, `cost` (0 if it was not worked on) is charged.
@@ -187,12 +217,19 @@ class DeficitRoundRobin:
         if flow.head is not None:
             flow.last_cost = flow.head
         flow.head = head
-        if head is None and not owed:
-            self._idle(flow)
+        if head is None:
+            if not owed:
+                self._idle(flow)
+        elif not flow.due:  # it was dropped while it was being served
+            self._activate(flow)
 
     def settle(self, flow: Flow, difference: float) -> None:
         """Charge (or, below zero, give back) what a message cost beyond what was charged."""
         flow.deficit -= difference
+        if flow.due <= 0:
+            flow.deficit = min(flow.deficit, 0.0)
+        elif difference < 0 and flow.due > self._round:
+            self._refile(flow)
 
     def expire(self, now: float) -> list[Flow]:
         """End the waits that are over; return the flows, which are idle now."""
@@ -212,14 +249,11 @@ class DeficitRoundRobin:
 
     def is_backlogged(self, flow: Flow) -> bool:
         """Whether the flow takes part in the rounds: has a message, or is owed one."""
-        return flow.due is not None
-
-    def _idle(self, flow: Flow) -> None:
-        flow.deficit = min(flow.deficit, 0.0)  # credit goes, a debt stays
-        flow.due = None
-        self._waiting.pop(flow, None)
+        return flow.due > 0
 
     def _activate(self, flow: Flow) -> None:
+        self._places += 1
+        flow.place = self._places
         if flow.granted < self._round:
             flow.granted = self._round - 1
             flow.due = self._round
@@ -227,23 +261,81 @@ class DeficitRoundRobin:
         else:
             self._file(flow, self._round + 1)
 
-    def _grant(self, flow: Flow) -> None:
-        flow.deficit += flow.quantum * (self._round - flow.granted)
-        flow.granted = self._round
+    def _idle(self, flow: Flow) -> None:
+        if flow.due <= 0:
+            return
+        if flow.due > self._round:
+            self._unfile(flow)
+        if flow.granted != self._round:
+            flow.deficit += flow.quantum * (self._round - flow.granted)
+            flow.granted = self._round
+        if flow.deficit > 0:  # credit goes, a debt stays
+            flow.deficit = 0.0
+        flow.due = 0
+        if self._waiting:
+            self._waiting.pop(flow, None)
 
-    def _defer(self, flow: Flow) -> None:
-        cost = flow.last_cost if flow.head is None else flow.head
-        rounds = min(math.ceil(min((cost - flow.deficit) / flow.quantum, _FURTHEST)), _FURTHEST)
-        self._file(flow, self._round + max(1, int(rounds)))
+    def _catch_up(self, flow: Flow) -> None:
+        """Grant what is due for the rounds in which the flow's place has been passed."""
+        passed = self._round if flow.place <= self._reached else self._round - 1
+        if passed > flow.granted:
+            flow.deficit += flow.quantum * (passed - flow.granted)
+            flow.granted = passed
+
+    def _defer(self, flow: Flow, cost: float) -> None:
+        rounds = (cost - flow.deficit) / flow.quantum
+        if rounds <= _FURTHEST:
+            self._file(flow, flow.granted + (math.ceil(rounds) if rounds > 1 else 1))
+        else:
+            flow.deficit = cost - flow.quantum * _FURTHEST
+            self._file(flow, flow.granted + _FURTHEST)
+
+    def _refile(self, flow: Flow) -> None:
+        """What it was filed for has changed: it may be served earlier, even in this round."""
+        self._unfile(flow)
+        self._catch_up(flow)
+        self._defer(flow, flow.last_cost if flow.head is None else flow.head)
+        if flow.due == self._round:
+            self._unfile(flow)
+            self._insert(flow)
+
+    def _insert(self, flow: Flow) -> None:
+        current = self._current
+        at = len(current)
+        while at and current[at - 1].place > flow.place:
+            at -= 1
+        current.insert(at, flow)
 
     def _file(self, flow: Flow, due: int) -> None:
         flow.due = due
         filed = self._ahead.get(due)
         if filed is None:
-            filed = self._ahead[due] = deque()
+            filed = self._ahead[due] = {}
             heappush(self._order, due)
-        filed.append(flow)
+        filed[flow] = None
 
-    def _wait(self, flow: Flow, deadline: float) -> None:
-        last = next(reversed(self._waiting.values()), deadline)
-        self._waiting[flow] = max(deadline, last)
+    def _unfile(self, flow: Flow) -> None:
+        filed = self._ahead[flow.due]
+        del filed[flow]
+        if not filed:
+            del self._ahead[flow.due]
+            if len(self._order) > 2 * len(self._ahead) + 8:
+                self._order = sorted(self._ahead)
+
+    def _next_round(self) -> bool:
+        while self._order:
+            due = heappop(self._order)
+            filed = self._ahead.pop(due, None)
+            if filed:
+                self._round = due
+                self._reached = 0
+                self._current.extend(sorted(filed, key=_place) if len(filed) > 1 else filed)
+                return True
+        return False
+
+    def _wait_or_defer(self, flow: Flow, deadline: float) -> None:
+        if flow.deficit < flow.last_cost:
+            self._defer(flow, flow.last_cost)
+        else:
+            last = next(reversed(self._waiting.values()), deadline)
+            self._waiting[flow] = max(deadline, last)
