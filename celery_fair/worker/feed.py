@@ -145,7 +145,12 @@ class Feed:
         self.channel.close()
 
     def settled(self, message: Any) -> None:
-        """One of the feed's deliveries was acknowledged, rejected or requeued."""
+        """One of the feed's deliveries was acknowledged, rejected or requeued.
+
+        One that counted as set aside may have been revoked: its acknowledgement comes a turn of
+        the event loop later than Celery's handler returns.
+        """
+        self.came_due(message)
         self.window.settled(monotonic())
 
     def reopen(self) -> None:
