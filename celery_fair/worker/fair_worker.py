@@ -4,6 +4,7 @@ import logging
 from functools import partial
 from typing import Any
 
+from celery.signals import worker_shutting_down
 from celery.worker.loops import synloop
 
 from celery_fair.core.dwrr import DeficitRoundRobin
@@ -71,7 +72,10 @@ class FairWorker:
         dispatcher.schedule_at = wakeup.at
         dispatcher.after_turn = self._after_turn
         dispatcher.on_full = self._grow_pool
-        self.in_flight.on_freed = wakeup.soon
+        # A greenlet that ends still occupies its slot, and would wait for itself in there.
+        self.in_flight.on_freed = wakeup.later if c.pool.is_green else wakeup.soon
+        # The signal that asks for it interrupts no wait.
+        worker_shutting_down.connect(self._on_shutting_down)
         return wakeup
 
     def start(self) -> None:
@@ -157,6 +161,9 @@ class FairWorker:
                 "Cannot declare queue %s again, consuming it no more: %s", feed.name, exc
             )
             self.consumer.drop(feed)
+
+    def _on_shutting_down(self, **kwargs: Any) -> None:
+        self.wakeup.soon()
 
     def _after_turn(self, now: float) -> None:
         if self.consumer is not None:
