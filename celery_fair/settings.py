@@ -1,28 +1,43 @@
-"""The `fair_…` settings: read once, checked whole, refused with the setting, queue and value named.
+"""The `fair_…` settings: read once, checked whole, refused with setting, queue and value named.
 
 They live on ``app.conf`` like Celery's own: as attributes, in a config module, or under Django's
 ``CELERY_FAIR_…``.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.dwrr import check_quantum
+from celery_fair.core.levels import Levels, check_levels
+from celery_fair.core.token_bucket import parse_rate
 
 if TYPE_CHECKING:
     from celery import Celery
 
-__all__ = ["Cost", "QueueOptions", "Settings"]
+__all__ = ["Cost", "LogicalQueue", "QueueOptions", "Settings", "parse_option"]
 
 Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
 """``cost(task_name, args, kwargs, headers)``: what a message costs, above zero, in any one unit."""
 
-_NAMES = ("fair_queues", "fair_default_quantum", "fair_cost")
+_NAMES = (
+    "fair_queues",
+    "fair_default_quantum",
+    "fair_cost",
+    "fair_logical_queues",
+    "fair_policy",
+    "fair_max_wait",
+    "fair_leash_url",
+    "fair_metrics",
+)
+POLICIES = ("dwrr", "strict")
+SCOPES = ("worker", "cluster")
+
 _LONGEST_NAME = 255  # bytes; AMQP's short string
+_LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
 
 
 @dataclass(frozen=True)
@@ -31,12 +46,37 @@ class QueueOptions:
 
     Attributes:
         quantum: cost served per round, above zero; the queue's share is its quantum by the sum of
-            the quanta of all backlogged queues.
+            the quanta of all backlogged queues (of its class).
         prefetch: the queue's window in messages; None lets it adapt.
+        level: ``"class"``: under ``fair_policy = "strict"``, a queue of a higher class goes first.
+        rate: starts per second at the most, in the long run; None for no leash.
+        burst: starts at once at the most, under a rate.
+        scope: whether each worker has a leash of its own, or all share one ("cluster").
+        max_in_flight: tasks of the queue that one worker runs at once; None for no cap.
+        exclusive: whether no second worker may consume the queue.
     """
 
     quantum: float
     prefetch: int | None = None
+    level: int = field(default=0, metadata={"name": "class"})
+    rate: float | None = None
+    burst: int = 1
+    scope: str = "worker"
+    max_in_flight: int | None = None
+    exclusive: bool = False
+
+
+@dataclass(frozen=True)
+class LogicalQueue:
+    """One entry of ``fair_logical_queues``.
+
+    Attributes:
+        levels: the physical queue of each priority.
+        native: the broker's own priorities are used, on one queue of the logical queue's name.
+    """
+
+    levels: Levels
+    native: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +86,11 @@ class Settings:
     queues: Mapping[str, QueueOptions] = field(default_factory=dict)
     default_quantum: float = 1.0
     cost: Cost | None = None
+    logical_queues: Mapping[str, LogicalQueue] = field(default_factory=dict)
+    policy: str = "dwrr"
+    max_wait: float | None = None
+    leash_url: str | None = None
+    metrics: str | None = None
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -55,17 +100,42 @@ class Settings:
             celery.exceptions.ImproperlyConfigured: naming the setting, the queue, the value and
                 what is allowed.
         """
-        _refuse_unknown(app.conf)
-        default = _quantum("fair_default_quantum", app.conf.get("fair_default_quantum", 1))
+        conf = app.conf
+        _refuse_unknown(conf)
+        default = _quantum("fair_default_quantum", conf.get("fair_default_quantum", 1))
+        logical = _logical_queues(conf.get("fair_logical_queues") or {})
+        policy = _one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
+        queues = _queues(conf.get("fair_queues") or {}, default, logical)
+        _refuse_classes(queues, policy)
         return cls(
-            queues=_queues(app.conf.get("fair_queues") or {}, default),
+            queues=queues,
             default_quantum=default,
-            cost=_cost(app.conf.get("fair_cost", 1)),
+            cost=_cost(conf.get("fair_cost", 1)),
+            logical_queues=logical,
+            policy=policy,
+            max_wait=_max_wait(conf.get("fair_max_wait"), policy),
+            leash_url=_leash_url(conf, queues),
+            metrics=_text("fair_metrics", conf.get("fair_metrics")),
         )
 
     def queue(self, name: str) -> QueueOptions:
         """Return the options of a queue, the defaults if it is not named in ``fair_queues``."""
         return self.queues.get(name) or QueueOptions(self.default_quantum)
+
+
+def parse_option(queue: str, option: str, value: Any) -> tuple[str, Any]:
+    """Return the field of `QueueOptions` that an option's name means, and its checked value.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: for an unknown option or a value out of bounds.
+    """
+    where = f"fair_queues[{queue!r}]"
+    if option not in _OPTIONS:
+        raise ImproperlyConfigured(
+            f"{where}: unknown option {option!r}; there are: {', '.join(sorted(_OPTIONS))}"
+        )
+    name, parse = _OPTIONS[option]
+    return name, parse(f"{where}[{option!r}]", value)
 
 
 def _refuse_unknown(conf: Any) -> None:
@@ -77,21 +147,39 @@ def _refuse_unknown(conf: Any) -> None:
             )
 
 
-def _queues(value: Any, default_quantum: float) -> dict[str, QueueOptions]:
+def _refuse_classes(queues: Mapping[str, QueueOptions], policy: str) -> None:
+    for name, options in queues.items():
+        if options.level and policy != "strict":
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['class']: {options.level} has no meaning with fair_policy ="
+                f" {policy!r}; set fair_policy = 'strict', or leave the class out"
+            )
+
+
+def _queues(
+    value: Any, default_quantum: float, logical: Mapping[str, LogicalQueue]
+) -> dict[str, QueueOptions]:
     if not isinstance(value, Mapping):
         raise ImproperlyConfigured(
             f"fair_queues must be a mapping of queue names to options, not {value!r}"
         )
+    for name in value:
+        if name in logical and not logical[name].native:
+            raise ImproperlyConfigured(
+                f"fair_queues: {name!r} is a logical queue; give options to its levels:"
+                f" {', '.join(logical[name].levels.queues)}"
+            )
     return {
-        _queue_name(name): _options(name, opts, default_quantum) for name, opts in value.items()
+        _queue_name("fair_queues", name): _options(name, options, default_quantum)
+        for name, options in value.items()
     }
 
 
-def _queue_name(name: Any) -> str:
+def _queue_name(where: str, name: Any) -> str:
     if isinstance(name, str) and name.strip() and len(name.encode()) <= _LONGEST_NAME:
         return name
     raise ImproperlyConfigured(
-        f"fair_queues: {name!r} is no queue name; a name is text of 1 to {_LONGEST_NAME} bytes"
+        f"{where}: {name!r} is no queue name; a name is text of 1 to {_LONGEST_NAME} bytes"
     )
 
 
@@ -101,16 +189,12 @@ def _options(name: str, options: Any, default_quantum: float) -> QueueOptions:
         raise ImproperlyConfigured(
             f"{where} must be a mapping of options such as {{'quantum': 10}}, not {options!r}"
         )
-    known = set(QueueOptions.__dataclass_fields__)
-    for option in options:
-        if option not in known:
-            raise ImproperlyConfigured(
-                f"{where}: unknown option {option!r}; there are: {', '.join(sorted(known))}"
-            )
-    return QueueOptions(
-        quantum=_quantum(f"{where}['quantum']", options.get("quantum", default_quantum)),
-        prefetch=_prefetch(f"{where}['prefetch']", options.get("prefetch")),
-    )
+    parsed = dict(parse_option(name, option, value) for option, value in options.items())
+    if "burst" in parsed and parsed.get("rate") is None:
+        raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")
+    if parsed.get("scope") == "cluster" and parsed.get("rate") is None:
+        raise ImproperlyConfigured(f"{where}: 'scope' needs a 'rate', such as '10/s'")
+    return QueueOptions(**{"quantum": default_quantum, **parsed})
 
 
 def _quantum(where: str, value: Any) -> float:
@@ -120,14 +204,126 @@ def _quantum(where: str, value: Any) -> float:
         raise ImproperlyConfigured(f"{where}: {exc}") from None
 
 
-def _prefetch(where: str, value: Any) -> int | None:
-    if value is None or (
-        isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 65536
-    ):
-        return value
+def _count(where: str, value: Any) -> int | None:
+    if value is None or (_is_whole(value) and 1 <= value <= _LARGEST_COUNT):
+        return value  # type: ignore[no-any-return]
     raise ImproperlyConfigured(
-        f"{where}: a window is a whole number from 1 to 65535, not {value!r}"
+        f"{where} must be a whole number from 1 to {_LARGEST_COUNT}, or None, not {value!r}"
     )
+
+
+def _burst(where: str, value: Any) -> int:
+    if _is_whole(value) and value >= 1:
+        return value  # type: ignore[no-any-return]
+    raise ImproperlyConfigured(f"{where} must be a whole number of at least 1, not {value!r}")
+
+
+def _level(where: str, value: Any) -> int:
+    if _is_whole(value) and 0 <= value <= _LARGEST_COUNT:
+        return value  # type: ignore[no-any-return]
+    raise ImproperlyConfigured(f"{where} must be a whole number of at least 0, not {value!r}")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _rate(where: str, value: Any) -> float | None:
+    try:
+        return None if value is None else parse_rate(value)
+    except ValueError as exc:
+        raise ImproperlyConfigured(f"{where}: {exc}") from None
+
+
+def _flag(where: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ImproperlyConfigured(f"{where} must be True or False, not {value!r}")
+
+
+def _scope(where: str, value: Any) -> str:
+    return _one_of(where, value, SCOPES)
+
+
+def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if value in allowed:
+        return str(value)
+    raise ImproperlyConfigured(f"{where} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def _text(where: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise ImproperlyConfigured(f"{where} must be text, not {value!r}")
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
+    "quantum": ("quantum", _quantum),
+    "prefetch": ("prefetch", _count),
+    "class": ("level", _level),
+    "rate": ("rate", _rate),
+    "burst": ("burst", _burst),
+    "scope": ("scope", _scope),
+    "max_in_flight": ("max_in_flight", _count),
+    "exclusive": ("exclusive", _flag),
+}
+assert {name for name, _ in _OPTIONS.values()} == {f.name for f in fields(QueueOptions)}
+
+
+def _logical_queues(value: Any) -> dict[str, LogicalQueue]:
+    if not isinstance(value, Mapping):
+        raise ImproperlyConfigured(
+            f"fair_logical_queues must be a mapping of logical queue names to options, not {value!r}"
+        )
+    return {
+        _queue_name("fair_logical_queues", name): _logical_queue(name, options)
+        for name, options in value.items()
+    }
+
+
+def _logical_queue(name: str, options: Any) -> LogicalQueue:
+    where = f"fair_logical_queues[{name!r}]"
+    if not isinstance(options, Mapping) or set(options) - {"levels", "native"}:
+        raise ImproperlyConfigured(
+            f"{where} must be a mapping with 'levels' and, optionally, 'native', not {options!r}"
+        )
+    native = _flag(f"{where}['native']", options.get("native", False))
+    levels = options.get("levels", {name: [0, 9]} if native else None)
+    try:
+        checked = check_levels(levels)
+    except ValueError as exc:
+        raise ImproperlyConfigured(f"{where}['levels']: {exc}") from None
+    for queue in checked.queues:
+        _queue_name(f"{where}['levels']", queue)
+        if queue == name and not native:
+            raise ImproperlyConfigured(f"{where}['levels']: {name!r} cannot be a level of itself")
+    return LogicalQueue(checked, native)
+
+
+def _max_wait(value: Any, policy: str) -> float | None:
+    if value is None:
+        return None
+    if policy != "strict":
+        raise ImproperlyConfigured("fair_max_wait needs fair_policy = 'strict': nothing starves without")
+    try:
+        return check_quantum(value)
+    except ValueError:
+        raise ImproperlyConfigured(
+            f"fair_max_wait must be a finite number of seconds above zero, or None, not {value!r}"
+        ) from None
+
+
+def _leash_url(conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
+    url = _text("fair_leash_url", conf.get("fair_leash_url"))
+    if url is None and str(conf.get("broker_url") or "").startswith(("redis://", "rediss://")):
+        url = conf.get("broker_url")
+    clustered = [name for name, options in queues.items() if options.scope == "cluster"]
+    if clustered and (url is None or not url.startswith(("redis://", "rediss://", "unix://"))):
+        raise ImproperlyConfigured(
+            f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers share;"
+            f" set fair_leash_url = 'redis://…', not {url!r}"
+        )
+    return url
 
 
 def _cost(value: Any) -> Cost | None:

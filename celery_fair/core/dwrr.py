@@ -104,6 +104,7 @@ class Flow:
 
 
 _REMOVED = -1
+_HELD = -2
 _place = attrgetter("place")
 
 
@@ -146,12 +147,25 @@ class DeficitRoundRobin:
         flow = self._flows[key] = Flow(key, check_quantum(quantum))
         return flow
 
+    def admit(self, flow: Flow) -> None:
+        """Add a flow that another scheduler has removed; its credit is lost, its head stays.
+
+        Raises:
+            ValueError: a flow of its key is there already.
+        """
+        if flow.key in self._flows:
+            raise ValueError(f"flow {flow.key!r} is there already")
+        self._flows[flow.key] = flow
+        flow.due = flow.granted = 0
+        if flow.head is not None:
+            self._activate(flow)
+
     def remove(self, flow: Flow) -> None:
         """Forget a flow, whatever its state. What is offered for it afterwards is ignored."""
         if self._flows.get(flow.key) is not flow:
             raise KeyError(flow.key)
         del self._flows[flow.key]
-        self.drop(flow)
+        self._idle(flow)
         flow.due = _REMOVED
 
     def reweight(self, flow: Flow, quantum: float) -> None:
@@ -246,6 +260,22 @@ class DeficitRoundRobin:
         """The flow has nothing any more and is owed nothing: it is idle, without credit."""
         flow.head = None
         self._idle(flow)
+
+    def hold(self, flow: Flow) -> None:
+        """Leave the flow out, though it may have messages, until `release`; its credit is lost."""
+        self._idle(flow)
+        flow.due = _HELD
+
+    def release(self, flow: Flow) -> None:
+        """Let a held flow take part again: as one that has just become backlogged, if it has."""
+        if flow.due == _HELD:
+            flow.due = 0
+            if flow.head is not None:
+                self._activate(flow)
+
+    def is_held(self, flow: Flow) -> bool:
+        """Whether the flow is left out by `hold`."""
+        return flow.due == _HELD
 
     def is_backlogged(self, flow: Flow) -> bool:
         """Whether the flow takes part in the rounds: has a message, or is owed one."""

@@ -1,0 +1,169 @@
+"""Strict priority between classes of queues, deficit round robin inside a class.
+
+A class is a whole number, the higher the more urgent. `ClassScheduler.choose` asks the highest class
+first; a lower one is asked only when no higher one has a message *here*. What a higher class is owed
+(see `celery_fair.core.dwrr`) counts as here while it is waited for, or every refill would let a
+lower message slip in.
+
+Strict priority starves what is low for as long as what is high keeps coming. Ageing bounds that: a
+message that has waited longer than `max_wait` is treated as one class higher, after twice as long as
+two, up to the highest class that is in use; there it takes its turn like the others.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+
+__all__ = ["Ageing", "ClassScheduler"]
+
+
+class ClassScheduler:
+    """One `DeficitRoundRobin` a class, with the same methods; see there."""
+
+    def __init__(self) -> None:
+        self._classes: dict[int, DeficitRoundRobin] = {}
+        self._order: list[tuple[int, DeficitRoundRobin]] = []  # the highest first
+        self._of: dict[Flow, DeficitRoundRobin] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Flow]:
+        return iter(self._of)
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call `expire`; None if nobody is waited for."""
+        deadlines = [d for _, drr in self._order if (d := drr.deadline) is not None]
+        return min(deadlines, default=None)
+
+    @property
+    def top(self) -> int:
+        """The highest class that a flow was added to."""
+        return max(self._classes, default=0)
+
+    def add(self, key: str, quantum: float, level: int = 0) -> Flow:
+        """Add an idle flow to class `level`."""
+        if any(flow.key == key for flow in self._of):
+            raise ValueError(f"flow {key!r} is there already")
+        drr = self._class(level)
+        flow = drr.add(key, quantum)
+        self._of[flow] = drr
+        return flow
+
+    def move(self, flow: Flow, level: int) -> None:
+        """Put a flow into another class, with its head, without its credit."""
+        to = self._class(level)
+        before = self._of[flow]
+        if to is before:
+            return
+        held = before.is_held(flow)
+        before.remove(flow)
+        to.admit(flow)
+        if held:
+            to.hold(flow)
+        self._of[flow] = to
+
+    def remove(self, flow: Flow) -> None:
+        self._of.pop(flow).remove(flow)
+
+    def reweight(self, flow: Flow, quantum: float) -> None:
+        self._of[flow].reweight(flow, quantum)
+
+    def offer(self, flow: Flow, cost: float) -> None:
+        self._of[flow].offer(flow, cost)
+
+    def choose(self, now: float, patience: float) -> Flow | None:
+        """Return a flow of the highest class that has one, or None; see the module's text."""
+        for _, drr in self._order:
+            flow = drr.choose(now, patience)
+            if flow is not None:
+                return flow
+            if drr.deadline is not None:
+                return None
+        return None
+
+    def serve(self, flow: Flow, cost: float, head: float | None, owed: bool = False) -> None:
+        drr = self._of.get(flow)
+        if drr is not None:  # it may have been removed while it was served
+            drr.serve(flow, cost, head, owed)
+
+    def settle(self, flow: Flow, difference: float) -> None:
+        self._of[flow].settle(flow, difference)
+
+    def expire(self, now: float) -> list[Flow]:
+        return [flow for _, drr in self._order if drr.deadline is not None for flow in drr.expire(now)]
+
+    def drop(self, flow: Flow) -> None:
+        self._of[flow].drop(flow)
+
+    def hold(self, flow: Flow) -> None:
+        self._of[flow].hold(flow)
+
+    def release(self, flow: Flow) -> None:
+        self._of[flow].release(flow)
+
+    def is_held(self, flow: Flow) -> bool:
+        return self._of[flow].is_held(flow)
+
+    def is_backlogged(self, flow: Flow) -> bool:
+        return self._of[flow].is_backlogged(flow)
+
+    def _class(self, level: int) -> DeficitRoundRobin:
+        if level not in self._classes:
+            self._classes[level] = DeficitRoundRobin()
+            self._order = sorted(self._classes.items(), reverse=True)
+        return self._classes[level]
+
+
+class Ageing:
+    """Says which class a flow's head belongs to by now, and when that changes.
+
+    Arguments:
+        scheduler: moves the flows.
+        max_wait: seconds of waiting that count for one class, above zero.
+    """
+
+    def __init__(self, scheduler: ClassScheduler, max_wait: float) -> None:
+        self._scheduler = scheduler
+        self._max_wait = max_wait
+        self._base: dict[Flow, int] = {}
+        self._since: dict[Flow, float] = {}
+        self._rises: list[tuple[float, int, Flow]] = []
+        self._filed: set[Flow] = set()
+        self._count = 0
+
+    def add(self, flow: Flow, level: int) -> None:
+        """A flow was added to the scheduler, in class `level`."""
+        self._base[flow] = level
+
+    def remove(self, flow: Flow) -> None:
+        """It was removed."""
+        self._base.pop(flow, None)
+        self._since.pop(flow, None)
+
+    def heads(self, flow: Flow, since: float, now: float) -> None:
+        """The flow's head is another message, which waits since `since`."""
+        if self._base[flow] < self._scheduler.top:
+            self._since[flow] = since
+            self._place(flow, now)
+
+    def rise(self, now: float) -> None:
+        """Move every flow whose head has waited for another `max_wait`."""
+        while self._rises and self._rises[0][0] <= now:
+            _, _, flow = heappop(self._rises)
+            self._filed.discard(flow)
+            if flow in self._since:
+                self._place(flow, now)
+
+    def _place(self, flow: Flow, now: float) -> None:
+        top, since = self._scheduler.top, self._since[flow]
+        ages = max(0, int((now - since) / self._max_wait))
+        level = min(top, self._base[flow] + ages)
+        self._scheduler.move(flow, level)
+        # One entry a flow: heads come in the order of their waiting, so an entry is never late.
+        if level < top and flow not in self._filed:
+            self._count += 1
+            self._filed.add(flow)
+            heappush(self._rises, (since + (ages + 1) * self._max_wait, self._count, flow))

@@ -1,0 +1,53 @@
+"""Remote-control commands of a fair worker: ``fair_status``, ``fair_explain``, ``fair_set``, …
+
+Each answers for its own worker, as plain data. ``celery -A app fair …`` sends them to all workers, or
+those named by ``-d``; they can be sent like any of Celery's commands, too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
+from celery.worker.control import control_command, inspect_command
+
+__all__ = ["fair_explain", "fair_pause", "fair_resume", "fair_set", "fair_status"]
+
+
+def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
+    worker = getattr(state.consumer, "fair", None)
+    if worker is None:
+        return {"error": "this worker has no FairConsumerStep"}
+    try:
+        return ask(worker.desk)
+    except (ImproperlyConfigured, LookupError) as exc:
+        return {"error": exc.args[0] if exc.args else repr(exc)}
+
+
+@inspect_command(default_timeout=2.0)
+def fair_status(state: Any, **_: Any) -> Any:
+    """Per queue: quantum, shares, credit, window, what waits, runs and was served."""
+    return _answer(state, lambda desk: desk.status())
+
+
+@inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
+def fair_explain(state: Any, queue: str, **_: Any) -> Any:
+    """Why nothing of a queue starts now."""
+    return _answer(state, lambda desk: desk.explain(queue))
+
+
+@control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
+def fair_set(state: Any, queue: str, options: dict[str, Any] | None = None, **_: Any) -> Any:
+    """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch."""
+    return _answer(state, lambda desk: desk.set(queue, options or {}))
+
+
+@control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
+def fair_pause(state: Any, queue: str, **_: Any) -> Any:
+    """Start nothing of a queue until it is resumed; what runs goes on."""
+    return _answer(state, lambda desk: desk.pause(queue, True))
+
+
+@control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
+def fair_resume(state: Any, queue: str, **_: Any) -> Any:
+    """End a queue's pause."""
+    return _answer(state, lambda desk: desk.pause(queue, False))

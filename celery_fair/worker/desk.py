@@ -1,0 +1,149 @@
+"""The operator's desk: what a worker can be asked, and told, while it runs."""
+
+import math
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.settings import parse_option
+from celery_fair.worker.feed import Feed
+
+if TYPE_CHECKING:
+    from celery_fair.worker.fair_worker import FairWorker
+
+__all__ = ["Desk"]
+
+_LIVE = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
+"""Options that can be changed while consuming; the others are the queue's subscription."""
+
+_TEXTS = {
+    "paused": "paused by an operator; `fair resume {queue}` ends it",
+    "cap": "its cap is reached: {in_flight} in flight of at most {cap} on this worker",
+    "leash": "its leash has no token: {rate:g}/s, the next in {wait:.2f} s",
+    "no_message": "no message is here{owed}",
+    "no_credit": "its credit is used up: its turn is {rounds} round(s) ahead, after the others'",
+    "no_slot": "no slot is free: {busy} of {slots} are busy; it is next in its turn",
+    "starting": "nothing holds it back: its next message starts now",
+}
+
+
+class Desk:
+    """Answers and takes orders for one worker."""
+
+    def __init__(self, worker: "FairWorker") -> None:
+        self._worker = worker
+
+    def status(self) -> dict[str, Any]:
+        """Every queue's figures, by name. Shares are of the last ten seconds."""
+        now = monotonic()
+        recent = self._worker.served.recent(now)
+        feeds = self._worker.feeds
+        active = [f for f in feeds if recent.get(f.name) or f.buffer]
+        quanta = sum(f.flow.quantum for f in active) or 1.0
+        served = sum(recent.values()) or 1.0
+        return {
+            feed.name: self._row(feed, now)
+            | {
+                "target_share": feed.flow.quantum / quanta if feed in active else 0.0,
+                "share": recent.get(feed.name, 0.0) / served,
+            }
+            for feed in feeds
+        }
+
+    def explain(self, queue: str) -> dict[str, Any]:
+        """Why nothing of the queue starts now: a code and a sentence.
+
+        Raises:
+            LookupError: the queue is not consumed by this worker.
+        """
+        worker, feed, now = self._worker, self._feed(queue), monotonic()
+        reason, until = worker.dispatcher.why_held(feed, now)
+        busy, slots = len(worker.in_flight), worker.c.pool.num_processes
+        rounds = worker.scheduler.rounds_ahead(feed.flow)
+        if reason is None:
+            reason = _why_waiting(feed, rounds, busy >= slots)
+        options = feed.gate.options
+        text = _TEXTS[reason].format(
+            queue=queue,
+            in_flight=worker.in_flight.of(queue),
+            cap=options.max_in_flight,
+            rate=options.rate or 0.0,
+            wait=max(0.0, until - now),
+            owed=", a refill is on its way" if feed.owed else "",
+            rounds=rounds,
+            busy=busy,
+            slots=slots,
+        )
+        return {"queue": queue, "reason": reason, "text": text}
+
+    def set(self, queue: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Change a queue's options; all of them, or none if one is wrong.
+
+        Raises:
+            LookupError: the queue is not consumed by this worker.
+            celery.exceptions.ImproperlyConfigured: an option that is not there, cannot be changed
+                while consuming, or has a value out of bounds.
+        """
+        feed = self._feed(queue)
+        if not options:
+            raise ImproperlyConfigured(f"set {queue}: nothing to set; there are: {', '.join(_LIVE)}")
+        changes = {}
+        for option, value in options.items():
+            name, parsed = parse_option(queue, option, value)
+            if option not in _LIVE:
+                raise ImproperlyConfigured(
+                    f"set {queue}: {option!r} cannot be changed while consuming; these can:"
+                    f" {', '.join(_LIVE)}"
+                )
+            changes[name] = parsed
+        after = replace(feed.gate.options, **changes)
+        if "burst" in changes and after.rate is None:
+            raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
+        self._worker.reconfigure(feed, after)
+        return {"ok": f"{queue}: " + ", ".join(f"{k}={v}" for k, v in options.items())}
+
+    def pause(self, queue: str, paused: bool) -> dict[str, Any]:
+        """Hold a queue back, or end that.
+
+        Raises:
+            LookupError: the queue is not consumed by this worker.
+        """
+        self._feed(queue).gate.paused = paused
+        self._worker.dispatcher.regate(queue)
+        return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
+
+    def _feed(self, queue: str) -> Feed:
+        for feed in self._worker.feeds:
+            if feed.name == queue:
+                return feed
+        names = ", ".join(sorted(feed.name for feed in self._worker.feeds))
+        raise LookupError(f"queue {queue!r} is not consumed by this worker; these are: {names}")
+
+    def _row(self, feed: Feed, now: float) -> dict[str, Any]:
+        worker, options = self._worker, feed.gate.options
+        reason, until = worker.dispatcher.why_held(feed, now)
+        return {
+            "quantum": feed.flow.quantum,
+            "class": options.level,
+            "credit": feed.flow.deficit,
+            "window": feed.window.size,
+            "buffered": len(feed.buffer),
+            "in_flight": worker.in_flight.of(feed.name),
+            "served": worker.served.count.get(feed.name, 0),
+            "waiting_seconds": feed.waiting(now),
+            "held": reason,
+            "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,
+            "rate": options.rate,
+            "burst": options.burst if options.rate is not None else None,
+            "max_in_flight": options.max_in_flight,
+        }
+
+
+def _why_waiting(feed: Feed, rounds: int, full: bool) -> str:
+    if not feed.buffer:
+        return "no_message"
+    if rounds > 0:
+        return "no_credit"
+    return "no_slot" if full else "starting"

@@ -1,0 +1,40 @@
+-- Take tokens from a bucket that many workers share, by the server's clock.
+--
+-- KEYS: 1 the bucket, 2 the members (a sorted set by the time they were last here).
+-- ARGV: 1 rate per second, 2 capacity, 3 tokens wanted (below zero: given back), 4 slack in seconds,
+--       5 the member, 6 seconds after which a silent member counts as gone.
+-- Returns: {1 if granted else 0, seconds until it is worth asking again (text), members}.
+local rate, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
+local wanted, slack = tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+
+redis.call('ZADD', KEYS[2], now, ARGV[5])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[6]))
+local members = redis.call('ZCARD', KEYS[2])
+
+local stored = redis.call('HMGET', KEYS[1], 'level', 'since')
+local level, since = tonumber(stored[1]) or capacity, tonumber(stored[2]) or now
+local here = math.min(capacity, level + math.max(0, now - since) * rate)
+
+local granted, wait = 0, 0
+if wanted < 0 then
+    level = math.min(capacity, level - wanted)
+    granted = 1
+elseif here + 1e-9 >= wanted then
+    granted = 1
+    local from = now
+    if here >= capacity then
+        from = now + slack
+    end
+    level, since = here - wanted, math.max(from, since)
+else
+    wait = math.max(0, since + (wanted - level) / rate - now)
+end
+if granted == 1 then
+    redis.call('HSET', KEYS[1], 'level', string.format('%.17g', level), 'since', string.format('%.17g', since))
+end
+local idle = math.ceil(capacity / rate + slack) + 60
+redis.call('EXPIRE', KEYS[1], idle)
+redis.call('EXPIRE', KEYS[2], idle)
+return { granted, string.format('%.9f', wait), members }
