@@ -50,6 +50,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import takewhile
 from operator import attrgetter
 
 __all__ = ["DeficitRoundRobin", "Flow", "check_cost", "check_quantum"]
@@ -245,13 +246,18 @@ class DeficitRoundRobin:
         elif difference < 0 and flow.due > self._round:
             self._refile(flow)
 
+    def overdue(self, now: float) -> list[Flow]:
+        """Return the flows that have been waited for long enough."""
+        return [flow for flow, _ in takewhile(lambda wait: wait[1] <= now, self._waiting.items())]
+
+    def extend(self, flow: Flow, deadline: float) -> None:
+        """Wait on for a flow that is waited for: what it is owed is certain to come."""
+        del self._waiting[flow]
+        self._wait(flow, deadline)
+
     def expire(self, now: float) -> list[Flow]:
         """End the waits that are over; return the flows, which are idle now."""
-        expired = []
-        for flow, deadline in self._waiting.items():
-            if deadline > now:
-                break
-            expired.append(flow)
+        expired = self.overdue(now)
         for flow in expired:
             self._idle(flow)
         return expired
@@ -367,5 +373,8 @@ class DeficitRoundRobin:
         if flow.deficit < flow.last_cost:
             self._defer(flow, flow.last_cost)
         else:
-            last = next(reversed(self._waiting.values()), deadline)
-            self._waiting[flow] = max(deadline, last)
+            self._wait(flow, deadline)
+
+    def _wait(self, flow: Flow, deadline: float) -> None:
+        last = next(reversed(self._waiting.values()), deadline)
+        self._waiting[flow] = max(deadline, last)

@@ -134,14 +134,21 @@ class Dispatcher:
 
     def _choose(self, now: float) -> Feed | None:
         scheduler = self.scheduler
-        for flow in scheduler.expire(now):
-            self._feeds[flow].window.disappointed()
+        if scheduler.deadline is not None and scheduler.deadline <= now:
+            self._end_waits(now)
         chosen = scheduler.choose(now, self.meter.patience)
         if chosen is not None:
             return self._feeds[chosen]
         if scheduler.deadline is not None:
             self.schedule_at(scheduler.deadline)
         return None
+
+    def _end_waits(self, now: float) -> None:
+        for flow in self.scheduler.overdue(now):
+            if self._feeds[flow].has_more():
+                self.scheduler.extend(flow, monotonic() + self.meter.patience)
+        for flow in self.scheduler.expire(now):
+            self._feeds[flow].window.disappointed()
 
     def _dispatch(self, feed: Feed) -> None:
         cost = feed.flow.head or 0.0

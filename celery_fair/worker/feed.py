@@ -90,6 +90,10 @@ class Feed:
         """Whether more is known to be on its way."""
         return False
 
+    def has_more(self) -> bool:
+        """Whether what was owed, and has been waited for, is still certain to come."""
+        return False
+
     @property
     def prefetch(self) -> int:
         """Unsettled deliveries allowed: the window, and what late acks and ETAs keep unsettled."""
@@ -179,11 +183,26 @@ class PushFeed(Feed):
         self._meter = meter
         self._tag = ""
         self._generation = 0
+        self._believed = False  # the broker's word that it has more, and nothing has come since
 
     @property
     def owed(self) -> bool:
         # What runs frees its place soon; only what a rate limit holds back may keep all of them.
         return self.window.backlogged and self._limited < self._wanted
+
+    def has_more(self) -> bool:
+        """Ask the broker: its answer tells a broker that is slow from a queue that is empty.
+
+        It is believed once. If then still nothing comes, somebody else consumes the queue.
+        """
+        if self._believed:
+            return False
+        try:
+            depth = self.channel.queue_declare(self.name, passive=True).message_count
+        except self.channel.connection.channel_errors:  # deleted, which `_cancelled` is told
+            return False
+        self._believed = depth > 0
+        return depth > 0 or bool(self.buffer)  # what was on its way has come before the answer
 
     def open(self) -> None:
         self._subscribe()
@@ -213,6 +232,7 @@ class PushFeed(Feed):
             self.queue.cancel(before)
 
     def _deliver(self, raw: Any) -> None:
+        self._believed = False
         self._receive(raw)
         delay = self.window.delivered(monotonic())
         if delay is not None:
