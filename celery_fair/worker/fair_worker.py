@@ -6,6 +6,7 @@ from typing import Any
 
 from celery.signals import worker_shutting_down
 from celery.worker.loops import synloop
+from kombu.common import ignore_errors
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
@@ -112,6 +113,7 @@ class FairWorker:
             return
         if self.c.connection is None:
             self.consumer.abandon()
+            self._close_source()
         else:
             self.consumer.cancel()
         self.consumer = None
@@ -119,7 +121,14 @@ class FairWorker:
     def shutdown(self) -> None:
         """Leave nothing open."""
         self.stop()
+        self._close_source()
         self.wakeup.close()
+
+    def _close_source(self) -> None:
+        source, self.source = self.source, None
+        if source is not None:
+            self.dispatcher.seek = lambda: None
+            ignore_errors(self.c.conninfo, source.close)
 
     def info(self) -> dict[str, Any]:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""

@@ -70,11 +70,10 @@ class RedisSource:
         self._feeds.pop(feed.name, None)
 
     def close(self) -> None:
-        """Give back what is unacknowledged, and close every connection."""
+        """Stop listening. Closing the connection gives back what is unacknowledged."""
         for timer in self._timers:
             timer.cancel()
         self._silence()
-        self.channel.close()
 
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then listen."""
