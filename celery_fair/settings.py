@@ -248,7 +248,9 @@ def _scope(where: str, value: Any) -> str:
 def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value in allowed:
         return str(value)
-    raise ImproperlyConfigured(f"{where} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    raise ImproperlyConfigured(
+        f"{where} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
+    )
 
 
 def _text(where: str, value: Any) -> str | None:
@@ -304,7 +306,9 @@ def _max_wait(value: Any, policy: str) -> float | None:
     if value is None:
         return None
     if policy != "strict":
-        raise ImproperlyConfigured("fair_max_wait needs fair_policy = 'strict': nothing starves without")
+        raise ImproperlyConfigured(
+            "fair_max_wait needs fair_policy = 'strict': nothing starves without"
+        )
     try:
         return check_quantum(value)
     except ValueError:

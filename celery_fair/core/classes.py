@@ -93,7 +93,18 @@ class ClassScheduler:
         self._of[flow].settle(flow, difference)
 
     def expire(self, now: float) -> list[Flow]:
-        return [flow for _, drr in self._order if drr.deadline is not None for flow in drr.expire(now)]
+        return [
+            flow for _, drr in self._order if drr.deadline is not None for flow in drr.expire(now)
+        ]
+
+    def overdue(self, now: float) -> list[Flow]:
+        return [flow for _, drr in self._order for flow in drr.overdue(now)]
+
+    def extend(self, flow: Flow, deadline: float) -> None:
+        self._of[flow].extend(flow, deadline)
+
+    def rounds_ahead(self, flow: Flow) -> int:
+        return self._of[flow].rounds_ahead(flow)
 
     def drop(self, flow: Flow) -> None:
         self._of[flow].drop(flow)

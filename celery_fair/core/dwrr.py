@@ -283,6 +283,10 @@ class DeficitRoundRobin:
         """Whether the flow is left out by `hold`."""
         return flow.due == _HELD
 
+    def rounds_ahead(self, flow: Flow) -> int:
+        """How many rounds from the present one a backlogged flow's turn comes; 0: in this one."""
+        return max(0, flow.due - self._round)
+
     def is_backlogged(self, flow: Flow) -> bool:
         """Whether the flow takes part in the rounds: has a message, or is owed one."""
         return flow.due > 0

@@ -41,7 +41,9 @@ def check_levels(value: Any) -> Levels:
         if low < expected:
             raise ValueError(f"priority {low} of {name!r} is in another level too")
         if low > expected:
-            raise ValueError(f"no level has priority {expected}; the next, {name!r}, starts at {low}")
+            raise ValueError(
+                f"no level has priority {expected}; the next, {name!r}, starts at {low}"
+            )
         expected = high + 1
     if expected <= HIGHEST:
         raise ValueError(f"no level has priority {expected}; levels must reach up to {HIGHEST}")

@@ -39,7 +39,9 @@ class TokenBucket:
 
     def __init__(self, rate: float, capacity: float, now: float, slack: float = 0.0) -> None:
         if not (math.isfinite(rate) and rate > 0):
-            raise ValueError(f"rate must be a finite number of tokens per second above 0, not {rate!r}")
+            raise ValueError(
+                f"rate must be a finite number of tokens per second above 0, not {rate!r}"
+            )
         if not (math.isfinite(capacity) and capacity >= 1):
             raise ValueError(f"capacity must be a finite number of at least 1, not {capacity!r}")
         self.rate = rate

@@ -20,6 +20,7 @@ def delivery_class(base: type, owner: Settled) -> type:
 
     class Delivery(base):  # type: ignore[misc]
         feed = owner
+        arrived = 0.0  # here, on the monotonic clock
         aside = ""  # kept by Celery for its "eta", or a rate "limit"
 
         def ack(self, multiple: bool = False) -> None:

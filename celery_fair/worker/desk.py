@@ -88,7 +88,9 @@ class Desk:
         """
         feed = self._feed(queue)
         if not options:
-            raise ImproperlyConfigured(f"set {queue}: nothing to set; there are: {', '.join(_LIVE)}")
+            raise ImproperlyConfigured(
+                f"set {queue}: nothing to set; there are: {', '.join(_LIVE)}"
+            )
         changes = {}
         for option, value in options.items():
             name, parsed = parse_option(queue, option, value)

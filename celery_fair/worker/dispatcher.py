@@ -7,6 +7,7 @@ queue's buffer for the queue's turn.
 """
 
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,10 +16,13 @@ from typing import Any
 
 from kombu.message import Message
 
+from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.gate import Hold
 from celery_fair.worker.in_flight import InFlight
+from celery_fair.worker.served import Served
 
 __all__ = ["Dispatcher"]
 
@@ -41,7 +45,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        scheduler: DeficitRoundRobin,
+        scheduler: DeficitRoundRobin | ClassScheduler,
         in_flight: InFlight,
         meter: RefillMeter,
         slots: Callable[[], int],
@@ -61,7 +65,12 @@ class Dispatcher:
         self.after_turn: Callable[[float], object] = lambda now: None
         self.seek: Callable[[], object] = lambda: None
         self.on_full: Callable[[], object] = lambda: None
+        self.ageing: Ageing | None = None
+        self.served = Served()
         self._feeds: dict[Flow, Feed] = {}
+        self._held: dict[Feed, Hold] = {}
+        self._open_at = math.inf  # the earliest time at which a leash has a token again
+        self._landed = 0
         self._news: deque[tuple[Feed, Any]] = deque()
         self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
         self._offered: Any = None
@@ -72,11 +81,29 @@ class Dispatcher:
     def attach(self, feed: Feed) -> None:
         """Serve this feed from now on."""
         self._feeds[feed.flow] = feed
+        if self.ageing is not None:
+            self.ageing.add(feed.flow, feed.gate.options.level)
 
     def detach(self, feed: Feed) -> None:
         """Serve it no more."""
         del self._feeds[feed.flow]
+        self._held.pop(feed, None)
+        if self.ageing is not None:
+            self.ageing.remove(feed.flow)
         self.scheduler.remove(feed.flow)
+
+    def regate(self, queue: str) -> None:
+        """A queue's gate was changed: look at it again."""
+        for feed in [feed for feed in self._held if feed.name == queue]:
+            self._let_go(feed)
+        self.schedule()
+
+    def why_held(self, feed: Feed, now: float) -> tuple[str | None, float]:
+        """Return why a feed's gate is closed, if it is, and until when at the most."""
+        hold = self._held.get(feed)
+        if hold is None:
+            hold = feed.gate.look(self._in_flight.of(feed.name))
+        return hold if hold is not None else (None, now)
 
     def arrived(self, feed: Feed, request: Any = None) -> None:
         """Something new is in the feed's buffer, or a request of its has come due."""
@@ -128,20 +155,53 @@ class Dispatcher:
                     self._orphans.append(request)
             elif request is not None:
                 feed.buffer.appendleft(request)
-                self.scheduler.offer(feed.flow, self._cost(request))
+                self._offer(feed)
             elif feed.buffer and feed.flow.head is None:
-                self.scheduler.offer(feed.flow, self._cost(feed.buffer[0]))
+                self._offer(feed)
+
+    def _offer(self, feed: Feed) -> None:
+        self.scheduler.offer(feed.flow, self._cost(feed.buffer[0]))
+        if self.ageing is not None:
+            self.ageing.heads(feed.flow, feed.waits_since, monotonic())
 
     def _choose(self, now: float) -> Feed | None:
         scheduler = self.scheduler
         if scheduler.deadline is not None and scheduler.deadline <= now:
             self._end_waits(now)
-        chosen = scheduler.choose(now, self.meter.patience)
-        if chosen is not None:
-            return self._feeds[chosen]
-        if scheduler.deadline is not None:
-            self.schedule_at(scheduler.deadline)
+        if self._held:
+            self._open_gates(now)
+        if self.ageing is not None:
+            self.ageing.rise(now)
+        while (chosen := scheduler.choose(now, self.meter.patience)) is not None:
+            feed = self._feeds[chosen]
+            hold = feed.gate.hold(now, self._in_flight.of(feed.name))
+            if hold is None:
+                return feed
+            self._held[feed] = hold
+            self._open_at = min(self._open_at, hold.until)
+            scheduler.hold(chosen)
+        wake = min(self._open_at, math.inf if scheduler.deadline is None else scheduler.deadline)
+        if wake < math.inf:
+            self.schedule_at(wake)
         return None
+
+    def _open_gates(self, now: float) -> None:
+        """Let the queues take part again whose gates may be open by now."""
+        if now < self._open_at and self._landed == self._in_flight.landed:
+            return
+        self._landed = self._in_flight.landed
+        for feed, hold in list(self._held.items()):
+            if hold.reason == "leash":
+                is_open = hold.until <= now
+            else:
+                is_open = feed.gate.look(self._in_flight.of(feed.name)) is None
+            if is_open:
+                self._let_go(feed)
+        self._open_at = min((hold.until for hold in self._held.values()), default=math.inf)
+
+    def _let_go(self, feed: Feed) -> None:
+        del self._held[feed]
+        self.scheduler.release(feed.flow)
 
     def _end_waits(self, now: float) -> None:
         for flow in self.scheduler.overdue(now):
@@ -155,7 +215,11 @@ class Dispatcher:
         boarded = self._in_flight.boarded
         self._hand_over(feed, feed.buffer.popleft())
         started = self._in_flight.boarded - boarded
-        self.meter.started(started)
+        if started:
+            self.meter.started(started)
+            self.served.add(feed.name, cost, monotonic())
+        else:
+            feed.gate.give_back(monotonic())
         self._look_at_next(feed, cost if started else 0.0)
 
     def _look_at_next(self, feed: Feed, cost: float) -> None:
@@ -163,6 +227,8 @@ class Dispatcher:
             feed.refill()
         head = self._cost(feed.buffer[0]) if feed.buffer else None
         self.scheduler.serve(feed.flow, cost, head, feed.owed)
+        if self.ageing is not None and feed.buffer:
+            self.ageing.heads(feed.flow, feed.waits_since, monotonic())
 
     def _hand_over(self, feed: Feed, item: Any) -> None:
         if not isinstance(item, Message):  # a request that had been put off

@@ -2,20 +2,25 @@
 
 import logging
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from celery.signals import worker_shutting_down
 from celery.worker.loops import synloop
 from kombu.common import ignore_errors
 
-from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.classes import Ageing, ClassScheduler
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.routing import declare_queues
-from celery_fair.settings import Settings
+from celery_fair.settings import QueueOptions, Settings
+from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.cost import cost_of
+from celery_fair.worker.desk import Desk
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.gate import Gate, Leash, LocalLeash
 from celery_fair.worker.in_flight import InFlight, ObservedPool
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.shield import shielded
@@ -40,9 +45,13 @@ class FairWorker:
         self.c = c
         self.settings = Settings.of(c.app)
         declare_queues(c.app, self.settings)
-        self.scheduler = DeficitRoundRobin()
+        self.gates: dict[str, Gate] = {}
+        self.scheduler: DeficitRoundRobin | ClassScheduler = (
+            ClassScheduler() if self.settings.policy == "strict" else DeficitRoundRobin()
+        )
         self.meter = RefillMeter()
-        self.sizing = Sizing(self.settings, self.scheduler, self.meter)
+        self.sizing = Sizing(self.settings, self.meter)
+        self.desk = Desk(self)
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
         self.dispatcher = Dispatcher(
@@ -53,6 +62,9 @@ class FairWorker:
             to_pool=c.on_task_request,
             cost=cost_of(self.settings.cost),
         )
+        self.served = self.dispatcher.served
+        if self.settings.max_wait is not None and isinstance(self.scheduler, ClassScheduler):
+            self.dispatcher.ageing = Ageing(self.scheduler, self.settings.max_wait)
         c.on_task_request = self.dispatcher.on_request
         self.wakeup = self._wire_wakeup()
         self.consumer: FairTaskConsumer | None = None
@@ -132,27 +144,65 @@ class FairWorker:
 
     def info(self) -> dict[str, Any]:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""
-        feeds = self.consumer.feeds if self.consumer else []
         return {
             feed.name: {
                 "quantum": feed.flow.quantum,
                 "window": feed.window.size,
                 "buffered": len(feed.buffer),
             }
-            for feed in feeds
+            for feed in self.feeds
         }
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """The queues consumed from now."""
+        return self.consumer.feeds if self.consumer else []
+
+    def reconfigure(self, feed: Feed, options: QueueOptions) -> None:
+        """Give a queue other options, from now on and on every later connection."""
+        before, gate = feed.gate.options, feed.gate
+        gate.options = options
+        if options.quantum != before.quantum:
+            self.scheduler.reweight(feed.flow, options.quantum)
+        if (options.rate, options.burst) != (before.rate, before.burst):
+            gate.leash = self._leash(feed.name, options)
+        self.dispatcher.regate(feed.name)
+        self.c.call_soon(self.sizing.at_once)
+
+    def _gate(self, queue: str) -> Gate:
+        """The queue's gate; it outlives connections, like what was set live."""
+        if queue not in self.gates:
+            options = self.settings.queue(queue)
+            self.gates[queue] = Gate(options, self._leash(queue, options))
+        return self.gates[queue]
+
+    def _leash(self, queue: str, options: QueueOptions) -> Leash | None:
+        if options.rate is None:
+            return None
+        if options.scope == "worker":
+            return LocalLeash(options.rate, options.burst, monotonic())
+        assert self.settings.leash_url is not None
+        return ClusterLeash(
+            self.settings.leash_url, queue, options.rate, options.burst, self.c.hostname
+        )
+
+    def _flow(self, queue: str, options: QueueOptions) -> Flow:
+        if isinstance(self.scheduler, ClassScheduler):
+            return self.scheduler.add(queue, options.quantum, options.level)
+        return self.scheduler.add(queue, options.quantum)
 
     def _make_feed(self, queue: Any) -> Feed:
         assert self.source is not None
-        c = self.c
+        c, gate = self.c, self._gate(queue.name)
         feed = self.source.feed(
             queue=queue,
-            flow=self.scheduler.add(queue.name, self.settings.queue(queue.name).quantum),
+            flow=self._flow(queue.name, gate.options),
             window=self.sizing.first(queue.name, c.task_consumer.queues, c.initial_prefetch_count),
             on_arrival=self.dispatcher.arrived,
             accept=c.app.conf.accept_content,
             in_flight_allowance=c.pool.num_processes if self._late_acks else 0,
         )
+        feed.gate = gate
         feed.on_lost = self._lost
         return feed
 

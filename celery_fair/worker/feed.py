@@ -21,7 +21,9 @@ from kombu.serialization import prepare_accept_content
 
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter, Window
+from celery_fair.settings import QueueOptions
 from celery_fair.worker.delivery import delivery_class
+from celery_fair.worker.gate import Gate
 
 __all__ = ["Feed", "PullFeed", "PushFeed"]
 
@@ -43,6 +45,7 @@ class Feed:
         parked: deliveries in Celery's timer, waiting for their ETA.
         dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
+        gate: what may keep the queue from starting what it has.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Feed:
         self.dead = False
         self._limited = 0
         self.on_lost: Callable[[Feed], object] = lambda feed: None
+        self.gate = Gate(QueueOptions(flow.quantum), None)
         self._allowance = in_flight_allowance
         self._wanted = window
         self.window = Window(window + in_flight_allowance)
@@ -134,6 +138,7 @@ class Feed:
         elif message.aside == "limit":
             self._limited -= 1
         message.aside = ""
+        message.arrived = monotonic()
 
     def hand_back(self) -> None:
         """Return every buffered delivery to the queue; for a clean stop."""
@@ -147,6 +152,16 @@ class Feed:
         """Forget the buffer (the broker redelivers it) and close the channel."""
         self.buffer.clear()
         self.channel.close()
+
+    @property
+    def waits_since(self) -> float:
+        """When the oldest message in the buffer came here, on the monotonic clock."""
+        head = self.buffer[0]
+        return float(getattr(head, "message", head).arrived)
+
+    def waiting(self, now: float) -> float:
+        """Seconds that the oldest message in the buffer has waited here."""
+        return now - self.waits_since if self.buffer else 0.0
 
     def settled(self, message: Any) -> None:
         """One of the feed's deliveries was acknowledged, rejected or requeued.
@@ -163,6 +178,7 @@ class Feed:
 
     def _receive(self, raw: Any) -> None:
         message = self.channel.message_to_python(raw)
+        message.arrived = monotonic()
         if self._accept is not None:
             message.accept = self._accept
         self.buffer.append(message)
@@ -222,12 +238,23 @@ class PushFeed(Feed):
         tag = f"fair.{self.name[:200]}.{self._generation}"
         self.window.resize(self.prefetch)
         self.channel.basic_qos(0, self.window.size, False)
-        self.queue.consume(tag, self._deliver, on_cancel=self._cancelled)
+        # Not by kombu's Queue.consume: it cannot ask for exclusive consumption.
+        self.channel.basic_consume(
+            queue=self.name,
+            consumer_tag=tag,
+            exclusive=self.gate.options.exclusive,
+            callback=self._deliver,
+            on_cancel=self._cancelled,
+            arguments=self.queue.consumer_arguments,
+        )
         self._tag = tag
 
     def _apply_prefetch(self) -> None:
         before = self._tag
-        if before:
+        if before and self.gate.options.exclusive:
+            self.cancel()
+            self._subscribe()
+        elif before:
             self._subscribe()
             self.queue.cancel(before)
 

@@ -62,13 +62,18 @@ class Gate:
 
     def hold(self, now: float, in_flight: int) -> Hold | None:
         """Return why the queue may not start a message now, or None and take a token for it."""
+        held = self.look(in_flight)
+        if held is None and self.leash is not None and not self.leash.take(now):
+            held = Hold("leash", self.leash.when(now))
+        return held
+
+    def look(self, in_flight: int) -> Hold | None:
+        """As `hold`, by pause and cap alone, and without taking anything."""
         if self.paused:
             return Hold("paused", math.inf)
         cap = self.options.max_in_flight
         if cap is not None and in_flight >= cap:
             return Hold("cap", math.inf)
-        if self.leash is not None and not self.leash.take(now):
-            return Hold("leash", self.leash.when(now))
         return None
 
     def give_back(self, now: float) -> None:

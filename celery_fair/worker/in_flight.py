@@ -6,6 +6,7 @@ So the requests that were handed to the pool are counted here, and the pool's ow
 each has ended.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +20,14 @@ class InFlight:
 
     Attributes:
         boarded: how many requests were ever handed to the pool.
+        landed: how many of them have ended.
     """
 
     def __init__(self) -> None:
         self._requests: dict[int, Any] = {}
         self.boarded = 0
+        self.landed = 0
+        self._by_queue: Counter[str] = Counter()
         self.on_freed: Callable[[], object] = lambda: None
 
     def __len__(self) -> int:
@@ -36,10 +40,17 @@ class InFlight:
         """The request is handed to the pool."""
         self.boarded += 1
         self._requests[id(request)] = request
+        self._by_queue[_queue(request)] += 1
+
+    def of(self, queue: str) -> int:
+        """How many requests of a queue are in flight."""
+        return self._by_queue[queue]
 
     def land(self, request: Any) -> None:
         """The request has ended, in whichever way; a second call does nothing."""
         if self._requests.pop(id(request), None) is not None:
+            self._by_queue[_queue(request)] -= 1
+            self.landed += 1
             self.on_freed()
 
     def forget_unaccepted(self) -> None:
@@ -47,6 +58,10 @@ class InFlight:
         for request in self:
             if request not in state.active_requests:
                 self.land(request)
+
+
+def _queue(request: Any) -> str:
+    return str(request.message.feed.name)
 
 
 class ObservedPool:

@@ -253,6 +253,7 @@ class RedisFeed(Feed):
             return None
         self.window.delivered(0.0)
         message.accept = self._accept
+        message.arrived = monotonic()
         virtual.QoS.append(self.channel.qos, message, message.delivery_tag)
         self.buffer.append(message)
         return message

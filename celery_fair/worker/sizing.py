@@ -1,11 +1,11 @@
 """Keeps the windows of a worker's feeds at their planned sizes."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.window import RefillMeter, plan
-from celery_fair.settings import Settings
+from celery_fair.core.window import LEAST, RefillMeter, plan
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.feed import Feed
 
 __all__ = ["Sizing"]
@@ -13,23 +13,30 @@ __all__ = ["Sizing"]
 _EVERY = 0.1
 """Seconds between two looks at the windows, while messages are started."""
 
+_LEASHED_SECONDS = 5
+"""A leashed queue's window: its burst, and what its rate lets start in so many seconds."""
+
+_MOST_DOUBLINGS = 10
+
 
 class Sizing:
     """Plans windows by the quanta, mean costs, rate and refill delay that are known now."""
 
-    def __init__(
-        self, settings: Settings, scheduler: DeficitRoundRobin, meter: RefillMeter
-    ) -> None:
+    def __init__(self, settings: Settings, meter: RefillMeter) -> None:
         self._settings = settings
-        self._scheduler = scheduler
         self._meter = meter
         self._next = 0.0
 
     def first(self, queue: str, queues: Iterable[Any], least_total: int) -> int:
         """Return the window that a queue starts with, among `queues`."""
-        weights = {q.name: self._settings.queue(q.name).quantum for q in queues}
-        weights[queue] = self._settings.queue(queue).quantum
-        return self._settings.queue(queue).prefetch or self._plan(weights, least_total)[queue]
+        names = {q.name for q in queues} | {queue}
+        options = {name: self._settings.queue(name) for name in names}
+        weights = {name: self._weight(o.quantum, o) for name, o in options.items()}
+        return self._bounded(options[queue], self._plan(weights, least_total)[queue])
+
+    def at_once(self) -> None:
+        """Look at the windows in the dispatcher's next turn, whatever the time."""
+        self._next = 0.0
 
     def adapt(self, feeds: Iterable[Feed], now: float, least_total: int) -> None:
         """Resize what needs it, at most every tenth of a second."""
@@ -37,12 +44,27 @@ class Sizing:
             return
         self._next = now + _EVERY
         self._meter.interval(now)
-        windows = self._plan(
-            {flow.key: flow.quantum / flow.last_cost for flow in self._scheduler}, least_total
-        )
+        feeds = list(feeds)
+        weights = {
+            feed.name: self._weight(feed.flow.quantum / feed.flow.last_cost, feed.gate.options)
+            for feed in feeds
+        }
+        windows = self._plan(weights, least_total) if weights else {}
         for feed in feeds:
-            if self._settings.queue(feed.name).prefetch is None:
-                feed.resize(windows[feed.name])
+            feed.resize(self._bounded(feed.gate.options, windows[feed.name]))
+
+    def _weight(self, messages: float, options: QueueOptions) -> float:
+        """Windows double per class: what is urgent shall not wait for its refill."""
+        return messages * 2.0 ** min(options.level, _MOST_DOUBLINGS)
+
+    @staticmethod
+    def _bounded(options: QueueOptions, window: int) -> int:
+        if options.prefetch is not None:
+            return options.prefetch
+        if options.rate is not None:
+            leashed = math.ceil(options.burst + options.rate * _LEASHED_SECONDS)
+            window = min(window, max(LEAST, leashed))
+        return window
 
     def _plan(self, weights: Mapping[str, float], least_total: int) -> dict[str, int]:
         return plan(weights, self._meter.rate, self._meter.delay, least_total)
