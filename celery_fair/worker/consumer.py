@@ -109,16 +109,19 @@ class FairTaskConsumer:
 
 
 class FairQoS(QoS):
-    """Celery's prefetch count: it is asked to grow whenever a message is put off for its ETA."""
+    """Celery's prefetch count: raised for a message that is put off, and when the pool grows.
 
-    def __init__(self, value: int, put_off: Callable[[], object]) -> None:
+    Windows are ours, so that it stays as it is; `on_raise` is told instead.
+    """
+
+    def __init__(self, value: int, on_raise: Callable[[], object]) -> None:
         super().__init__(lambda prefetch_count: None, value)
         self.prev = value
-        self._put_off = put_off
+        self._on_raise = on_raise
 
     def increment_eventually(self, n: int = 1) -> int:
-        """Celery is about to put the offered message off (or the pool has grown)."""
-        self._put_off()
+        """Celery is about to put the offered message off, or the pool has grown."""
+        self._on_raise()
         return int(self.value)
 
     def decrement_eventually(self, n: int = 1) -> int:

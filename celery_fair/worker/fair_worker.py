@@ -20,6 +20,7 @@ from celery_fair.worker.in_flight import InFlight, ObservedPool
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
+from celery_fair.worker.slots import Slots
 from celery_fair.worker.source import Source, source_for
 from celery_fair.worker.wakeup import BellWakeup, HubWakeup, SyncWakeup
 
@@ -45,12 +46,13 @@ class FairWorker:
         self.sizing = Sizing(self.settings, self.scheduler, self.meter)
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
+        slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
             self.meter,
-            slots=lambda: c.pool.num_processes,
-            to_pool=c.on_task_request,
+            slots=slots.count,
+            to_pool=slots.fill,
             cost=cost_of(self.settings.cost),
         )
         c.on_task_request = self.dispatcher.on_request
@@ -72,7 +74,6 @@ class FairWorker:
         dispatcher.schedule = wakeup.later
         dispatcher.schedule_at = wakeup.at
         dispatcher.after_turn = self._after_turn
-        dispatcher.on_full = self._grow_pool
         # A greenlet that ends still occupies its slot, and would wait for itself in there.
         self.in_flight.on_freed = wakeup.later if c.pool.is_green else wakeup.soon
         # The signal that asks for it interrupts no wait.
@@ -87,7 +88,7 @@ class FairWorker:
         self._late_acks = any(task.acks_late for task in c.app.tasks.values())
         self.in_flight.forget_unaccepted()
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
-        c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.put_off)
+        c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
         self.source = source_for(c.connection, c.hub, self.meter)
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
@@ -177,12 +178,6 @@ class FairWorker:
     def _after_turn(self, now: float) -> None:
         if self.consumer is not None:
             self.sizing.adapt(self.consumer.feeds, now, self.c.initial_prefetch_count)
-
-    def _grow_pool(self) -> None:
-        autoscaler = getattr(self.c.controller, "autoscaler", None)
-        if autoscaler is not None and autoscaler.processes < autoscaler.max_concurrency:
-            with autoscaler.mutex:
-                autoscaler.scale_up(1)
 
     def _synchronous_loop(
         self,
