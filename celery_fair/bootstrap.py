@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from celery_fair.logical import amqp_class
 from celery_fair.routing import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.worker.step import FairConsumerStep
@@ -15,10 +16,14 @@ __all__ = ["install"]
 def install(app: "Celery") -> "Celery":
     """Make `app` fair, and return it.
 
-    Adds `FairConsumerStep` to its workers and, once the app is finalized, the queues of
-    ``fair_queues`` to those that it can publish to. Calling it twice does no harm.
+    Adds `FairConsumerStep` to its workers, teaches its publishing side the logical queues, and,
+    once the app is finalized, adds the queues of ``fair_queues`` to those that it can publish to.
+    Calling it twice does no harm. Call it where the app is made, before anything is published.
     """
     app.steps["consumer"].add(FairConsumerStep)
+    if not getattr(app.amqp_cls, "knows_levels", False):
+        app.amqp_cls = amqp_class(app.amqp_cls)
+        vars(app).pop("amqp", None)  # in case somebody looked already
     app.on_after_finalize.connect(_on_finalize)
     return app
 

@@ -1,19 +1,20 @@
-"""Makes the queues of ``fair_queues`` known to an app, for publishing and for consuming."""
+"""Makes the queues of the ``fair_…`` settings known to an app, for publishing and for consuming."""
 
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.core.levels import HIGHEST
 from celery_fair.settings import Settings
 
-__all__ = ["declare_queues"]
+__all__ = ["declare_queues", "select_levels"]
 
 
 def declare_queues(app: Any, settings: Settings) -> None:
-    """Add the queues of ``fair_queues`` to the app's; consume from them unless ``-Q`` was given.
+    """Add the queues of ``fair_queues`` and the levels of logical queues to the app's.
 
-    To be called before Celery applies ``-Q`` and ``-X``; a second call for the same app does
-    nothing, so that what ``-X`` took out stays out.
+    They are consumed from unless ``-Q`` was given. To be called before Celery applies ``-Q`` and
+    ``-X``; a second call for the same app does nothing, so that what ``-X`` took out stays out.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: for a name that is no queue, where
@@ -22,13 +23,48 @@ def declare_queues(app: Any, settings: Settings) -> None:
     queues = app.amqp.queues
     if getattr(queues, "fair", False):
         return
-    for name in settings.queues:
+    for name, arguments in _wanted(settings).items():
         queue = dict.get(queues, name) or queues.aliases.get(name) or _missing(queues, name)
+        if settings.queue(name).exclusive:
+            arguments |= _single_active(queue)
+        if arguments:
+            queue.queue_arguments = {**arguments, **(queue.queue_arguments or {})}
         if queues._consume_from is None:
             queues.select_add(queue)
         else:
             queues.add(queue)
+    for name, logical in settings.logical_queues.items():
+        if not logical.native and dict.get(queues, name) is None:
+            queues.add(queues.new_missing(name))  # a name to publish to, never declared
     queues.fair = True
+
+
+def select_levels(app: Any, settings: Settings) -> None:
+    """Consume from its levels where a logical queue was named in ``-Q`` or ``task_queues``."""
+    queues = app.amqp.queues
+    for name in list(queues.consume_from):
+        logical = settings.logical_queues.get(name)
+        if logical is not None and not logical.native:
+            queues.deselect([name])
+            for level in logical.levels.queues:
+                queues.select_add(queues[level])
+
+
+def _wanted(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the physical queues, each with the arguments that it must be declared with."""
+    wanted: dict[str, dict[str, Any]] = {name: {} for name in settings.queues}
+    for name, logical in settings.logical_queues.items():
+        if logical.native:
+            wanted[name] = {"x-max-priority": HIGHEST + 1}
+        else:
+            wanted |= {level: wanted.get(level, {}) for level in logical.levels.queues}
+    return wanted
+
+
+def _single_active(queue: Any) -> dict[str, Any]:
+    """Quorum queues ignore a consumer's wish to be the only one; they have this instead."""
+    quorum = (queue.queue_arguments or {}).get("x-queue-type") == "quorum"
+    return {"x-single-active-consumer": True} if quorum else {}
 
 
 def _missing(queues: Any, name: str) -> Any:

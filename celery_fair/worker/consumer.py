@@ -18,6 +18,7 @@ class FairTaskConsumer:
         queues: the queues to start with, declared already.
         make_feed: makes a feed for a queue.
         on_open, on_close: told of each feed that starts and ends.
+        levels_of: the physical queues of a logical one, or the queue itself.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class FairTaskConsumer:
         make_feed: Callable[[Any], Feed],
         on_open: Callable[[Feed], object],
         on_close: Callable[[Feed], object],
+        levels_of: Callable[[Any], list[Any]] = lambda queue: [queue],
     ) -> None:
         self.channel = channel
         self.on_message: Callable[[Any], object] | None = None
@@ -35,6 +37,7 @@ class FairTaskConsumer:
         self._make_feed = make_feed
         self._on_open = on_open
         self._on_close = on_close
+        self._levels_of = levels_of
 
     @property
     def queues(self) -> list[Any]:
@@ -48,13 +51,14 @@ class FairTaskConsumer:
 
     def consuming_from(self, queue: Any) -> bool:
         """Whether a queue, by name or as `kombu.Queue`, is consumed from."""
-        return getattr(queue, "name", queue) in self._feeds
+        return all(_name(level) in self._feeds for level in self._levels_of(queue))
 
     def add_queue(self, queue: Any) -> Any:
         """Declare a queue; `consume` starts it."""
-        queue = queue(self.channel)
-        queue.declare()
-        self._queues[queue.name] = queue
+        for level in self._levels_of(queue):
+            bound = level(self.channel)
+            bound.declare()
+            self._queues[bound.name] = bound
         return queue
 
     def consume(self, no_ack: bool | None = None) -> None:
@@ -67,23 +71,23 @@ class FairTaskConsumer:
 
     def cancel_by_queue(self, queue: Any) -> None:
         """Stop consuming from a queue; what is buffered of it goes back."""
-        name = getattr(queue, "name", queue)
-        self._queues.pop(name, None)
+        for level in self._levels_of(queue):
+            self._queues.pop(_name(level), None)
+            self._end(_name(level))
+
+    def cancel(self) -> None:
+        """Stop consuming; what is buffered goes back, what runs may still be acknowledged."""
+        for name in list(self._feeds):
+            self._end(name)
+
+    close = cancel
+
+    def _end(self, name: str) -> None:
         feed = self._feeds.pop(name, None)
         if feed is not None:
             feed.cancel()
             self._on_close(feed)
             feed.hand_back()
-
-    def cancel(self) -> None:
-        """Stop consuming; what is buffered goes back, what runs may still be acknowledged."""
-        for name in list(self._feeds):
-            feed = self._feeds.pop(name)
-            self._on_close(feed)
-            feed.cancel()
-            feed.hand_back()
-
-    close = cancel
 
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
@@ -108,17 +112,24 @@ class FairTaskConsumer:
         """Windows are ours; a prefetch count for all queues together means nothing here."""
 
 
-class FairQoS(QoS):
-    """Celery's prefetch count: it is asked to grow whenever a message is put off for its ETA."""
+def _name(queue: Any) -> str:
+    return str(getattr(queue, "name", queue))
 
-    def __init__(self, value: int, put_off: Callable[[], object]) -> None:
+
+class FairQoS(QoS):
+    """Celery's prefetch count: raised for a message that is put off, and when the pool grows.
+
+    Windows are ours, so that it stays as it is; `on_raise` is told instead.
+    """
+
+    def __init__(self, value: int, on_raise: Callable[[], object]) -> None:
         super().__init__(lambda prefetch_count: None, value)
         self.prev = value
-        self._put_off = put_off
+        self._on_raise = on_raise
 
     def increment_eventually(self, n: int = 1) -> int:
-        """Celery is about to put the offered message off (or the pool has grown)."""
-        self._put_off()
+        """Celery is about to put the offered message off, or the pool has grown."""
+        self._on_raise()
         return int(self.value)
 
     def decrement_eventually(self, n: int = 1) -> int:

@@ -64,7 +64,6 @@ class Dispatcher:
         self.schedule_at: Callable[[float], object] = lambda when: None
         self.after_turn: Callable[[float], object] = lambda now: None
         self.seek: Callable[[], object] = lambda: None
-        self.on_full: Callable[[], object] = lambda: None
         self.ageing: Ageing | None = None
         self.served = Served()
         self._feeds: dict[Flow, Feed] = {}
@@ -128,7 +127,6 @@ class Dispatcher:
             if self._news:
                 self._take_in_news()
             if len(self._in_flight) >= self._slots():
-                self.on_full()
                 break
             now = monotonic()
             if now >= until:
@@ -243,9 +241,12 @@ class Dispatcher:
         finally:
             self._offered = None
 
-    def put_off(self) -> None:
-        """Celery is about to keep the offered message in a timer."""
-        self._put_off = True
+    def prefetch_raised(self) -> None:
+        """Celery is about to keep the offered message in a timer; or else, the pool has grown."""
+        if self._offered is None:
+            self.schedule()
+        else:
+            self._put_off = True
 
     def on_request(self, request: Any) -> None:
         """Celery's last word on a request: start it now if it was just chosen, else in its turn."""

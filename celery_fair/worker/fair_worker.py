@@ -12,7 +12,7 @@ from kombu.common import ignore_errors
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
-from celery_fair.routing import declare_queues
+from celery_fair.routing import declare_queues, select_levels
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
@@ -25,6 +25,7 @@ from celery_fair.worker.in_flight import InFlight, ObservedPool
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
+from celery_fair.worker.slots import Slots
 from celery_fair.worker.source import Source, source_for
 from celery_fair.worker.wakeup import BellWakeup, HubWakeup, SyncWakeup
 
@@ -45,6 +46,7 @@ class FairWorker:
         self.c = c
         self.settings = Settings.of(c.app)
         declare_queues(c.app, self.settings)
+        select_levels(c.app, self.settings)
         self.gates: dict[str, Gate] = {}
         self.scheduler: DeficitRoundRobin | ClassScheduler = (
             ClassScheduler() if self.settings.policy == "strict" else DeficitRoundRobin()
@@ -54,12 +56,13 @@ class FairWorker:
         self.desk = Desk(self)
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
+        slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
             self.meter,
-            slots=lambda: c.pool.num_processes,
-            to_pool=c.on_task_request,
+            slots=slots.count,
+            to_pool=slots.fill,
             cost=cost_of(self.settings.cost),
         )
         self.served = self.dispatcher.served
@@ -84,7 +87,6 @@ class FairWorker:
         dispatcher.schedule = wakeup.later
         dispatcher.schedule_at = wakeup.at
         dispatcher.after_turn = self._after_turn
-        dispatcher.on_full = self._grow_pool
         # A greenlet that ends still occupies its slot, and would wait for itself in there.
         self.in_flight.on_freed = wakeup.later if c.pool.is_green else wakeup.soon
         # The signal that asks for it interrupts no wait.
@@ -99,7 +101,7 @@ class FairWorker:
         self._late_acks = any(task.acks_late for task in c.app.tasks.values())
         self.in_flight.forget_unaccepted()
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
-        c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.put_off)
+        c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
         self.source = source_for(c.connection, c.hub, self.meter)
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
@@ -107,10 +109,17 @@ class FairWorker:
             self._make_feed,
             on_open=self.dispatcher.attach,
             on_close=self.dispatcher.detach,
+            levels_of=self._levels_of,
         )
         self.wakeup.register()
         self.dispatcher.seek = self.source.seek
         self.dispatcher.handler = shielded(self._handle)
+
+    def _levels_of(self, queue: Any) -> list[Any]:
+        logical = self.settings.logical_queues.get(getattr(queue, "name", queue))
+        if logical is None or logical.native:
+            return [queue]
+        return [self.c.app.amqp.queues[level] for level in logical.levels.queues]
 
     def _handle(self, message: Any) -> None:
         # Celery's loop gives the consumer its handler only after this step has started.
@@ -227,12 +236,6 @@ class FairWorker:
     def _after_turn(self, now: float) -> None:
         if self.consumer is not None:
             self.sizing.adapt(self.consumer.feeds, now, self.c.initial_prefetch_count)
-
-    def _grow_pool(self) -> None:
-        autoscaler = getattr(self.c.controller, "autoscaler", None)
-        if autoscaler is not None and autoscaler.processes < autoscaler.max_concurrency:
-            with autoscaler.mutex:
-                autoscaler.scale_up(1)
 
     def _synchronous_loop(
         self,

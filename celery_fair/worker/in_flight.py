@@ -77,6 +77,11 @@ class ObservedPool:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._pool, name)
 
+    def grow(self, n: int = 1) -> None:
+        """As the pool's own, but at once: prefork would start processes within five seconds."""
+        self._pool.grow(n)
+        self._pool.maintain_pool()
+
     def apply_async(
         self,
         target: Any,

@@ -36,6 +36,7 @@ class Shell:
             "pytest": self._pytest,
             "python": self._python,
             "python3": self._python,
+            "service": self._service,
         }
 
     def verify(self, command: str) -> None:
@@ -114,6 +115,12 @@ class Shell:
         for word in words[1:]:
             if not word.startswith("-") and word not in known:
                 raise CommandError(f"the test commands do not install {word!r}")
+
+    def _service(self, words: list[str]) -> None:
+        name, action = words
+        self._apt_get(["install", name])
+        if action not in {"start", "stop"}:
+            raise CommandError(f"a service is started or stopped, not {action!r}")
 
     def _pytest(self, words: list[str]) -> None:
         for word in words:

@@ -1,0 +1,48 @@
+"""The pool's slots: those that there are, and those that autoscale may add.
+
+Celery's autoscaler grows the pool by the requests that wait in it. Here none waits in the pool, so
+a slot that may be added counts as a free one, and is added when a request has been chosen for it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from celery_fair.worker.in_flight import InFlight
+
+__all__ = ["Slots"]
+
+
+class Slots:
+    """How many requests may run at once, and the way to start one.
+
+    Arguments:
+        controller: Celery's worker; its autoscaler comes into being after this object.
+        in_flight: what occupies slots.
+        to_pool: hands a request to the pool.
+    """
+
+    def __init__(
+        self, controller: Any, in_flight: InFlight, to_pool: Callable[[Any], object]
+    ) -> None:
+        self._controller = controller
+        self._in_flight = in_flight
+        self._to_pool = to_pool
+
+    def count(self) -> int:
+        """Return how many requests may run at once, now."""
+        autoscaler = self._autoscaler
+        most: int = autoscaler.max_concurrency if autoscaler else 0
+        return max(most, self._controller.pool.num_processes or 0)
+
+    def fill(self, request: Any) -> None:
+        """Start a request, on a new slot if none is free."""
+        autoscaler = self._autoscaler
+        if autoscaler and len(self._in_flight) >= autoscaler.processes:
+            with autoscaler.mutex:
+                autoscaler.scale_up(1)
+                autoscaler.pool.maintain_pool()
+        self._to_pool(request)
+
+    @property
+    def _autoscaler(self) -> Any:
+        return getattr(self._controller, "autoscaler", None)
