@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from celery_fair.logical import amqp_class
-from celery_fair.routing import declare_queues
+from celery_fair.routing.declared import declare_queues
+from celery_fair.routing.logical import amqp_class
 from celery_fair.settings import Settings
 from celery_fair.worker.step import FairConsumerStep
 
@@ -22,7 +22,7 @@ def install(app: "Celery") -> "Celery":
     """
     app.steps["consumer"].add(FairConsumerStep)
     if not getattr(app.amqp_cls, "knows_levels", False):
-        app.amqp_cls = amqp_class(app.amqp_cls)
+        app.amqp_cls = amqp_class(app.amqp_cls)  # type: ignore[assignment]
         vars(app).pop("amqp", None)  # in case somebody looked already
     app.on_after_finalize.connect(_on_finalize)
     return app

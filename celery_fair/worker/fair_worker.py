@@ -12,7 +12,7 @@ from kombu.common import ignore_errors
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
-from celery_fair.routing import declare_queues, select_levels
+from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer

@@ -6,7 +6,7 @@ from celery import bootsteps
 from celery.signals import celeryd_init
 from celery.worker.consumer.tasks import Tasks
 
-from celery_fair.routing import declare_queues
+from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.worker import control  # noqa: F401 - registers the commands
 from celery_fair.worker.fair_worker import FairWorker

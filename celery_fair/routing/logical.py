@@ -57,7 +57,7 @@ def sender(amqp: Any, send: Callable[..., Any]) -> Callable[..., Any]:
         if target is not None:
             queue = _level(amqp, target, queue, options)
             exchange = routing_key = None
-            _translate(amqp, target, producer, options)
+            _translate(target, producer, options)
         return send(
             producer,
             name,
@@ -79,7 +79,7 @@ def _level(amqp: Any, target: LogicalQueue, queue: Any, options: dict[str, Any])
     return queue if target.native else amqp.queues[target.levels.queue(options["priority"])]
 
 
-def _translate(amqp: Any, target: LogicalQueue, producer: Any, options: dict[str, Any]) -> None:
+def _translate(target: LogicalQueue, producer: Any, options: dict[str, Any]) -> None:
     """Say the priority in the broker's terms."""
     if producer.connection.transport.driver_type == "amqp":
         return

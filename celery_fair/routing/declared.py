@@ -26,7 +26,7 @@ def declare_queues(app: Any, settings: Settings) -> None:
     for name, arguments in _wanted(settings).items():
         queue = dict.get(queues, name) or queues.aliases.get(name) or _missing(queues, name)
         if settings.queue(name).exclusive:
-            arguments |= _single_active(queue)
+            arguments.update(_single_active(queue))
         if arguments:
             queue.queue_arguments = {**arguments, **(queue.queue_arguments or {})}
         if queues._consume_from is None:
