@@ -4,10 +4,12 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 ``CELERY_FAIR_…``.
 """
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
@@ -18,7 +20,16 @@ from celery_fair.core.token_bucket import parse_rate
 if TYPE_CHECKING:
     from celery import Celery
 
-__all__ = ["Cost", "LogicalQueue", "QueueOptions", "Settings", "parse_option"]
+__all__ = [
+    "LIVE_OPTIONS",
+    "Address",
+    "Cost",
+    "LogicalQueue",
+    "QueueOptions",
+    "Settings",
+    "parse_live_options",
+    "parse_option",
+]
 
 Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
 """``cost(task_name, args, kwargs, headers)``: what a message costs, above zero, in any one unit."""
@@ -32,12 +43,19 @@ _NAMES = (
     "fair_max_wait",
     "fair_leash_url",
     "fair_metrics",
+    "fair_metrics_queues",
 )
 POLICIES = ("dwrr", "strict")
 SCOPES = ("worker", "cluster")
 
+LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
+"""Options that can be changed while consuming; the others are the queue's subscription."""
+
 _LONGEST_NAME = 255  # bytes; AMQP's short string
 _LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
+_ADDRESS = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]+)):(?P<port>[0-9]{1,5})"
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +97,17 @@ class LogicalQueue:
     native: bool = False
 
 
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
 @dataclass(frozen=True)
 class Settings:
     """All settings of one app, checked. Made by `Settings.of`."""
@@ -90,7 +119,8 @@ class Settings:
     policy: str = "dwrr"
     max_wait: float | None = None
     leash_url: str | None = None
-    metrics: str | None = None
+    metrics: Address | None = None
+    metrics_queues: int = 100
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -115,7 +145,8 @@ class Settings:
             policy=policy,
             max_wait=_max_wait(conf.get("fair_max_wait"), policy),
             leash_url=_leash_url(conf, queues),
-            metrics=_text("fair_metrics", conf.get("fair_metrics")),
+            metrics=_address("fair_metrics", conf.get("fair_metrics")),
+            metrics_queues=_whole("fair_metrics_queues", conf.get("fair_metrics_queues", 100), 1),
         )
 
     def queue(self, name: str) -> QueueOptions:
@@ -136,6 +167,24 @@ def parse_option(queue: str, option: str, value: Any) -> tuple[str, Any]:
         )
     name, parse = _OPTIONS[option]
     return name, parse(f"{where}[{option!r}]", value)
+
+
+def parse_live_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `QueueOptions` that are to change while consuming, checked.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: as `parse_option`; also for no options at all, and
+            for one that cannot be changed while consuming.
+    """
+    allowed = ", ".join(LIVE_OPTIONS)
+    if not options:
+        raise ImproperlyConfigured(f"set {queue}: nothing to set; there are: {allowed}")
+    for option in options:
+        if option in _OPTIONS and option not in LIVE_OPTIONS:
+            raise ImproperlyConfigured(
+                f"set {queue}: {option!r} cannot be changed while consuming; these can: {allowed}"
+            )
+    return dict(parse_option(queue, option, value) for option, value in options.items())
 
 
 def _refuse_unknown(conf: Any) -> None:
@@ -213,15 +262,17 @@ def _count(where: str, value: Any) -> int | None:
 
 
 def _burst(where: str, value: Any) -> int:
-    if _is_whole(value) and value >= 1:
-        return value  # type: ignore[no-any-return]
-    raise ImproperlyConfigured(f"{where} must be a whole number of at least 1, not {value!r}")
+    return _whole(where, value, 1)
 
 
 def _level(where: str, value: Any) -> int:
-    if _is_whole(value) and 0 <= value <= _LARGEST_COUNT:
+    return _whole(where, value, 0, _LARGEST_COUNT)
+
+
+def _whole(where: str, value: Any, least: int, most: float = math.inf) -> int:
+    if _is_whole(value) and least <= value <= most:
         return value  # type: ignore[no-any-return]
-    raise ImproperlyConfigured(f"{where} must be a whole number of at least 0, not {value!r}")
+    raise ImproperlyConfigured(f"{where} must be a whole number of at least {least}, not {value!r}")
 
 
 def _is_whole(value: Any) -> bool:
@@ -257,6 +308,19 @@ def _text(where: str, value: Any) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
     raise ImproperlyConfigured(f"{where} must be text, not {value!r}")
+
+
+def _address(where: str, value: Any) -> Address | None:
+    if value is None:
+        return None
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match["port"]) <= _LARGEST_COUNT:
+        raise ImproperlyConfigured(
+            f"{where} must be 'host:port' with a port from 1 to {_LARGEST_COUNT}, such as"
+            f" '127.0.0.1:9808', '[::1]:9808', or '0.0.0.0:9808' for all addresses, or None,"
+            f" not {value!r}"
+        )
+    return Address(match["v6"] or match["host"], int(match["port"]))
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {

@@ -1,7 +1,9 @@
 """Remote-control commands of a fair worker: ``fair_status``, ``fair_explain``, ``fair_set``, …
 
-Each answers for its own worker, as plain data. ``celery -A app fair …`` sends them to all workers, or
-those named by ``-d``; they can be sent like any of Celery's commands, too.
+Each answers for its own worker, as plain data. ``celery -A app fair …`` sends them to all workers,
+or those named by ``-d``; they can be sent like any of Celery's commands, too. An answer with an
+"error" has a "code" where it says what the worker is, not that something is wrong: "not_fair", and
+"not_consumed" for a queue that it does not consume.
 """
 
 from collections.abc import Callable
@@ -16,11 +18,13 @@ __all__ = ["fair_explain", "fair_pause", "fair_resume", "fair_set", "fair_status
 def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
     worker = getattr(state.consumer, "fair", None)
     if worker is None:
-        return {"error": "this worker has no FairConsumerStep"}
+        return {"error": "this worker has no FairConsumerStep", "code": "not_fair"}
     try:
         return ask(worker.desk)
-    except (ImproperlyConfigured, LookupError) as exc:
-        return {"error": exc.args[0] if exc.args else repr(exc)}
+    except ImproperlyConfigured as exc:
+        return {"error": str(exc)}
+    except LookupError as exc:
+        return {"error": exc.args[0] if exc.args else repr(exc), "code": "not_consumed"}
 
 
 @inspect_command(default_timeout=2.0)
@@ -36,9 +40,11 @@ def fair_explain(state: Any, queue: str, **_: Any) -> Any:
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
-def fair_set(state: Any, queue: str, options: dict[str, Any] | None = None, **_: Any) -> Any:
-    """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch."""
-    return _answer(state, lambda desk: desk.set(queue, options or {}))
+def fair_set(
+    state: Any, queue: str, options: dict[str, Any] | None = None, check: bool = False, **_: Any
+) -> Any:
+    """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch; or only check."""
+    return _answer(state, lambda desk: desk.set(queue, options or {}, check))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.settings import parse_option
+from celery_fair.settings import parse_live_options
 from celery_fair.worker.feed import Feed
 
 if TYPE_CHECKING:
     from celery_fair.worker.fair_worker import FairWorker
 
 __all__ = ["Desk"]
-
-_LIVE = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
-"""Options that can be changed while consuming; the others are the queue's subscription."""
 
 _TEXTS = {
     "paused": "paused by an operator; `fair resume {queue}` ends it",
@@ -38,17 +35,25 @@ class Desk:
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
         now = monotonic()
-        recent = self._worker.served.recent(now)
-        feeds = self._worker.feeds
-        active = [f for f in feeds if recent.get(f.name) or f.buffer]
-        quanta = sum(f.flow.quantum for f in active) or 1.0
-        served = sum(recent.values()) or 1.0
+        shares = self.shares(now)
         return {
             feed.name: self._row(feed, now)
-            | {
-                "target_share": feed.flow.quantum / quanta if feed in active else 0.0,
-                "share": recent.get(feed.name, 0.0) / served,
-            }
+            | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
+            for feed in self._worker.feeds
+        }
+
+    def shares(self, now: float) -> dict[str, tuple[float, float]]:
+        """Every queue's target and achieved share of the last ten seconds. From any thread."""
+        recent = self._worker.served.recent(now)
+        feeds = self._worker.feeds
+        active = {feed for feed in feeds if recent.get(feed.name) or feed.buffer}
+        quanta = sum(feed.flow.quantum for feed in active) or 1.0
+        served = sum(recent.values()) or 1.0
+        return {
+            feed.name: (
+                feed.flow.quantum / quanta if feed in active else 0.0,
+                recent.get(feed.name, 0.0) / served,
+            )
             for feed in feeds
         }
 
@@ -78,8 +83,8 @@ class Desk:
         )
         return {"queue": queue, "reason": reason, "text": text}
 
-    def set(self, queue: str, options: dict[str, Any]) -> dict[str, Any]:
-        """Change a queue's options; all of them, or none if one is wrong.
+    def set(self, queue: str, options: dict[str, Any], check: bool = False) -> dict[str, Any]:
+        """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.
 
         Raises:
             LookupError: the queue is not consumed by this worker.
@@ -87,23 +92,12 @@ class Desk:
                 while consuming, or has a value out of bounds.
         """
         feed = self._feed(queue)
-        if not options:
-            raise ImproperlyConfigured(
-                f"set {queue}: nothing to set; there are: {', '.join(_LIVE)}"
-            )
-        changes = {}
-        for option, value in options.items():
-            name, parsed = parse_option(queue, option, value)
-            if option not in _LIVE:
-                raise ImproperlyConfigured(
-                    f"set {queue}: {option!r} cannot be changed while consuming; these can:"
-                    f" {', '.join(_LIVE)}"
-                )
-            changes[name] = parsed
+        changes = parse_live_options(queue, options)
         after = replace(feed.gate.options, **changes)
         if "burst" in changes and after.rate is None:
             raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
-        self._worker.reconfigure(feed, after)
+        if not check:
+            self._worker.reconfigure(feed, after)
         return {"ok": f"{queue}: " + ", ".join(f"{k}={v}" for k, v in options.items())}
 
     def pause(self, queue: str, paused: bool) -> dict[str, Any]:

@@ -30,12 +30,13 @@ class Served:
         latest[queue] = latest.get(queue, 0.0) + cost
 
     def recent(self, now: float) -> dict[str, float]:
-        """Return the cost served of each queue within the last ten seconds."""
-        self._forget(int(now))
+        """Return the cost served of each queue within the last ten seconds. From any thread."""
         total: dict[str, float] = {}
-        for _, costs in self._recent:
-            for queue, cost in costs.items():
-                total[queue] = total.get(queue, 0.0) + cost
+        oldest = int(now) - _SPAN
+        for second, costs in list(self._recent):  # a copy, for it may change meanwhile
+            if second > oldest:
+                for queue, cost in dict(costs).items():
+                    total[queue] = total.get(queue, 0.0) + cost
         return total
 
     def _forget(self, second: int) -> None:
