@@ -3,15 +3,22 @@
 The law
 -------
 With a bucket that starts full, what is taken in *any* window of t seconds is at most
-``capacity + rate * t``: at the window's beginning at most `capacity` tokens are there, and ``rate * t``
-come in while it lasts. An idle bucket fills up to `capacity` and no further. (Turner, "New directions
-in communications", 1986, as the leaky bucket; Linux tc-tbf(8) under this name.)
+``capacity + rate * t``: at the window's beginning at most `capacity` tokens are there, and
+``rate * t`` come in while it lasts. An idle bucket fills up to `capacity` and no further. (Turner,
+"New directions in communications", 1986, as the leaky bucket; Linux tc-tbf(8) under this name.)
 
-The clock here is that of decisions. A task starts a moment after the decision to start it, and the
-moments differ, so that a burst that starts late and successors that start promptly would break the
-law as a partner's server sees it, by the difference. Hence `slack`: a bucket that is drawn from while
-full begins to refill that much later. It costs nothing in the long run and nothing to a bucket that
-is kept busy.
+Slack
+-----
+The clock here is that of decisions. A task starts up to some j seconds after the decision to start
+it, so that a burst that starts late and successors that start promptly would break the law as a
+partner's server sees it: what starts within t was decided within t + j. There, too, the law holds if
+no window of t has more than ``capacity + rate * (t - slack)`` taken in it, with a `slack` of at least
+j. From a level L on, that needs a refill that begins ``slack - (capacity - L) / rate`` seconds later;
+at ``capacity - rate * slack`` and below it needs nothing.
+
+Only an idle bucket pays, one that has had a token for `slack` seconds, untaken. One that is kept
+busy is drawn from as soon as it has a token, far below that level; or it is so small that it has no
+such room, and would lose `slack` with every token.
 """
 
 import math
@@ -19,7 +26,6 @@ import math
 __all__ = ["TokenBucket", "parse_rate"]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_EPSILON = 1e-9
 
 
 class TokenBucket:
@@ -28,8 +34,8 @@ class TokenBucket:
     Arguments:
         rate: tokens per second, above zero.
         capacity: tokens that fit, at least one; the longest burst.
-        now: the present time; the bucket starts full.
-        slack: seconds that a refill begins late after the bucket was full.
+        now: the present time; the bucket starts full, like one that has long been idle.
+        slack: seconds by which what tokens are taken for may trail the taking.
 
     Raises:
         ValueError: for a rate or capacity outside these bounds.
@@ -47,8 +53,8 @@ class TokenBucket:
         self.rate = rate
         self.capacity = capacity
         self.slack = slack
-        self._level = capacity
-        self._since = now
+        self._level = capacity  # as of `_since`, before which, should it lie ahead, none comes in
+        self._since = now - slack - capacity / rate
 
     def level(self, now: float) -> float:
         """Return the tokens that are there at `now`."""
@@ -58,16 +64,17 @@ class TokenBucket:
         """Take `n` tokens if they are there.
 
         Raises:
-            ValueError: `n` exceeds the capacity, so that no wait would ever do.
+            ValueError: `n` is not above zero, or exceeds the capacity, so that no wait would do.
         """
-        if n > self.capacity:
+        if not 0 < n <= self.capacity:
             raise ValueError(f"cannot take {n:g} at once from a bucket of {self.capacity:g}")
-        level = self.level(now)
-        if level + _EPSILON < n:
+        if now < self.when(now, n):
             return False
-        full = level >= self.capacity
-        self._level = level - n
-        self._since = max(now + self.slack if full else now, self._since)
+        level = self.level(now)
+        since = max(now, self._since)
+        if now - self._reached(1) >= self.slack:
+            since = max(since, now + self.slack - (self.capacity - level) / self.rate)
+        self._level, self._since = level - n, since
         return True
 
     def give_back(self, n: float = 1) -> None:
@@ -76,10 +83,11 @@ class TokenBucket:
 
     def when(self, now: float, n: float = 1) -> float:
         """Return the earliest time at which `n` tokens will be there, if none is taken before."""
-        missing = n - self._level
-        if missing <= _EPSILON:
-            return now
-        return max(now, self._since + missing / self.rate)
+        return now if n <= self._level else max(now, self._reached(n))
+
+    def _reached(self, n: float) -> float:
+        """When the bucket came, or will come, to `n` tokens, had it filled steadily."""
+        return self._since + (n - self._level) / self.rate
 
 
 def parse_rate(value: object) -> float:
@@ -89,14 +97,14 @@ def parse_rate(value: object) -> float:
         ValueError: for anything else.
     """
     number, unit = value, "s"
-    if isinstance(value, str):
-        number, _, unit = value.partition("/")
-        unit = unit.strip() or "s"
+    if isinstance(value, str) and "/" in value:
+        number, unit = value.split("/", 1)
     try:
-        rate = float(number) / _UNITS[unit]  # type: ignore[arg-type]
-    except (TypeError, ValueError, KeyError):
+        rate = float(number) / _UNITS[unit.strip()]  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, KeyError):
         rate = math.nan
-    if isinstance(value, bool) or not (math.isfinite(rate) and rate > 0):
+    plain = isinstance(value, (int, float, str)) and not isinstance(value, bool)
+    if not (plain and math.isfinite(rate) and rate > 0):
         raise ValueError(
             f"a rate is a number per second above zero or a text like '10/s', '600/m', '5/h',"
             f" not {value!r}"

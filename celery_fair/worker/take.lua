@@ -13,28 +13,29 @@ redis.call('ZADD', KEYS[2], now, ARGV[5])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[6]))
 local members = redis.call('ZCARD', KEYS[2])
 
+-- The bucket, as in celery_fair/core/token_bucket.py; a new one is like one that has long been idle.
 local stored = redis.call('HMGET', KEYS[1], 'level', 'since')
-local level, since = tonumber(stored[1]) or capacity, tonumber(stored[2]) or now
+local level = tonumber(stored[1]) or capacity
+local since = tonumber(stored[2]) or now - slack - capacity / rate
+since = math.min(since, now + slack) -- further ahead only if the server's clock was set back
 local here = math.min(capacity, level + math.max(0, now - since) * rate)
 
-local granted, wait = 0, 0
+local granted, wait = 1, 0
 if wanted < 0 then
     level = math.min(capacity, level - wanted)
-    granted = 1
-elseif here + 1e-9 >= wanted then
-    granted = 1
-    local from = now
-    if here >= capacity then
-        from = now + slack
+elseif here >= wanted then
+    local from = math.max(now, since)
+    if now - since - (1 - level) / rate >= slack then
+        from = math.max(from, now + slack - (capacity - here) / rate)
     end
-    level, since = here - wanted, math.max(from, since)
+    level, since = here - wanted, from
 else
-    wait = math.max(0, since + (wanted - level) / rate - now)
+    granted, wait = 0, math.max(0, since + (wanted - level) / rate - now)
 end
 if granted == 1 then
     redis.call('HSET', KEYS[1], 'level', string.format('%.17g', level), 'since', string.format('%.17g', since))
 end
-local idle = math.ceil(capacity / rate + slack) + 60
+local idle = math.min(math.ceil(capacity / rate + slack) + 60, 1e9)
 redis.call('EXPIRE', KEYS[1], idle)
 redis.call('EXPIRE', KEYS[2], idle)
 return { granted, string.format('%.9f', wait), members }
