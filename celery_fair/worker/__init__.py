@@ -11,6 +11,8 @@ A message's way through the files here::
     wakeup.py      how the dispatcher is called: soon, later, from other threads
     reader.py      the socket, drained in one go (event loop); loop.py without one
     consumer.py    what Celery expects of ``consumer.task_consumer``
+    desk.py        what an operator asks and tells; control.py as remote-control commands
+    metrics.py     the same for Prometheus; observed.py waits and holds; metrics_server.py
     shield.py      whatever a message contains, the worker lives
     fair_worker.py all of these, wired; step.py the bootstep
 """

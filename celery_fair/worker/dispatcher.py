@@ -22,6 +22,7 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import Hold
 from celery_fair.worker.in_flight import InFlight
+from celery_fair.worker.observed import Observed
 from celery_fair.worker.served import Served
 
 __all__ = ["Dispatcher"]
@@ -66,6 +67,7 @@ class Dispatcher:
         self.seek: Callable[[], object] = lambda: None
         self.ageing: Ageing | None = None
         self.served = Served()
+        self.watch: Observed | None = None
         self._feeds: dict[Flow, Feed] = {}
         self._held: dict[Feed, Hold] = {}
         self._open_at = math.inf  # the earliest time at which a leash has a token again
@@ -86,7 +88,8 @@ class Dispatcher:
     def detach(self, feed: Feed) -> None:
         """Serve it no more."""
         del self._feeds[feed.flow]
-        self._held.pop(feed, None)
+        if self._held.pop(feed, None) is not None and self.watch is not None:
+            self.watch.released(feed.name, monotonic())
         if self.ageing is not None:
             self.ageing.remove(feed.flow)
         self.scheduler.remove(feed.flow)
@@ -176,6 +179,8 @@ class Dispatcher:
             if hold is None:
                 return feed
             self._held[feed] = hold
+            if self.watch is not None:
+                self.watch.held(feed.name, hold.reason, now)
             self._open_at = min(self._open_at, hold.until)
             scheduler.hold(chosen)
         wake = min(self._open_at, math.inf if scheduler.deadline is None else scheduler.deadline)
@@ -199,6 +204,8 @@ class Dispatcher:
 
     def _let_go(self, feed: Feed) -> None:
         del self._held[feed]
+        if self.watch is not None:
+            self.watch.released(feed.name, monotonic())
         self.scheduler.release(feed.flow)
 
     def _end_waits(self, now: float) -> None:
@@ -211,11 +218,14 @@ class Dispatcher:
     def _dispatch(self, feed: Feed) -> None:
         cost = feed.flow.head or 0.0
         boarded = self._in_flight.boarded
+        waited = 0.0 if self.watch is None else feed.waiting(monotonic())
         self._hand_over(feed, feed.buffer.popleft())
         started = self._in_flight.boarded - boarded
         if started:
             self.meter.started(started)
             self.served.add(feed.name, cost, monotonic())
+            if self.watch is not None:
+                self.watch.started(feed.name, waited)
         else:
             feed.gate.give_back(monotonic())
         self._look_at_next(feed, cost if started else 0.0)

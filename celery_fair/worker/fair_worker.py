@@ -5,6 +5,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from celery.exceptions import ImproperlyConfigured
 from celery.signals import worker_shutting_down
 from celery.worker.loops import synloop
 from kombu.common import ignore_errors
@@ -72,7 +73,20 @@ class FairWorker:
         self.wakeup = self._wire_wakeup()
         self.consumer: FairTaskConsumer | None = None
         self.source: Source | None = None
+        self.metrics = self._metrics()
         self._late_acks = False
+
+    def _metrics(self) -> Any:
+        if self.settings.metrics is None:
+            return None
+        try:
+            from celery_fair.worker.metrics import metrics_server
+        except ImportError as exc:
+            raise ImproperlyConfigured(
+                f"fair_metrics = '{self.settings.metrics}' needs a package ({exc}):"
+                " pip install celery-fair[prometheus]"
+            ) from exc
+        return metrics_server(self)
 
     def _wire_wakeup(self) -> HubWakeup | BellWakeup | SyncWakeup:
         c, dispatcher = self.c, self.dispatcher
@@ -114,6 +128,8 @@ class FairWorker:
         self.wakeup.register()
         self.dispatcher.seek = self.source.seek
         self.dispatcher.handler = shielded(self._handle)
+        if self.metrics is not None:
+            self.metrics.start()
 
     def _levels_of(self, queue: Any) -> list[Any]:
         logical = self.settings.logical_queues.get(getattr(queue, "name", queue))
@@ -144,6 +160,8 @@ class FairWorker:
         self.stop()
         self._close_source()
         self.wakeup.close()
+        if self.metrics is not None:
+            self.metrics.close()
 
     def _close_source(self) -> None:
         source, self.source = self.source, None

@@ -1,7 +1,7 @@
 """What keeps a queue that has messages from starting one now: a pause, a cap, a leash.
 
-A closed gate holds back its own queue only: the scheduler leaves the queue out until the gate may be
-open again, and chooses among the others.
+A closed gate holds back its own queue only: the scheduler leaves the queue out until the gate may
+be open again, and chooses among the others.
 """
 
 import math
@@ -10,7 +10,9 @@ from typing import NamedTuple, Protocol
 from celery_fair.core.token_bucket import TokenBucket
 from celery_fair.settings import QueueOptions
 
-__all__ = ["Gate", "Hold", "Leash", "LocalLeash"]
+__all__ = ["REASONS", "Gate", "Hold", "Leash", "LocalLeash"]
+
+REASONS = ("paused", "cap", "leash")
 
 _SLACK = 0.05
 """Seconds by which starts may trail decisions; see `celery_fair.core.token_bucket`."""
@@ -19,7 +21,7 @@ _SLACK = 0.05
 class Hold(NamedTuple):
     """Why a queue is held back, and until when at the most."""
 
-    reason: str  # "paused", "cap" or "leash"
+    reason: str  # one of REASONS
     until: float  # on the monotonic clock; infinite where an event ends it, not time
 
 

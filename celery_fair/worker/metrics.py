@@ -1,0 +1,176 @@
+"""The worker's figures for Prometheus. Needs the extra ``prometheus``.
+
+Nearly all of them are read when Prometheus asks, from what the worker keeps anyway; a worker that
+serves no metrics pays nothing, one that does pays for its histogram of waits alone.
+
+The number of time series is bounded: the first `most` queues have their own label, and all others
+are summed up under "other". A label is given once, so that no counter ever goes back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from celery_fair.worker.feed import Feed
+from celery_fair.worker.gate import REASONS
+from celery_fair.worker.metrics_server import MetricsServer
+from celery_fair.worker.observed import BOUNDS, Observed
+
+if TYPE_CHECKING:
+    from celery_fair.worker.fair_worker import FairWorker
+
+__all__ = ["OTHER", "Labels", "metrics_server"]
+
+OTHER = "other"
+"""The label of all queues beyond the limit."""
+
+_BUCKETS = (*map(str, BOUNDS), "+Inf")
+
+
+def metrics_server(worker: "FairWorker") -> MetricsServer | None:
+    """Return a server of the worker's metrics, bound to its address, not yet started.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
+    """
+    settings = worker.settings
+    if settings.metrics is None:
+        return None
+    labels = Labels(settings.metrics_queues, settings.queues)
+    observed = worker.dispatcher.watch = Observed(labels.of)
+    registry = CollectorRegistry()
+    registry.register(FairCollector(worker, labels, observed))
+    return MetricsServer(settings.metrics, registry)
+
+
+class Labels:
+    """Which label a queue's figures go by: its name, for so many queues, else "other".
+
+    Arguments:
+        most: how many queues have a label of their own.
+        first: these do, before all others.
+    """
+
+    def __init__(self, most: int, first: Iterable[str] = ()) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known = set(list(first)[:most])
+
+    def of(self, queue: str) -> str:
+        """Return the queue's label. From any thread."""
+        if queue in self._known:
+            return queue
+        with self._lock:
+            if len(self._known) >= self._most:
+                return OTHER
+            self._known.add(queue)
+            return queue
+
+
+class FairCollector(Collector):
+    """Reads one worker, from the server's threads: only what is copied in one step."""
+
+    def __init__(self, worker: "FairWorker", labels: Labels, observed: Observed) -> None:
+        self._worker = worker
+        self._labels = labels
+        self._observed = observed
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        feeds = self._worker.feeds
+        yield from self._totals(feeds)
+        yield from self._shares()
+        yield from self._states(feeds)
+        yield from self._times(feeds)
+        yield from self._slots()
+
+    def _totals(self, feeds: list[Feed]) -> Iterator[Metric]:
+        served, none = self._worker.served, dict.fromkeys((feed.name for feed in feeds), 0)
+        yield self._counter("served_messages", "Messages started.", none | dict(served.count))
+        yield self._counter(
+            "served_cost", "Cost of the messages started.", none | dict(served.cost)
+        )
+
+    def _shares(self) -> Iterator[Metric]:
+        shares = self._worker.desk.shares(monotonic())
+        yield self._gauge(
+            "target_share",
+            "The queue's quantum by those of all queues active in the last ten seconds.",
+            {queue: target for queue, (target, _) in shares.items()},
+        )
+        yield self._gauge(
+            "achieved_share",
+            "The queue's part of the cost served in the last ten seconds.",
+            {queue: achieved for queue, (_, achieved) in shares.items()},
+        )
+
+    def _states(self, feeds: list[Feed]) -> Iterator[Metric]:
+        of = self._worker.in_flight.of
+        gauges: list[tuple[str, str, Callable[[Feed], float]]] = [
+            ("credit", "The deficit counter, in units of cost.", lambda f: f.flow.deficit),
+            ("window_messages", "Unsettled deliveries allowed.", lambda f: f.window.size),
+            ("buffered_messages", "Messages that wait at the worker.", lambda f: len(f.buffer)),
+            ("in_flight_messages", "Tasks that run.", lambda f: of(f.name)),
+        ]
+        for name, text, value in gauges:
+            yield self._gauge(name, text, {feed.name: value(feed) for feed in feeds})
+
+    def _times(self, feeds: list[Feed]) -> Iterator[Metric]:
+        waits = HistogramMetricFamily(
+            "celery_fair_wait_seconds",
+            "From a message's arrival at the worker to its start.",
+            labels=["queue"],
+        )
+        for label, (counts, seconds) in self._observed.waits().items():
+            buckets = list(zip(_BUCKETS, map(float, accumulate(counts)), strict=True))
+            waits.add_metric([label], buckets, seconds)
+        yield waits
+
+        held = CounterMetricFamily(
+            "celery_fair_held_seconds",
+            "Time for which the queue had a message and was held back.",
+            labels=["queue", "reason"],
+        )
+        labels = {self._labels.of(feed.name) for feed in feeds}
+        none = {(label, reason): 0.0 for label in labels for reason in REASONS}
+        for key, seconds in (none | self._observed.held_seconds(monotonic())).items():
+            held.add_metric(key, seconds)
+        yield held
+
+    def _slots(self) -> Iterator[Metric]:
+        worker = self._worker
+        slots = getattr(worker.c.pool, "num_processes", None) or 0
+        yield GaugeMetricFamily("celery_fair_slots", "Tasks that the pool runs at once.", slots)
+        yield GaugeMetricFamily(
+            "celery_fair_busy_slots", "Tasks that it runs now.", len(worker.in_flight)
+        )
+
+    def _counter(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
+        family = CounterMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
+        for label, value in self._summed(values).items():
+            family.add_metric([label], value)
+        return family
+
+    def _gauge(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
+        family = GaugeMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
+        for label, value in self._summed(values).items():
+            family.add_metric([label], value)
+        return family
+
+    def _summed(self, values: Mapping[str, float]) -> dict[str, float]:
+        summed: dict[str, float] = {}
+        for queue, value in values.items():
+            label = self._labels.of(queue)
+            summed[label] = summed.get(label, 0.0) + value
+        return summed
