@@ -10,6 +10,7 @@ A message's way through the files here::
     sizing.py      the windows, kept at their planned sizes
     wakeup.py      how the dispatcher is called: soon, later, from other threads
     reader.py      the socket, drained in one go (event loop); loop.py without one
+    refused.py     queues that the broker refuses us, tried again
     consumer.py    what Celery expects of ``consumer.task_consumer``
     desk.py        what an operator asks and tells; control.py as remote-control commands
     metrics.py     the same for Prometheus; observed.py waits and holds; metrics_server.py

@@ -19,6 +19,7 @@ class FairTaskConsumer:
         make_feed: makes a feed for a queue.
         on_open, on_close: told of each feed that starts and ends.
         levels_of: the physical queues of a logical one, or the queue itself.
+        deselect: told the name of each queue that is not to be consumed any more.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class FairTaskConsumer:
         on_open: Callable[[Feed], object],
         on_close: Callable[[Feed], object],
         levels_of: Callable[[Any], list[Any]] = lambda queue: [queue],
+        deselect: Callable[[str], object] = lambda name: None,
     ) -> None:
         self.channel = channel
         self.on_message: Callable[[Any], object] | None = None
@@ -38,6 +40,7 @@ class FairTaskConsumer:
         self._on_open = on_open
         self._on_close = on_close
         self._levels_of = levels_of
+        self._deselect = deselect
 
     @property
     def queues(self) -> list[Any]:
@@ -73,6 +76,7 @@ class FairTaskConsumer:
         """Stop consuming from a queue; what is buffered of it goes back."""
         for level in self._levels_of(queue):
             self._queues.pop(_name(level), None)
+            self._deselect(_name(level))
             self._end(_name(level))
 
     def cancel(self) -> None:
@@ -95,9 +99,16 @@ class FairTaskConsumer:
             self.drop(feed)
 
     def drop(self, feed: Feed) -> None:
-        """Forget a feed whose channel is gone; the broker redelivers what was there."""
-        feed.dead = True
+        """Forget a feed whose channel is gone, and its queue."""
         self._queues.pop(feed.name, None)
+        self.suspend(feed)
+
+    def suspend(self, feed: Feed) -> None:
+        """Forget a feed whose channel is gone, until `consume` is called again.
+
+        The broker redelivers what was there.
+        """
+        feed.dead = True
         self._feeds.pop(feed.name, None)
         self._on_close(feed)
         feed.buffer.clear()

@@ -1,6 +1,7 @@
 """The parts of a fair worker, wired to Celery's consumer."""
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -24,6 +25,7 @@ from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import Gate, Leash, LocalLeash
 from celery_fair.worker.in_flight import InFlight, ObservedPool
 from celery_fair.worker.loop import Interruptible
+from celery_fair.worker.refused import Refused
 from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
 from celery_fair.worker.slots import Slots
@@ -46,6 +48,7 @@ class FairWorker:
     def __init__(self, c: Any) -> None:
         self.c = c
         self.settings = Settings.of(c.app)
+        _refuse_exclusive(self.settings, c.conninfo.transport.driver_type)
         declare_queues(c.app, self.settings)
         select_levels(c.app, self.settings)
         self.gates: dict[str, Gate] = {}
@@ -73,6 +76,7 @@ class FairWorker:
         self.wakeup = self._wire_wakeup()
         self.consumer: FairTaskConsumer | None = None
         self.source: Source | None = None
+        self.refused = Refused(self._call_later, self._consume)
         self.metrics = self._metrics()
         self._late_acks = False
 
@@ -124,6 +128,7 @@ class FairWorker:
             on_open=self.dispatcher.attach,
             on_close=self.dispatcher.detach,
             levels_of=self._levels_of,
+            deselect=c.app.amqp.queues.deselect,
         )
         self.wakeup.register()
         self.dispatcher.seek = self.source.seek
@@ -154,6 +159,7 @@ class FairWorker:
         else:
             self.consumer.cancel()
         self.consumer = None
+        select_levels(self.c.app, self.settings)  # for what add_consumer has added
 
     def shutdown(self) -> None:
         """Leave nothing open."""
@@ -231,7 +237,24 @@ class FairWorker:
         )
         feed.gate = gate
         feed.on_lost = self._lost
+        feed.on_refused = self._refused
         return feed
+
+    def _refused(self, feed: Feed, answer: Exception) -> None:
+        if self.consumer is not None:
+            self.consumer.suspend(feed)
+        feed.close()  # the channel: py-amqp has opened it anew
+        self.refused.add(feed.name, answer)
+
+    def _consume(self) -> set[str]:
+        if self.consumer is not None:
+            self.consumer.consume()
+        return {feed.name for feed in self.feeds}
+
+    def _call_later(self, seconds: float, call: Callable[[], object]) -> None:
+        # What the event loop's timer calls soon waits for the loop's next event; it may be called
+        # from there. Other timers have a thread or greenlet of their own.
+        self.c.timer.call_after(seconds, call if self.c.hub else partial(self.c.call_soon, call))
 
     def _lost(self, feed: Feed) -> None:
         logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
@@ -264,3 +287,12 @@ class FairWorker:
         **kwargs: Any,
     ) -> None:
         synloop(obj, Interruptible(connection, self.dispatcher, wakeup), *args, **kwargs)
+
+
+def _refuse_exclusive(settings: Settings, driver: str) -> None:
+    for name, options in settings.queues.items():
+        if options.exclusive and driver != "amqp":
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['exclusive']: this broker ({driver}) cannot keep other"
+                " workers from a queue; RabbitMQ can. Leave 'exclusive' out"
+            )

@@ -17,6 +17,7 @@ from queue import Empty
 from time import monotonic
 from typing import Any
 
+from amqp import AccessRefused
 from kombu.serialization import prepare_accept_content
 
 from celery_fair.core.dwrr import Flow
@@ -45,6 +46,7 @@ class Feed:
         parked: deliveries in Celery's timer, waiting for their ETA.
         dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
+        on_refused: told when the broker does not let us consume it, which has closed the channel.
         gate: what may keep the queue from starting what it has.
     """
 
@@ -67,6 +69,7 @@ class Feed:
         self.dead = False
         self._limited = 0
         self.on_lost: Callable[[Feed], object] = lambda feed: None
+        self.on_refused: Callable[[Feed, Exception], object] = lambda feed, answer: None
         self.gate = Gate(QueueOptions(flow.quantum), None)
         self._allowance = in_flight_allowance
         self._wanted = window
@@ -239,15 +242,25 @@ class PushFeed(Feed):
         self.window.resize(self.prefetch)
         self.channel.basic_qos(0, self.window.size, False)
         # Not by kombu's Queue.consume: it cannot ask for exclusive consumption.
-        self.channel.basic_consume(
-            queue=self.name,
-            consumer_tag=tag,
-            exclusive=self.gate.options.exclusive,
-            callback=self._deliver,
-            on_cancel=self._cancelled,
-            arguments=self.queue.consumer_arguments,
-        )
-        self._tag = tag
+        try:
+            self.channel.basic_consume(
+                queue=self.name,
+                consumer_tag=tag,
+                exclusive=self.gate.options.exclusive and not self._single_active,
+                callback=self._deliver,
+                on_cancel=self._cancelled,
+                arguments=self.queue.consumer_arguments,
+            )
+        except AccessRefused as exc:
+            self._tag = ""
+            self.on_refused(self, exc)
+        else:
+            self._tag = tag
+
+    @property
+    def _single_active(self) -> bool:
+        """Whether the queue itself sees to it, and refuses a consumer that asks for it."""
+        return bool((self.queue.queue_arguments or {}).get("x-single-active-consumer"))
 
     def _apply_prefetch(self) -> None:
         before = self._tag
@@ -256,7 +269,8 @@ class PushFeed(Feed):
             self._subscribe()
         elif before:
             self._subscribe()
-            self.queue.cancel(before)
+            if self._tag:
+                self.queue.cancel(before)
 
     def _deliver(self, raw: Any) -> None:
         self._believed = False

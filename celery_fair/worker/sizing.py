@@ -16,6 +16,10 @@ _EVERY = 0.1
 _LEASHED_SECONDS = 5
 """A leashed queue's window: its burst, and what its rate lets start in so many seconds."""
 
+_EXCLUSIVE = 200
+"""An exclusive queue's window. No other worker goes short of what is held here, and a window that
+adapts would open the queue to another worker with every change of its size."""
+
 _MOST_DOUBLINGS = 10
 
 
@@ -61,6 +65,8 @@ class Sizing:
     def _bounded(options: QueueOptions, window: int) -> int:
         if options.prefetch is not None:
             return options.prefetch
+        if options.exclusive:
+            window = _EXCLUSIVE
         if options.rate is not None:
             leashed = math.ceil(options.burst + options.rate * _LEASHED_SECONDS)
             window = min(window, max(LEAST, leashed))

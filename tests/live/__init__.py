@@ -1,0 +1,1 @@
+"""Classes, leashes, caps, exclusive and logical queues, live control: on real brokers."""
