@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from kombu import Connection
 
+from celery_fair.cli.connecting import trouble_with
 from celery_fair.cli.demo.errors import DemoError
 from celery_fair.cli.demo.workload import QUEUES
 
@@ -55,19 +56,10 @@ class Broker:
         """Raise `DemoError` unless the broker answers."""
         if self.in_memory:
             return
-        try:
-            with self._connection() as connection:
-                connection.connect()
-                connection.default_channel  # noqa: B018 - Redis connects for its first channel
-        except ImportError as exc:
-            raise DemoError(
-                f"--broker {self}: {exc}; Redis needs its client: pip install celery-fair[redis]"
-            ) from exc
-        except Exception as exc:  # each transport has errors of its own
-            raise DemoError(
-                f"no connection to the broker {self}: {str(exc) or type(exc).__name__}; start it,"
-                " or correct host, port, user, password and virtual host (or database) in --broker"
-            ) from exc
+        with self._connection() as connection:
+            trouble = trouble_with(connection, "--broker")
+        if trouble is not None:
+            raise DemoError(trouble)
 
     def clean(self) -> None:
         """Delete what the demo made."""

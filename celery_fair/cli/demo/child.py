@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from celery_fair.cli.demo.errors import DemoError
-from celery_fair.cli.demo.interrupt import uninterrupted
 from celery_fair.cli.demo.order import FOLDER_VARIABLE, Order
+from celery_fair.cli.interrupt import uninterrupted
 
 __all__ = ["Child", "worker_process"]
 

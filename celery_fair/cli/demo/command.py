@@ -126,10 +126,10 @@ def demo(
     the scheduler), 1 if not, 2 if there is no result, 130 after Ctrl-C.
     """
     from celery_fair.cli.demo.broker import Broker
-    from celery_fair.cli.demo.interrupt import interruptible
     from celery_fair.cli.demo.run import Setup
     from celery_fair.cli.demo.session import demonstrate
     from celery_fair.cli.demo.workload import Workload
+    from celery_fair.cli.interrupt import interruptible
 
     setup = Setup(Broker(broker), pool, concurrency)
     setup.broker.check()

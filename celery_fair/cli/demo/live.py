@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -13,6 +12,7 @@ from celery_fair.cli.demo import table
 from celery_fair.cli.demo.run import Progress, Result, Setup
 from celery_fair.cli.demo.shares import TOLERANCE, Shares
 from celery_fair.cli.demo.workload import QUEUES, Workload
+from celery_fair.cli.drawing import drawn
 
 __all__ = ["LiveScreen"]
 
@@ -47,7 +47,7 @@ class LiveScreen:
         assert self._live is not None
         figures = _figures(result.workload, result.shares)
         heads, *rows = table.comparison(result.workload, result.shares, result.rate)
-        self._live.update(Group(figures, _table("", heads, rows)), refresh=True)
+        self._live.update(Group(figures, drawn("", heads, rows)), refresh=True)
         self.close()
 
     def close(self) -> None:
@@ -86,22 +86,7 @@ def _figures(workload: Workload, shares: Shares) -> Table:
     rows: list[list[str | Text]] = [list(row) for row in table.rows(workload, shares)]
     for row, error in zip(rows, shares.errors, strict=True):
         row[_ERROR] = Text(str(row[_ERROR]), style=_style(error))
-    return _table(table.title(workload), list(table.headings(workload)), rows)
-
-
-def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    drawn = Table(
-        title=caption,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        collapse_padding=True,
-    )
-    for number, head in enumerate(heads):
-        drawn.add_column(head, justify="right" if number else "left")
-    for row in rows:
-        drawn.add_row(*row)
-    return drawn
+    return drawn(table.title(workload), list(table.headings(workload)), rows)
 
 
 def _style(error: float) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+from celery_fair.cli.columns import aligned
 from celery_fair.cli.demo import table
 from celery_fair.cli.demo.run import Progress, Result, Setup
 from celery_fair.cli.demo.workload import Workload
 
-__all__ = ["PlainScreen", "aligned"]
+__all__ = ["PlainScreen"]
 
 _STEPS = 4
 """Progress lines for what is published, and again for what is consumed."""
@@ -67,15 +68,3 @@ class PlainScreen:
         self._write("")
         for result in results:
             self._write(table.verdict(result))
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Return rows as lines, in columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -10,11 +10,11 @@ from time import monotonic
 from celery_fair.cli.demo.broker import Broker
 from celery_fair.cli.demo.child import Child, worker_process
 from celery_fair.cli.demo.errors import DemoError
-from celery_fair.cli.demo.interrupt import uninterrupted
 from celery_fair.cli.demo.order import Order
 from celery_fair.cli.demo.shares import Shares
 from celery_fair.cli.demo.tape import Record, TapeReader
 from celery_fair.cli.demo.workload import Workload
+from celery_fair.cli.interrupt import uninterrupted
 
 __all__ = ["Progress", "Result", "Setup", "run"]
 
