@@ -1,15 +1,16 @@
 """Strict priority between classes of queues, deficit round robin inside a class.
 
-A class is a whole number, the higher the more urgent. `ClassScheduler.choose` asks the highest class
-first; a lower one is asked only when no higher one has a message *here*. What a higher class is owed
-(see `celery_fair.core.dwrr`) counts as here while it is waited for, or every refill would let a
-lower message slip in.
+A class is a whole number, the higher the more urgent. `ClassScheduler.choose` asks the highest
+class first; a lower one is asked only when no higher one has a message *here*. What a higher class
+is owed (see `celery_fair.core.dwrr`) counts as here while it is waited for, or every refill would
+let a lower message slip in.
 
 Strict priority starves what is low for as long as what is high keeps coming. Ageing bounds that: a
-message that has waited longer than `max_wait` is treated as one class higher, after twice as long as
-two, up to the highest class that is in use; there it takes its turn like the others.
+message that has waited longer than `max_wait` is treated as one class higher, after twice as long
+as two, up to the highest class that is in use; there it takes its turn like the others.
 """
 
+import math
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -37,11 +38,6 @@ class ClassScheduler:
         """When to call `expire`; None if nobody is waited for."""
         deadlines = [d for _, drr in self._order if (d := drr.deadline) is not None]
         return min(deadlines, default=None)
-
-    @property
-    def top(self) -> int:
-        """The highest class that a flow was added to."""
-        return max(self._classes, default=0)
 
     def add(self, key: str, quantum: float, level: int = 0) -> Flow:
         """Add an idle flow to class `level`."""
@@ -140,41 +136,59 @@ class Ageing:
         self._scheduler = scheduler
         self._max_wait = max_wait
         self._base: dict[Flow, int] = {}
+        self._top = 0
         self._since: dict[Flow, float] = {}
-        self._rises: list[tuple[float, int, Flow]] = []
-        self._filed: set[Flow] = set()
+        self._rises: list[tuple[float, int, Flow]] = []  # a heap; may hold what has been overtaken
+        self._next: dict[Flow, float] = {}  # a flow's earliest entry there
         self._count = 0
 
     def add(self, flow: Flow, level: int) -> None:
         """A flow was added to the scheduler, in class `level`."""
         self._base[flow] = level
+        if level > self._top:
+            self._top = level
+            for waiting, since in self._since.items():  # who was on top may rise now
+                self._file(waiting, since)
 
     def remove(self, flow: Flow) -> None:
         """It was removed."""
         self._base.pop(flow, None)
         self._since.pop(flow, None)
+        self._next.pop(flow, None)
+        self._top = max(self._base.values(), default=0)
 
     def heads(self, flow: Flow, since: float, now: float) -> None:
         """The flow's head is another message, which waits since `since`."""
-        if self._base[flow] < self._scheduler.top:
+        if flow in self._base:  # it may have been removed while it was served
             self._since[flow] = since
             self._place(flow, now)
+
+    def runs_empty(self, flow: Flow) -> None:
+        """The flow has no head; what it may be owed has not waited yet."""
+        if self._since.pop(flow, None) is not None:
+            self._scheduler.move(flow, self._base[flow])
 
     def rise(self, now: float) -> None:
         """Move every flow whose head has waited for another `max_wait`."""
         while self._rises and self._rises[0][0] <= now:
-            _, _, flow = heappop(self._rises)
-            self._filed.discard(flow)
-            if flow in self._since:
-                self._place(flow, now)
+            at, _, flow = heappop(self._rises)
+            if self._next.get(flow) == at:
+                del self._next[flow]
+                if flow in self._since:
+                    self._place(flow, now)
 
     def _place(self, flow: Flow, now: float) -> None:
-        top, since = self._scheduler.top, self._since[flow]
-        ages = max(0, int((now - since) / self._max_wait))
-        level = min(top, self._base[flow] + ages)
-        self._scheduler.move(flow, level)
-        # One entry a flow: heads come in the order of their waiting, so an entry is never late.
-        if level < top and flow not in self._filed:
+        since, base = self._since[flow], self._base[flow]
+        ages = int(min(max(0.0, now - since) / self._max_wait, self._top - base))
+        self._scheduler.move(flow, base + ages)
+        if base + ages < self._top:
+            # Above `now` in any case: rounding must not bring it back at once, for ever.
+            at = since + (ages + 1) * self._max_wait
+            self._file(flow, max(at, math.nextafter(now, math.inf)))
+
+    def _file(self, flow: Flow, at: float) -> None:
+        """See to it that `rise` looks at the flow at the time `at`, or before."""
+        if at < self._next.get(flow, math.inf):
+            self._next[flow] = at
             self._count += 1
-            self._filed.add(flow)
-            heappush(self._rises, (since + (ages + 1) * self._max_wait, self._count, flow))
+            heappush(self._rises, (at, self._count, flow))

@@ -49,6 +49,7 @@ way, so that it is served less than (R + 1) * Q_j + Max.
 import math
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import takewhile
 from operator import attrgetter
@@ -97,7 +98,7 @@ class Flow:
         self.head: float | None = None
         self.last_cost = 1.0
         self.granted = 0  # the last round whose quantum is in the deficit counter
-        self.due = 0  # the round it is filed under; 0 while idle, below once it is removed
+        self.due = 0  # the round it is filed under; 0 while idle, below when held or removed
         self.place = 0  # in every round; places are given out in the order of becoming backlogged
 
     def __repr__(self) -> str:
@@ -151,13 +152,15 @@ class DeficitRoundRobin:
     def admit(self, flow: Flow) -> None:
         """Add a flow that another scheduler has removed; its credit is lost, its head stays.
 
+        It takes part from the next round on: it may have been here in the present one already.
+
         Raises:
             ValueError: a flow of its key is there already.
         """
         if flow.key in self._flows:
             raise ValueError(f"flow {flow.key!r} is there already")
         self._flows[flow.key] = flow
-        flow.due = flow.granted = 0
+        flow.due, flow.granted = 0, self._round
         if flow.head is not None:
             self._activate(flow)
 
@@ -168,6 +171,8 @@ class DeficitRoundRobin:
         del self._flows[flow.key]
         self._idle(flow)
         flow.due = _REMOVED
+        with suppress(ValueError):  # another scheduler may give it the number of a round of ours
+            self._current.remove(flow)
 
     def reweight(self, flow: Flow, quantum: float) -> None:
         """Give a flow another quantum, from its next turn on; its credit stays."""
@@ -270,7 +275,8 @@ class DeficitRoundRobin:
     def hold(self, flow: Flow) -> None:
         """Leave the flow out, though it may have messages, until `release`; its credit is lost."""
         self._idle(flow)
-        flow.due = _HELD
+        if flow.due == 0:
+            flow.due = _HELD
 
     def release(self, flow: Flow) -> None:
         """Let a held flow take part again: as one that has just become backlogged, if it has."""

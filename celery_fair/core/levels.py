@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 __all__ = ["HIGHEST", "Levels", "check_levels"]
@@ -26,6 +27,10 @@ class Levels:
         """Return the queue of a priority; one out of range counts as the nearest, None as 0."""
         return self.queues[self.ranks[min(max(priority or 0, 0), HIGHEST)]]
 
+    def lowest(self, queue: str) -> int:
+        """Return the lowest priority that belongs to a queue of these."""
+        return self.ranks.index(self.queues.index(queue))
+
 
 def check_levels(value: Any) -> Levels:
     """Return the levels for a mapping of queue names to ``[lowest, highest]`` priority.
@@ -35,7 +40,9 @@ def check_levels(value: Any) -> Levels:
     """
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"levels must map queue names to [lowest, highest], not {value!r}")
-    ranges = sorted((_range(name, bounds), name) for name, bounds in value.items())
+    ranges = sorted(
+        ((_range(name, bounds), name) for name, bounds in value.items()), key=itemgetter(0)
+    )
     expected = 0
     for (low, high), name in ranges:
         if low < expected:
@@ -52,13 +59,10 @@ def check_levels(value: Any) -> Levels:
 
 
 def _range(name: Any, bounds: Any) -> tuple[int, int]:
-    try:
+    if isinstance(bounds, (list, tuple)) and list(map(type, bounds)) == [int, int]:
         low, high = bounds
-        whole = all(isinstance(b, int) and not isinstance(b, bool) for b in (low, high))
-    except (TypeError, ValueError):
-        whole = False
-    if not whole or not 0 <= low <= high <= HIGHEST:
-        raise ValueError(
-            f"the range of {name!r} must be [lowest, highest] within 0 to {HIGHEST}, not {bounds!r}"
-        )
-    return low, high
+        if 0 <= low <= high <= HIGHEST:
+            return low, high
+    raise ValueError(
+        f"the range of {name!r} must be [lowest, highest] within 0 to {HIGHEST}, not {bounds!r}"
+    )
