@@ -235,8 +235,11 @@ class Dispatcher:
             feed.refill()
         head = self._cost(feed.buffer[0]) if feed.buffer else None
         self.scheduler.serve(feed.flow, cost, head, feed.owed)
-        if self.ageing is not None and feed.buffer:
-            self.ageing.heads(feed.flow, feed.waits_since, monotonic())
+        if self.ageing is not None:
+            if feed.buffer:
+                self.ageing.heads(feed.flow, feed.waits_since, monotonic())
+            else:
+                self.ageing.runs_empty(feed.flow)
 
     def _hand_over(self, feed: Feed, item: Any) -> None:
         if not isinstance(item, Message):  # a request that had been put off
