@@ -73,9 +73,13 @@ def check_cost(cost: float) -> float:
 def _positive(what: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{what} must be a number above zero, not {value!r}")
-    if not (math.isfinite(value) and value > 0):
+    try:
+        amount = float(value)
+    except OverflowError:
+        amount = math.inf
+    if not (math.isfinite(amount) and amount > 0):
         raise ValueError(f"{what} must be a finite number above zero, not {value!r}")
-    return float(value)
+    return amount
 
 
 class Flow:
