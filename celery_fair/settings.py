@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
+from kombu.utils.url import maybe_sanitize_url
 
 from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.levels import Levels, check_levels
@@ -53,6 +54,7 @@ LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 
 _LONGEST_NAME = 255  # bytes; AMQP's short string
 _LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
+_LARGEST_BURST = 1_000_000_000  # far above it, a float would not tell a token
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]+)):(?P<port>[0-9]{1,5})"
 )
@@ -133,9 +135,9 @@ class Settings:
         conf = app.conf
         _refuse_unknown(conf)
         default = _quantum("fair_default_quantum", conf.get("fair_default_quantum", 1))
-        logical = _logical_queues(conf.get("fair_logical_queues") or {})
+        logical = _logical_queues(conf.get("fair_logical_queues"))
         policy = _one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
-        queues = _queues(conf.get("fair_queues") or {}, default, logical)
+        queues = _queues(conf.get("fair_queues"), default, logical)
         _refuse_classes(queues, policy)
         return cls(
             queues=queues,
@@ -208,11 +210,7 @@ def _refuse_classes(queues: Mapping[str, QueueOptions], policy: str) -> None:
 def _queues(
     value: Any, default_quantum: float, logical: Mapping[str, LogicalQueue]
 ) -> dict[str, QueueOptions]:
-    if not isinstance(value, Mapping):
-        raise ImproperlyConfigured(
-            f"fair_queues must be a mapping of queue names to options, not {value!r}"
-        )
-    for name in value:
+    for name in _mapping("fair_queues", value):
         if name in logical and not logical[name].native:
             raise ImproperlyConfigured(
                 f"fair_queues: {name!r} is a logical queue; give options to its levels:"
@@ -220,8 +218,18 @@ def _queues(
             )
     return {
         _queue_name("fair_queues", name): _options(name, options, default_quantum)
-        for name, options in value.items()
+        for name, options in _mapping("fair_queues", value).items()
     }
+
+
+def _mapping(where: str, value: Any) -> Mapping[Any, Any]:
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return value
+    raise ImproperlyConfigured(
+        f"{where} must be a mapping of queue names to options, not {value!r}"
+    )
 
 
 def _queue_name(where: str, name: Any) -> str:
@@ -262,7 +270,7 @@ def _count(where: str, value: Any) -> int | None:
 
 
 def _burst(where: str, value: Any) -> int:
-    return _whole(where, value, 1)
+    return _whole(where, value, 1, _LARGEST_BURST)
 
 
 def _level(where: str, value: Any) -> int:
@@ -272,7 +280,8 @@ def _level(where: str, value: Any) -> int:
 def _whole(where: str, value: Any, least: int, most: float = math.inf) -> int:
     if _is_whole(value) and least <= value <= most:
         return value  # type: ignore[no-any-return]
-    raise ImproperlyConfigured(f"{where} must be a whole number of at least {least}, not {value!r}")
+    bounds = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+    raise ImproperlyConfigured(f"{where} must be a whole number {bounds}, not {value!r}")
 
 
 def _is_whole(value: Any) -> bool:
@@ -337,14 +346,18 @@ assert {name for name, _ in _OPTIONS.values()} == {f.name for f in fields(QueueO
 
 
 def _logical_queues(value: Any) -> dict[str, LogicalQueue]:
-    if not isinstance(value, Mapping):
-        raise ImproperlyConfigured(
-            f"fair_logical_queues must be a mapping of logical queue names to options, not {value!r}"
-        )
-    return {
+    logical = {
         _queue_name("fair_logical_queues", name): _logical_queue(name, options)
-        for name, options in value.items()
+        for name, options in _mapping("fair_logical_queues", value).items()
     }
+    for name, queue in logical.items():
+        for level in queue.levels.queues:
+            if level in logical and not logical[level].native:
+                raise ImproperlyConfigured(
+                    f"fair_logical_queues[{name!r}]['levels']: {level!r} is a logical queue itself;"
+                    f" a level must be a queue of the broker"
+                )
+    return logical
 
 
 def _logical_queue(name: str, options: Any) -> LogicalQueue:
@@ -361,8 +374,6 @@ def _logical_queue(name: str, options: Any) -> LogicalQueue:
         raise ImproperlyConfigured(f"{where}['levels']: {exc}") from None
     for queue in checked.queues:
         _queue_name(f"{where}['levels']", queue)
-        if queue == name and not native:
-            raise ImproperlyConfigured(f"{where}['levels']: {name!r} cannot be a level of itself")
     return LogicalQueue(checked, native)
 
 
@@ -383,15 +394,25 @@ def _max_wait(value: Any, policy: str) -> float | None:
 
 def _leash_url(conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
     url = _text("fair_leash_url", conf.get("fair_leash_url"))
-    if url is None and str(conf.get("broker_url") or "").startswith(("redis://", "rediss://")):
-        url = conf.get("broker_url")
+    if url is None:
+        url = _broker_url(conf)
     clustered = [name for name, options in queues.items() if options.scope == "cluster"]
-    if clustered and (url is None or not url.startswith(("redis://", "rediss://", "unix://"))):
+    if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
+        return url
+    if clustered:
         raise ImproperlyConfigured(
-            f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers share;"
-            f" set fair_leash_url = 'redis://…', not {url!r}"
+            f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
+            f" share; set fair_leash_url = 'redis://…', not {maybe_sanitize_url(url)!r}"
         )
-    return url
+    return None
+
+
+def _broker_url(conf: Any) -> str | None:
+    """Return the first of the broker's URLs, wherever Celery has it from."""
+    url = conf.broker_read_url
+    if isinstance(url, (list, tuple)):
+        url = url[0] if url else None
+    return url.split(";")[0] if isinstance(url, str) else None
 
 
 def _cost(value: Any) -> Cost | None:
