@@ -36,6 +36,11 @@ served first, and the *round stays open* until the message comes (`offer`) or th
 (`expire`): credit that the broker was too slow to fill is neither lost nor handed to others. Such a
 flow does swap places, so its bound is 2 * Max + 2 * q.
 
+A flow may be held back from outside, by a rate or a cap, which let a message through now and then.
+It takes part in the rounds nevertheless: when it is let go, it is served at once what is left of
+its turn in the present round, in the middle of another's turn if need be. Else it would be served
+what happens to be let through at one moment, once a round, however long a round is.
+
 A flow takes part in a round once. If it has run idle and becomes backlogged again, it joins the
 next round, or a flow that keeps running empty could be served for ever within one round.
 
@@ -131,6 +136,7 @@ class DeficitRoundRobin:
         self._ahead: dict[int, dict[Flow, None]] = {}
         self._order: list[int] = []  # a heap; may hold rounds that are empty by now
         self._waiting: dict[Flow, float] = {}  # in the order of their deadlines
+        self._resumed: set[Flow] = set()  # those that were let go on in the present round
 
     def __len__(self) -> int:
         return len(self._flows)
@@ -250,7 +256,7 @@ class DeficitRoundRobin:
     def settle(self, flow: Flow, difference: float) -> None:
         """Charge (or, below zero, give back) what a message cost beyond what was charged."""
         flow.deficit -= difference
-        if flow.due <= 0:
+        if flow.due in {0, _REMOVED}:
             flow.deficit = min(flow.deficit, 0.0)
         elif difference < 0 and flow.due > self._round:
             self._refile(flow)
@@ -277,17 +283,39 @@ class DeficitRoundRobin:
         self._idle(flow)
 
     def hold(self, flow: Flow) -> None:
-        """Leave the flow out, though it may have messages, until `release`; its credit is lost."""
+        """Leave the flow out, though it may have messages, until `release`.
+
+        Its credit is lost, except for what it may still be served in the present round.
+        """
+        if flow.due < 0:
+            return
+        credit = 0.0
+        if flow.due == self._round:
+            credit = flow.deficit + flow.quantum * (self._round - flow.granted)
         self._idle(flow)
-        if flow.due == 0:
-            flow.due = _HELD
+        flow.due = _HELD
+        flow.deficit += max(credit, 0.0)
 
     def release(self, flow: Flow) -> None:
-        """Let a held flow take part again: as one that has just become backlogged, if it has."""
-        if flow.due == _HELD:
-            flow.due = 0
-            if flow.head is not None:
-                self._activate(flow)
+        """Let a held flow take part again, if it has a message.
+
+        What it has not been served yet of its turn in the present round, it may be served at once,
+        before those whose turn has come meanwhile.
+        """
+        if flow.due != _HELD:
+            return
+        flow.due = 0
+        if flow.granted < self._round and flow.place:
+            flow.deficit = min(flow.deficit, 0.0) + flow.quantum
+            flow.granted = self._round
+        if flow.head is None:
+            self._idle(flow)
+        elif flow.deficit > 0:
+            self._resume(flow)
+        elif flow.place:
+            self._file(flow, self._round + 1)
+        else:
+            self._activate(flow)
 
     def is_held(self, flow: Flow) -> bool:
         """Whether the flow is left out by `hold`."""
@@ -311,8 +339,20 @@ class DeficitRoundRobin:
         else:
             self._file(flow, self._round + 1)
 
+    def _resume(self, flow: Flow) -> None:
+        flow.due = self._round
+        current, resumed = self._current, self._resumed
+        with suppress(ValueError):  # where it was before
+            current.remove(flow)
+        at = 0
+        while at < len(current) and current[at] in resumed and current[at].place < flow.place:
+            at += 1
+        current.insert(at, flow)
+        resumed.add(flow)
+
     def _idle(self, flow: Flow) -> None:
         if flow.due <= 0:
+            flow.deficit = min(flow.deficit, 0.0)
             return
         if flow.due > self._round:
             self._unfile(flow)
@@ -378,6 +418,7 @@ class DeficitRoundRobin:
             filed = self._ahead.pop(due, None)
             if filed:
                 self._round = due
+                self._resumed.clear()
                 self._reached = 0
                 self._current.extend(sorted(filed, key=_place) if len(filed) > 1 else filed)
                 return True

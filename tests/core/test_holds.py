@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -85,16 +86,76 @@ def test_it_is_idle_only_while_all_are_held(
         assert not held & set(order)
 
 
-def test_holding_drops_credit_and_keeps_a_debt() -> None:
-    scheduler = backlogged({"a": 10})
+def test_holding_keeps_what_is_left_of_the_turn() -> None:
+    scheduler = backlogged({"a": 10, "b": 2})
+    assert serve(scheduler, 3) == ["a"] * 3
+    scheduler.hold(scheduler["a"])
+    assert serve(scheduler, 1) == ["b"]
+    scheduler.release(scheduler["a"])
+    assert serve(scheduler, 10) == [*"aaaaaaa", *"b", *"aa"]
+
+
+def test_holding_keeps_a_debt_and_no_credit_beyond_the_round() -> None:
+    scheduler = backlogged({"a": 10, "b": 2})
     flow = scheduler["a"]
     serve(scheduler, 3)
-    assert flow.deficit == 7
     scheduler.hold(flow)
-    assert flow.deficit == 0
-    scheduler.settle(flow, 4)
+    serve(scheduler, 100)
+    scheduler.release(flow)
+    assert flow.deficit == 10
+    scheduler.hold(flow)
+    scheduler.settle(flow, 14)
     scheduler.release(flow)
     assert flow.deficit == -4
+
+
+def test_an_idle_flow_keeps_no_credit_though_it_is_held() -> None:
+    scheduler = backlogged({"a": 10, "b": 2})
+    serve(scheduler, 3)
+    scheduler.hold(scheduler["a"])
+    scheduler.drop(scheduler["a"])
+    assert scheduler["a"].deficit == 0
+
+
+@calm
+@given(QUANTA, st.sampled_from(KEYS), st.integers(1, 100))
+def test_what_is_let_through_bit_by_bit_gets_its_share_at_the_most(
+    quanta: dict[str, int], key: str, every: int
+) -> None:
+    rounds, total = 30, sum(quanta.values())
+    counts, _ = serve_bit_by_bit(backlogged(quanta), key, every, rounds * total)
+    assert counts[key] <= (rounds + 2) * quanta[key]
+    others = [counts[other] / quanta[other] for other in KEYS if other != key]
+    assert max(others) - min(others) <= 2
+
+
+@calm
+@given(QUANTA, st.sampled_from(KEYS), st.integers(0, 100))
+def test_what_is_let_through_within_its_share_is_served_at_once(
+    quanta: dict[str, int], key: str, beyond: int
+) -> None:
+    """A long turn of another does not make it wait for the next round."""
+    total = sum(quanta.values())
+    every = math.ceil(2 * total / quanta[key]) + beyond
+    counts, released = serve_bit_by_bit(backlogged(quanta), key, every, 30 * total)
+    assert released - 1 <= counts[key] <= released
+
+
+def serve_bit_by_bit(
+    scheduler: DeficitRoundRobin, key: str, every: int, n: int
+) -> tuple[Counter[str], int]:
+    """Serve `n` messages; a flow is let go every so often, and held again after one message."""
+    flow, counts, released = scheduler[key], Counter[str](), 0
+    scheduler.hold(flow)
+    for step in range(n):
+        if step % every == 0:
+            scheduler.release(flow)
+            released += 1
+        (served,) = serve(scheduler, 1)
+        counts[served] += 1
+        if served == key:
+            scheduler.hold(flow)
+    return counts, released
 
 
 def test_what_is_offered_while_held_is_served_after() -> None:
