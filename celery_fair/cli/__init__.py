@@ -10,7 +10,15 @@ import click
 
 __all__ = ["fair"]
 
-_COMMANDS = {"demo": "celery_fair.cli.demo.command:demo"}
+_COMMANDS = {
+    "demo": "celery_fair.cli.demo.command:demo",
+    "explain": "celery_fair.cli.live.status:explain",
+    "pause": "celery_fair.cli.live.orders:pause",
+    "resume": "celery_fair.cli.live.orders:resume",
+    "set": "celery_fair.cli.live.orders:set_options",
+    "status": "celery_fair.cli.live.status:status",
+    "top": "celery_fair.cli.live.top:top",
+}
 
 
 class _LazyGroup(click.Group):

@@ -98,7 +98,7 @@ class Desk:
             raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
         if not check:
             self._worker.reconfigure(feed, after)
-        return {"ok": f"{queue}: " + ", ".join(f"{k}={v}" for k, v in options.items())}
+        return {"ok": f"{queue}: " + ", ".join(f"{k}={_said(v)}" for k, v in options.items())}
 
     def pause(self, queue: str, paused: bool) -> dict[str, Any]:
         """Hold a queue back, or end that.
@@ -135,6 +135,10 @@ class Desk:
             "burst": options.burst if options.rate is not None else None,
             "max_in_flight": options.max_in_flight,
         }
+
+
+def _said(value: Any) -> Any:
+    return "none" if value is None else value
 
 
 def _why_waiting(feed: Feed, rounds: int, full: bool) -> str:

@@ -1,0 +1,73 @@
+"""What workers have answered, sorted by what it means for the command."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+__all__ = ["Answers", "NoAnswer", "conclude"]
+
+_NOT_MEANT = ("not_fair", "not_consumed")
+
+
+class NoAnswer(click.ClickException):
+    """Nobody has answered. The message says what was asked, whom, and what to check."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Made by `Answers.of`. All are by the worker's name.
+
+    Attributes:
+        raw: every answer as it came.
+        good: the answers to what was asked.
+        notes: why a worker was not meant: it consumes other queues, or is not a fair one. That is
+            an error if it was named, or if nobody else has an answer.
+        errors: what is wrong, as the worker says.
+    """
+
+    raw: Mapping[str, Any]
+    good: Mapping[str, Any]
+    notes: Mapping[str, str]
+    errors: dict[str, str]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any], named: Iterable[str], timeout: float) -> "Answers":
+        """Sort the answers of workers; those `named` were asked by name."""
+        named = set(named)
+        good, notes, errors = {}, {}, {}
+        for worker, answer in sorted(raw.items()):
+            error, meant = _error(answer)
+            if error is None:
+                good[worker] = answer
+            elif meant or worker in named:
+                errors[worker] = error
+            else:
+                notes[worker] = error
+        for worker in sorted(named - raw.keys()):
+            errors[worker] = f"no answer within {timeout:g} s"
+        if not good and not errors:
+            notes, errors = {}, notes
+        return cls(raw, good, notes, errors)
+
+
+def _error(answer: Any) -> tuple[str | None, bool]:
+    """Return what a worker complains of, if it does, and whether the question was meant for it."""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    if not isinstance(error, str):
+        return None, True
+    if error.startswith("KeyError('fair_"):  # as Celery answers to what it does not know
+        return "this worker has no FairConsumerStep", False
+    return error, answer.get("code") not in _NOT_MEANT
+
+
+def conclude(ctx: click.Context, answers: Answers) -> None:
+    """Say on standard error what was not well, and exit with the status that tells."""
+    for worker, text in answers.notes.items():
+        click.echo(f"Note: {worker}: {text}", err=True)
+    for worker, text in answers.errors.items():
+        click.echo(f"Error: {worker}: {text}", err=True)
+    ctx.exit(1 if answers.errors else 0)

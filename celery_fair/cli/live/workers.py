@@ -1,0 +1,99 @@
+"""The workers as a command asks them, over the app's broker."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from celery_fair.cli.connecting import trouble_with
+from celery_fair.cli.live.answers import Answers, NoAnswer
+
+__all__ = ["Workers"]
+
+
+class Workers:
+    """All workers of an app's broker, or some by their names.
+
+    Arguments:
+        app: the Celery app.
+        named: names of workers; none for all.
+        timeout: how long, in seconds, an answer is waited for.
+    """
+
+    def __init__(self, app: Any, named: Sequence[str], timeout: float) -> None:
+        self.named = tuple(dict.fromkeys(named))
+        self.timeout = timeout
+        self._app = app
+        self._connection: Any = None
+
+    def ask(
+        self, command: str, named: Sequence[str] = (), enough: int | None = None, **arguments: Any
+    ) -> Answers:
+        """Send a remote-control command, wait for the answers.
+
+        Those who are asked by name are waited for no longer than until all have answered.
+
+        Arguments:
+            named: ask these instead.
+            enough: do not wait for more answers than this.
+
+        Raises:
+            NoAnswer: from anybody, or no connection.
+        """
+        named = tuple(named) or self.named
+        raw = self._broadcast(command, named, enough, arguments)
+        if not raw:
+            raise NoAnswer(self._silence(command, named))
+        return Answers.of(raw, named, self.timeout)
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.release()
+            self._connection = None
+
+    def _broadcast(
+        self, command: str, named: Sequence[str], enough: int | None, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
+        connection = self._connected()
+        try:
+            replies = self._app.control.broadcast(
+                command,
+                arguments=arguments,
+                destination=list(named) or None,
+                connection=connection,
+                reply=True,
+                timeout=self.timeout,
+                limit=enough,
+            )
+        except (*connection.connection_errors, *connection.channel_errors) as exc:
+            self.close()
+            raise NoAnswer(
+                f"the broker {self._broker} ended the connection while {command} was asked:"
+                f" {str(exc) or type(exc).__name__}"
+            ) from exc
+        return {worker: answer for reply in replies or () for worker, answer in reply.items()}
+
+    def _connected(self) -> Any:
+        if self._connection is None:
+            connection = self._app.connection_for_write()
+            trouble = trouble_with(connection, "the app's broker_url (or in celery -b)")
+            if trouble is not None:
+                connection.release()
+                raise NoAnswer(trouble)
+            self._connection = connection
+        return self._connection
+
+    @property
+    def _broker(self) -> str:
+        return str(self._app.connection_for_write().as_uri())
+
+    def _silence(self, command: str, named: Sequence[str]) -> str:
+        asked = f"{', '.join(named)} did not answer" if named else "no worker has answered"
+        check = (
+            "Are the names those that `celery -A app status` shows?"
+            if named
+            else "Does a worker run on that broker? `celery -A app status` shows it."
+        )
+        return (
+            f"{asked} {command} within {self.timeout:g} s on {self._broker}. {check} A solo worker"
+            " answers between two tasks only: give it more --timeout."
+        )
