@@ -402,7 +402,7 @@ def _leash_url(conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
     if clustered:
         raise ImproperlyConfigured(
             f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
-            f" share; set fair_leash_url = 'redis://…', not {maybe_sanitize_url(url)!r}"
+            f" share; set fair_leash_url = 'redis://…', not {url and maybe_sanitize_url(url)!r}"
         )
     return None
 

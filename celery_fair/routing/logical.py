@@ -1,16 +1,21 @@
-"""Logical queues: the application names one queue and a priority, the library picks the physical one.
+"""Logical queues: the application names one queue and a priority, the library picks the physical.
 
 Celery's sender is the one place that every way of publishing passes: ``apply_async(queue=…)``,
-``task_routes``, ``Task.queue``, the default queue, canvas, beat, retries. There a logical queue's name
-gives way to that of the level which the message's priority belongs to. A retry is published to the
-physical queue that its message came from, and so keeps its level.
+``task_routes``, ``Task.queue``, the default queue, canvas, beat, retries. There a logical queue's
+name gives way to that of the level which the message's priority belongs to. A retry is published to
+the physical queue that its message came from, and so keeps its level. Only a message whose exchange
+*and* routing key were given, for elsewhere, goes where they say, as in Celery.
 
-With ``"native": True`` the broker's own priorities do the work, on one queue of the logical name, and
-the application stays as it is. RabbitMQ declares it with ``x-max-priority``; on Redis, where kombu
-serves *low* numbers first, the number is turned around on its way out.
+With ``"native": True`` the broker's own priorities do the work, on one queue of the logical name,
+and the application stays as it is. RabbitMQ declares it with ``x-max-priority``.
+
+Kombu's virtual transports, such as Redis, keep a list per priority and serve *low* numbers first.
+On its way out a native queue's number is turned around for them, and a level's messages all get the
+same, so that they stay in their order. A worker turns both back: what a task reads as its priority,
+retries with and lets its children inherit is the application's number, or its level's lowest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +23,10 @@ from celery.app.amqp import AMQP
 from celery.utils.imports import symbol_by_name
 
 from celery_fair.core.levels import HIGHEST
+from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import LogicalQueue, Settings
 
-__all__ = ["amqp_class", "sender"]
+__all__ = ["amqp_class", "priorities_back", "sender"]
 
 
 def amqp_class(base: Any) -> type[AMQP]:
@@ -31,16 +37,20 @@ def amqp_class(base: Any) -> type[AMQP]:
 
         @cached_property
         def send_task_message(self) -> Callable[..., Any]:
-            return sender(self, self._create_task_sender())
+            settings = Settings.of(self.app)
+            declare_queues(self.app, settings)  # an app that only publishes may not be finalized
+            return sender(self, settings.logical_queues, self._create_task_sender())
 
     return FairAMQP
 
 
-def sender(amqp: Any, send: Callable[..., Any]) -> Callable[..., Any]:
+def sender(
+    amqp: Any, logical: Mapping[str, LogicalQueue], send: Callable[..., Any]
+) -> Callable[..., Any]:
     """Return Celery's sender `send`, with logical queues replaced by their levels."""
-    logical = Settings.of(amqp.app).logical_queues
     if not logical:
         return send
+    levels = {level for target in logical.values() for level in target.levels.queues}
 
     def send_task_message(
         producer: Any,
@@ -53,11 +63,18 @@ def sender(amqp: Any, send: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if queue is None and exchange is None:
             queue = amqp.default_queue
-        target = logical.get(getattr(queue, "name", queue))
-        if target is not None:
-            queue = _level(amqp, target, queue, options)
+        named = getattr(queue, "name", queue)
+        target = logical.get(named)
+        if target is not None and not (exchange and routing_key and routing_key != named):
             exchange = routing_key = None
-            _translate(target, producer, options)
+            priority = _priority(amqp, options.get("priority"))
+            if not target.native:
+                queue = amqp.queues[target.levels.queue(priority)]
+            if _is_virtual(producer):
+                priority = HIGHEST - priority if target.native else 0
+            options["priority"] = priority
+        elif named in levels and _is_virtual(producer):
+            options["priority"] = 0
         return send(
             producer,
             name,
@@ -71,17 +88,28 @@ def sender(amqp: Any, send: Callable[..., Any]) -> Callable[..., Any]:
     return send_task_message
 
 
-def _level(amqp: Any, target: LogicalQueue, queue: Any, options: dict[str, Any]) -> Any:
-    priority = options.get("priority")
+def priorities_back(settings: Settings, driver_type: str) -> dict[str, Callable[[int], int]]:
+    """Return, by physical queue, what turns a priority on the wire into the application's."""
+    back: dict[str, Callable[[int], int]] = {}
+    if driver_type != "amqp":
+        for name, logical in settings.logical_queues.items():
+            if logical.native:
+                back[name] = lambda wire: HIGHEST - wire
+            else:
+                levels = logical.levels
+                back |= {level: _always(levels.lowest(level)) for level in levels.queues}
+    return back
+
+
+def _always(priority: int) -> Callable[[int], int]:
+    return lambda wire: priority
+
+
+def _priority(amqp: Any, priority: Any) -> int:
     if priority is None:
         priority = amqp.app.conf.task_default_priority
-    options["priority"] = min(max(int(priority or 0), 0), HIGHEST)
-    return queue if target.native else amqp.queues[target.levels.queue(options["priority"])]
+    return min(max(int(priority or 0), 0), HIGHEST)
 
 
-def _translate(target: LogicalQueue, producer: Any, options: dict[str, Any]) -> None:
-    """Say the priority in the broker's terms."""
-    if producer.connection.transport.driver_type == "amqp":
-        return
-    # Kombu's virtual transports keep a list per priority, and serve 0 first.
-    options["priority"] = HIGHEST - options["priority"] if target.native else 0
+def _is_virtual(producer: Any) -> bool:
+    return bool(producer.connection.transport.driver_type != "amqp")
