@@ -15,6 +15,7 @@ from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.routing.declared import declare_queues, select_levels
+from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
@@ -79,6 +80,7 @@ class FairWorker:
         self.refused = Refused(self._call_later, self._consume)
         self.metrics = self._metrics()
         self._late_acks = False
+        self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
 
     def _metrics(self) -> Any:
         if self.settings.metrics is None:
@@ -146,6 +148,9 @@ class FairWorker:
         # Celery's loop gives the consumer its handler only after this step has started.
         assert self.consumer is not None
         assert self.consumer.on_message is not None
+        back = self._priorities_back.get(message.feed.name)
+        if back is not None:
+            message.properties["priority"] = back(message.properties.get("priority") or 0)
         self.consumer.on_message(message)
 
     def stop(self) -> None:
