@@ -1,5 +1,6 @@
 """The key that ends a live display, read while waiting for its next picture."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,22 +10,22 @@ from types import ModuleType
 
 __all__ = ["Keys", "keys"]
 
-_END = {"q", "Q", "\x04", ""}  # Ctrl-D, and the end of what is read, too
+_END = b"qQ\x04"  # Ctrl-D too
 
 
 class Keys:
     """A terminal whose keys are read one by one, or nothing to be read from."""
 
-    def __init__(self, readable: bool) -> None:
-        self._readable = readable
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
 
     def wait(self, seconds: float) -> bool:
         """Wait; return True at once when the end is asked for."""
         until = monotonic() + seconds
         while (left := until - monotonic()) > 0:
-            if not self._readable:
+            if self._fd is None:
                 sleep(left)
-            elif select([sys.stdin], [], [], left)[0] and sys.stdin.read(1) in _END:
+            elif select([self._fd], [], [], left)[0] and _ends(os.read(self._fd, 64)):
                 return True
         return False
 
@@ -34,16 +35,20 @@ def keys() -> Iterator[Keys]:
     """Read keys as they are pressed, without echo, if standard input is a terminal."""
     termios = _termios()
     if termios is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        yield Keys(readable=False)
+        yield Keys(None)
         return
     import tty
 
     before = termios.tcgetattr(sys.stdin)
     tty.setcbreak(sys.stdin)
     try:
-        yield Keys(readable=True)
+        yield Keys(sys.stdin.fileno())
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _ends(typed: bytes) -> bool:
+    return not typed or any(key in _END for key in typed)  # nothing: the terminal is gone
 
 
 def _termios() -> ModuleType | None:

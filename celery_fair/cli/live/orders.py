@@ -46,6 +46,7 @@ def set_options(
     answers = workers.ask("fair_set", queue=queue, options=assigned, check=True)
     if answers.errors:
         click.echo("Nothing was changed.", err=True)
+        answers = _refusals(answers)
     else:
         # All are told, whoever was too busy to answer at first included.
         expected = answers
@@ -88,6 +89,12 @@ def resume(ctx: click.Context, workers: Workers, as_json: bool, queue: str) -> N
     _show(ctx, workers.ask("fair_resume", queue=queue), as_json)
 
 
+def _refusals(answers: Answers) -> Answers:
+    """Return the answers without those of workers that would have been willing."""
+    raw = {worker: answer for worker, answer in answers.raw.items() if worker not in answers.good}
+    return Answers(raw, {}, answers.notes, answers.errors)
+
+
 def _confirmed(expected: Answers, answers: Answers, timeout: float) -> Answers:
     """Return the answers, with an error for each worker that was willing and has not confirmed."""
     silent = expected.good.keys() - answers.raw.keys()
@@ -100,7 +107,7 @@ def _confirmed(expected: Answers, answers: Answers, timeout: float) -> Answers:
 def _show(ctx: click.Context, answers: Answers, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(answers.raw, indent=2))
-    elif not answers.errors or any("ok" in answer for answer in answers.good.values()):
+    else:
         for worker, answer in answers.good.items():
             click.echo(f"{worker}: {answer['ok']}")
     conclude(ctx, answers)

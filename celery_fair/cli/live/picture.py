@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.text import Text
 
 from celery_fair.cli.drawing import drawn
-from celery_fair.cli.live.figures import COLUMNS, Row
+from celery_fair.cli.live.figures import COLUMNS
 from celery_fair.cli.live.screen import Shown
 from celery_fair.cli.live.tables import fits, table
 
