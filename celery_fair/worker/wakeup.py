@@ -24,6 +24,40 @@ from typing import Any
 __all__ = ["BellWakeup", "HubWakeup", "SyncWakeup"]
 
 
+class Alarm:
+    """Rings at the earliest of the times that it was set to, and then at none of them any more.
+
+    Arguments:
+        timer: Celery's; it rings on the timer's thread.
+        ring: what to call.
+    """
+
+    def __init__(self, timer: Any, ring: Callable[[], object]) -> None:
+        self._timer = timer
+        self._ring = ring
+        self._entry: Any = None
+        self._when = 0.0
+
+    def set(self, when: float) -> None:
+        """Ring at a time of the monotonic clock, unless it will ring earlier."""
+        if self._entry is not None:
+            if self._when <= when:
+                return
+            self._entry.cancel()
+        self._when = when
+        self._entry = self._timer.call_after(max(0.0, when - monotonic()), self._on_time)
+
+    def cancel(self) -> None:
+        """Ring no more, until it is set again."""
+        entry, self._entry = self._entry, None
+        if entry is not None:
+            entry.cancel()
+
+    def _on_time(self) -> None:
+        self._entry = None
+        self._ring()
+
+
 class HubWakeup:
     """Calls `run` on the thread of kombu's event loop."""
 
@@ -31,15 +65,14 @@ class HubWakeup:
         self._hub = hub
         self._run = run
         self._rung = False
-        self._timer: Any = None
-        self._when = 0.0
+        self._alarm = Alarm(hub.timer, self.soon)
         self._bell, self._button = os.pipe()
         os.set_blocking(self._bell, False)
         os.set_blocking(self._button, False)
 
     def register(self) -> None:
         """Listen on the loop; again after each of its resets."""
-        self._timer = None
+        self._alarm.cancel()
         self._hub.add_reader(self._bell, self._on_ring)
 
     def soon(self) -> None:
@@ -53,25 +86,15 @@ class HubWakeup:
 
     def at(self, when: float) -> None:
         """Call `run` at a time of the monotonic clock, unless an earlier call is set."""
-        if self._timer is not None:
-            if self._when <= when:
-                return
-            self._timer.cancel()
-        self._when = when
-        self._timer = self._hub.call_later(max(0.0, when - monotonic()), self._on_time)
+        self._alarm.set(when)
 
     def close(self) -> None:
         """Stop listening."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         with suppress(KeyError, ValueError, OSError):
             self._hub.remove_reader(self._bell)
         os.close(self._bell)
         os.close(self._button)
-
-    def _on_time(self) -> None:
-        self._timer = None
-        self.soon()
 
     def _on_ring(self) -> None:
         with suppress(BlockingIOError):
@@ -86,6 +109,7 @@ class SyncWakeup:
     def __init__(self, timer: Any, run: Callable[[], object]) -> None:
         self._timer = timer
         self._run = run
+        self._alarm = Alarm(timer, run)
 
     def register(self) -> None:
         """Nothing to listen on."""
@@ -99,8 +123,8 @@ class SyncWakeup:
         self._timer.call_after(0, self._run)
 
     def at(self, when: float) -> None:
-        """Call `run` at a time of the monotonic clock."""
-        self._timer.call_after(max(0.0, when - monotonic()), self._run)
+        """Call `run` at a time of the monotonic clock, unless an earlier call is set."""
+        self._alarm.set(when)
 
     def wait(self, connection: Any, timeout: float | None) -> None:
         """Block until the broker has sent something, and take it in.
@@ -111,14 +135,15 @@ class SyncWakeup:
         connection.drain_events(timeout=timeout)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Leave no call set."""
+        self._alarm.cancel()
 
 
 class BellWakeup:
     """Ends the wait of a synchronous loop on an AMQP connection; that loop then dispatches."""
 
     def __init__(self, timer: Any) -> None:
-        self._timer = timer
+        self._alarm = Alarm(timer, self.soon)
         self._rung = False
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
@@ -137,8 +162,8 @@ class BellWakeup:
     later = soon
 
     def at(self, when: float) -> None:
-        """The same, at a time of the monotonic clock."""
-        self._timer.call_after(max(0.0, when - monotonic()), self.soon)
+        """The same, at a time of the monotonic clock, unless an earlier one is set."""
+        self._alarm.set(when)
 
     def wait(self, connection: Any, timeout: float | None) -> None:
         """Block until the broker has sent something or the bell rings, for `timeout` seconds."""
@@ -152,5 +177,6 @@ class BellWakeup:
 
     def close(self) -> None:
         """Stop listening."""
+        self._alarm.cancel()
         self._bell.close()
         self._button.close()
