@@ -64,6 +64,7 @@ class Dispatcher:
         self.on_news: Callable[[], object] = lambda: None
         self.schedule_at: Callable[[float], object] = lambda when: None
         self.after_turn: Callable[[float], object] = lambda now: None
+        self.look: Callable[[float], object] = lambda now: None
         self.seek: Callable[[], object] = lambda: None
         self.ageing: Ageing | None = None
         self.served = Served()
@@ -136,6 +137,9 @@ class Dispatcher:
                 return False
             if self._orphans:
                 self._to_pool(self._orphans.popleft())
+                continue
+            self.look(now)
+            if self._news:
                 continue
             feed = self._choose(now)
             if feed is None:

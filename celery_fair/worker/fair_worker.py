@@ -133,6 +133,7 @@ class FairWorker:
             deselect=c.app.amqp.queues.deselect,
         )
         self.wakeup.register()
+        self.dispatcher.look = self.source.look
         self.dispatcher.seek = self.source.seek
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
@@ -177,6 +178,7 @@ class FairWorker:
     def _close_source(self) -> None:
         source, self.source = self.source, None
         if source is not None:
+            self.dispatcher.look = lambda now: None
             self.dispatcher.seek = lambda: None
             ignore_errors(self.c.conninfo, source.close)
 

@@ -4,9 +4,11 @@ Kombu takes one message per queue and turn of the event loop, and records it as 
 further step. Here one script does both for all queues with room, and answers how many are left, so
 an empty buffer with nothing left is proof that the queue is idle, and no wait is ever needed.
 
-While something waits here and slots are free, the dispatcher is running, and fetches as it goes.
-When nothing can be started, a ``BRPOP`` on a connection of its own, watched by the event loop,
-waits for the next message of any queue whose buffer is empty.
+While something waits here and slots are free, the dispatcher is running, and fetches as it goes:
+when a buffer runs empty, and before a choice if the last look is some milliseconds ago, or what is
+urgent would wait until a window of something else is used up. When nothing can be started, a
+``BRPOP`` on a connection of its own, watched by the event loop, waits for the next message of any
+queue whose buffer is empty.
 """
 
 import logging
@@ -51,6 +53,7 @@ class RedisSource:
         self._listening: set[str] = set()
         self._rung_at = 0.0
         self._bell_id: int | None = None
+        self._looked = 0.0
         interval = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
         self._timers = [
             hub.call_repeatedly(interval, self._restore_overdue),
@@ -75,6 +78,11 @@ class RedisSource:
             timer.cancel()
         self._silence()
 
+    def look(self, now: float) -> None:
+        """Fetch before a choice, unless that was done just now."""
+        if now - self._looked > _LOOK_AGAIN:
+            self.fetch()
+
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then listen."""
         self.fetch()
@@ -82,7 +90,7 @@ class RedisSource:
 
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
-        now = monotonic()
+        now = self._looked = monotonic()
         feeds = [feed for feed in self._feeds.values() if feed.room > 0 and feed.worth_a_look(now)]
         if not feeds:
             return

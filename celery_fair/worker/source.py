@@ -18,6 +18,9 @@ class Source(Protocol):
     def feed(self, **options: Any) -> Feed:
         """Make a feed; `options` are those of `Feed`, less the channel."""
 
+    def look(self, now: float) -> None:
+        """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
+
     def seek(self) -> None:
         """Slots are free and nothing can be started: see to it that news will come."""
 
@@ -38,6 +41,9 @@ class AmqpSource:
     def feed(self, **options: Any) -> Feed:
         return PushFeed(channel=self._connection.channel(), meter=self._meter, **options)
 
+    def look(self, now: float) -> None:
+        """The broker pushes."""
+
     def seek(self) -> None:
         """The broker pushes."""
 
@@ -53,6 +59,9 @@ class VirtualSource:
 
     def feed(self, **options: Any) -> Feed:
         return PullFeed(channel=self._connection.channel(), **options)
+
+    def look(self, now: float) -> None:
+        """The subscriptions bring it."""
 
     def seek(self) -> None:
         """The subscriptions wake the loop."""
