@@ -57,7 +57,7 @@ class FairWorker:
             ClassScheduler() if self.settings.policy == "strict" else DeficitRoundRobin()
         )
         self.meter = RefillMeter()
-        self.sizing = Sizing(self.settings, self.meter)
+        self.sizing = Sizing(self._options, self.meter)
         self.desk = Desk(self)
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
@@ -211,6 +211,11 @@ class FairWorker:
 
     def _gate(self, queue: str) -> Gate:
         """The queue's gate; it outlives connections, like what was set live."""
+    def _options(self, queue: str) -> QueueOptions:
+        """The queue's options, as they were set last."""
+        gate = self.gates.get(queue)
+        return self.settings.queue(queue) if gate is None else gate.options
+
         if queue not in self.gates:
             options = self.settings.queue(queue)
             self.gates[queue] = Gate(options, self._leash(queue, options))

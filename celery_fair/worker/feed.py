@@ -107,9 +107,10 @@ class Feed:
         eta = 1 << (self.parked - 1).bit_length() if self.parked else 0
         return min(self._wanted + self._allowance + eta, 65535)
 
-    def resize(self, window: int) -> None:
-        """Set the window, unless it is about right."""
-        if self._wanted * _GROW < window or self._wanted >= window * _SHRINK:
+    def resize(self, window: int, exactly: bool = False) -> None:
+        """Set the window, unless it is right, or about right and that is enough."""
+        about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
+        if self._wanted != window and (exactly or not about_right):
             self._wanted = window
             self._apply_prefetch()
 

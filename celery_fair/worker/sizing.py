@@ -1,11 +1,11 @@
 """Keeps the windows of a worker's feeds at their planned sizes."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from celery_fair.core.window import LEAST, RefillMeter, plan
-from celery_fair.settings import QueueOptions, Settings
+from celery_fair.settings import QueueOptions
 from celery_fair.worker.feed import Feed
 
 __all__ = ["Sizing"]
@@ -24,17 +24,22 @@ _MOST_DOUBLINGS = 10
 
 
 class Sizing:
-    """Plans windows by the quanta, mean costs, rate and refill delay that are known now."""
+    """Plans windows by the quanta, mean costs, rate and refill delay that are known now.
 
-    def __init__(self, settings: Settings, meter: RefillMeter) -> None:
-        self._settings = settings
+    Arguments:
+        options_of: a queue's options, as they are now.
+        meter: the worker's rate, and the broker's delay.
+    """
+
+    def __init__(self, options_of: Callable[[str], QueueOptions], meter: RefillMeter) -> None:
+        self._options_of = options_of
         self._meter = meter
         self._next = 0.0
 
     def first(self, queue: str, queues: Iterable[Any], least_total: int) -> int:
         """Return the window that a queue starts with, among `queues`."""
         names = {q.name for q in queues} | {queue}
-        options = {name: self._settings.queue(name) for name in names}
+        options = {name: self._options_of(name) for name in names}
         weights = {name: self._weight(o.quantum, o) for name, o in options.items()}
         return self._bounded(options[queue], self._plan(weights, least_total)[queue])
 
@@ -55,7 +60,9 @@ class Sizing:
         }
         windows = self._plan(weights, least_total) if weights else {}
         for feed in feeds:
-            feed.resize(self._bounded(feed.gate.options, windows[feed.name]))
+            options = feed.gate.options
+            window = self._bounded(options, windows[feed.name])
+            feed.resize(window, exactly=options.prefetch is not None)
 
     def _weight(self, messages: float, options: QueueOptions) -> float:
         """Windows double per class: what is urgent shall not wait for its refill."""
