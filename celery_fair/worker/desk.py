@@ -21,7 +21,7 @@ _TEXTS = {
     "leash": "its leash has no token: {rate:g}/s, the next in {wait:.2f} s",
     "no_message": "no message is here{owed}",
     "no_credit": "its credit is used up: its turn is {rounds} round(s) ahead, after the others'",
-    "no_slot": "no slot is free: {busy} of {slots} are busy; it is next in its turn",
+    "no_slot": "no slot is free: {busy} of {slots} are busy",
     "starting": "nothing holds it back: its next message starts now",
 }
 
@@ -64,8 +64,11 @@ class Desk:
             LookupError: the queue is not consumed by this worker.
         """
         worker, feed, now = self._worker, self._feed(queue), monotonic()
+        if not feed.buffer:  # without a free slot nobody has looked at a broker that does not push
+            feed.refill()
+            worker.dispatcher.arrived(feed)
         reason, until = worker.dispatcher.why_held(feed, now)
-        busy, slots = len(worker.in_flight), worker.c.pool.num_processes
+        busy, slots = len(worker.in_flight), worker.slots.count()
         rounds = worker.scheduler.rounds_ahead(feed.flow)
         if reason is None:
             reason = _why_waiting(feed, rounds, busy >= slots)

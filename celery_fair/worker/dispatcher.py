@@ -104,7 +104,7 @@ class Dispatcher:
     def why_held(self, feed: Feed, now: float) -> tuple[str | None, float]:
         """Return why a feed's gate is closed, if it is, and until when at the most."""
         hold = self._held.get(feed)
-        if hold is None:
+        if hold is None or hold.until <= now:  # a leash that has a token again; nobody has asked
             hold = feed.gate.look(self._in_flight.of(feed.name))
         return hold if hold is not None else (None, now)
 

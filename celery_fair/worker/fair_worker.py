@@ -61,7 +61,7 @@ class FairWorker:
         self.desk = Desk(self)
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
-        slots = Slots(c.controller, self.in_flight, c.on_task_request)
+        self.slots = slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
