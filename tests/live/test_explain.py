@@ -1,0 +1,79 @@
+"""Why nothing of a queue starts: a test makes each cause happen, and ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.gate import Gate
+from tests.live.conftest import THREADS, Ask
+from tests.publishing import publish
+from tests.waiting import wait_equal
+from tests.workers import WorkerProcess
+
+
+def reason(ask: Ask, queue: str) -> str:
+    answer = ask("explain", queue)
+    assert answer["queue"] == queue
+    print(answer["text"])
+    return str(answer["reason"])
+
+
+def test_no_message(worker: WorkerProcess, ask: Ask) -> None:
+    assert reason(ask, "rest") == "no_message"
+
+
+def test_paused(worker: WorkerProcess, ask: Ask) -> None:
+    ask("pause", "rest")
+    ids = publish(worker.broker_url, {"rest": 2})
+    assert reason(ask, "rest") == "paused"
+
+    ask("resume", "rest")
+    worker.records.started.wait_once(ids.all())
+
+
+def test_cap(worker: WorkerProcess, ask: Ask, gate: Gate) -> None:
+    gate.hold(worker, "capped", 2)
+    ids = publish(worker.broker_url, {"capped": 2})
+    assert reason(ask, "capped") == "cap"
+    assert "2 in flight of at most 2" in ask("explain", "capped")["text"]
+
+    gate.open()
+    worker.records.started.wait_once(ids.all())
+
+
+def test_leash(worker: WorkerProcess, ask: Ask) -> None:
+    ids = publish(worker.broker_url, {"leashed": 2})
+    worker.records.started.wait_ids(ids["leashed"][:1])
+    wait_equal(lambda: reason(ask, "leashed"), "leash")
+    assert "its leash has no token: 0.5/s, the next in " in ask("explain", "leashed")["text"]
+    assert 0 < ask("status")["leashed"]["throttled_seconds"] <= 2.1
+
+    worker.records.started.wait_once(ids.all())
+
+
+def test_no_slot(worker: WorkerProcess, ask: Ask, gate: Gate) -> None:
+    gate.hold(worker, "rest", THREADS)
+    ids = publish(worker.broker_url, {"a": 3, "b": 1})
+    wait_equal(lambda: [reason(ask, queue) for queue in "ab"], ["no_slot"] * 2)
+    assert f"{THREADS} of {THREADS} are busy" in ask("explain", "a")["text"]
+
+    gate.open()
+    worker.records.started.wait_once(ids.all())
+
+
+def test_no_credit(worker: WorkerProcess, ask: Ask, gate: Gate, tmp_path: Path) -> None:
+    """A message that costs five thousand times its queue's quantum, beside many cheap ones."""
+    one = Gate(tmp_path / "one")
+    one.hold(worker, "rest", 1)
+    gate.hold(worker, "rest", THREADS - 1)
+    dear = publish(worker.broker_url, {"large": 1}, "spin", [5000])
+    cheap = publish(worker.broker_url, {"small": 20}, "hold", [str(gate.path)])
+    wait_equal(lambda: reason(ask, "large"), "no_slot")
+
+    one.open()
+
+    wait_equal(lambda: worker.records.started.times(cheap.all()).total(), 1)
+    assert reason(ask, "large") == "no_credit"
+    assert not worker.records.started.times(dear.all())
+    gate.open()
+    worker.records.started.wait_once([*dear.all(), *cheap.all()])

@@ -1,0 +1,94 @@
+"""Strict priority: who is served first, by class; shares inside a class; ageing."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from tests.brokers import Space
+from tests.integration.depths import ready
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.shares import while_backlogged
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+LEVELS = ["slow", "medium", "fast"]
+QUANTA = {"one": 1, "three": 3}
+CLASSES: dict[str, Any] = (
+    {name: {"class": rank} for rank, name in enumerate(LEVELS)}
+    | {name: {"class": 5, "quantum": quantum} for name, quantum in QUANTA.items()}
+    | {"gate": {"class": 9}}
+)
+STRICT = {"fair_policy": "strict", "fair_queues": CLASSES}
+
+
+@pytest.fixture(scope="module")
+def worker(module_space: Space, start_module_worker: StartWorker) -> WorkerProcess:
+    return start_module_worker(module_space, app="tests.apps.witness", conf=STRICT)
+
+
+def test_no_task_starts_while_a_higher_one_is_in_the_worker(worker: WorkerProcess) -> None:
+    chance = random.Random(3)
+    published = []
+    for _ in range(40):
+        counts = {name: chance.randrange(40) for name in chance.sample(LEVELS, 2)}
+        published += publish(worker.broker_url, counts, "witness", persistent=False).all()
+
+    starts = worker.records.started.wait_once(published)
+
+    assert {record.queue for record in starts} == set(LEVELS)
+    assert [record for record in starts if record.seq] == []
+
+
+def test_backlogged_levels_are_served_in_order(
+    worker: WorkerProcess, module_space: Space, gate: Gate
+) -> None:
+    gate.hold(worker, "gate")
+    ids = publish(worker.broker_url, dict.fromkeys(LEVELS, 200))
+    if module_space.kind == "rabbitmq":  # it pushes; from Redis a worker takes for a free slot
+        wait_for(lambda: all(ready(module_space, name) < 200 for name in LEVELS), 10, "windows")
+    gate.open()
+
+    starts = sorted(worker.records.started.wait_once(ids.all()))
+
+    assert [name for name, _ in groupby(record.queue for record in starts)] == LEVELS[::-1]
+
+
+def test_shares_inside_a_class(worker: WorkerProcess, gate: Gate) -> None:
+    gate.hold(worker, "gate")
+    counts = {"one": 300, "three": 900, "slow": 50}
+    ids = publish(worker.broker_url, counts, "spin", [200], persistent=False)
+    gate.open()
+
+    starts = sorted(worker.records.started.wait_once(ids.all()))
+
+    high = while_backlogged(
+        [record for record in starts if record.queue in QUANTA], counts, warm_up=40, reserve=10
+    )
+    got = [sum(record.queue == name for record in high) for name in QUANTA]
+    assert 2.8 <= got[1] / got[0] <= 3.2, got
+    assert [record.queue for record in starts[-50:]] == ["slow"] * 50
+
+
+def test_ageing_bounds_the_wait_of_the_lowest(space: Space, start_worker: StartWorker) -> None:
+    """Twice `fair_max_wait` for two classes, then a turn."""
+    max_wait = 0.6
+    publish(space.url, {"fast": 1500, "medium": 1500}, "nap", [0.002])
+    worker = start_worker(space, conf=STRICT | {"fair_max_wait": max_wait})
+    records = worker.records.started
+    records.wait(20)
+
+    waits = []
+    for _ in range(2):
+        latest = records.read()[-1].wall
+        (task,) = publish(space.url, {"slow": 1}).all()
+        (start,) = records.wait_once([task])
+        waits.append(start.wall - latest)
+
+    assert ready(space, "fast") > 0, "the highest level was not backlogged all the time"
+    print(waits)
+    assert all(2 * max_wait - 0.1 <= wait <= 2 * max_wait + 1 for wait in waits), waits
