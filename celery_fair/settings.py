@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
-from kombu.utils.url import maybe_sanitize_url
 
 from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.levels import Levels, check_levels
@@ -400,9 +399,10 @@ def _leash_url(conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
     if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
         return url
     if clustered:
+        shown = url and f"{url.partition('://')[0]}://…"  # there may be a password in it
         raise ImproperlyConfigured(
             f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
-            f" share; set fair_leash_url = 'redis://…', not {url and maybe_sanitize_url(url)!r}"
+            f" share; set fair_leash_url = 'redis://…', not {shown!r}"
         )
     return None
 

@@ -58,7 +58,8 @@ class TokenBucket:
 
     def level(self, now: float) -> float:
         """Return the tokens that are there at `now`."""
-        return min(self.capacity, self._level + max(0.0, now - self._since) * self.rate)
+        level = self._level + max(0.0, now - self._since) * self.rate
+        return min(max(0.0, level), self.capacity)  # rounding may leave a little less than none
 
     def take(self, now: float, n: float = 1) -> bool:
         """Take `n` tokens if they are there.
