@@ -7,9 +7,11 @@ more than the rate in the long run.
 """
 
 import logging
-from functools import cached_property
 from importlib.resources import files
+from time import monotonic
 from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.token_bucket import TokenBucket
 
@@ -21,6 +23,7 @@ _SLACK = 0.05
 _GONE_AFTER = 30
 _TIMEOUT = 0.5  # the event loop waits for the answer
 _RETRY = 1.0
+_PATIENCE = 20  # times as long as an attempt took: the loop does not stand still for a silent host
 
 
 class ClusterLeash:
@@ -31,10 +34,13 @@ class ClusterLeash:
         queue: the queue's name; workers that use the same name share a bucket.
         rate, burst: tokens per second, and at once.
         member: this worker's name.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: no client can be made for the URL.
     """
 
     def __init__(self, url: str, queue: str, rate: float, burst: float, member: str) -> None:
-        self._url = url
+        self._script = _script_at(url)
         self._keys = [f"celery-fair:leash:{{{queue}}}", f"celery-fair:leash:{{{queue}}}:members"]
         self._queue = queue
         self._rate = rate
@@ -56,26 +62,29 @@ class ClusterLeash:
             self._ask(now, -1)
 
     def when(self, now: float) -> float:
-        return self._own.when(now) if self._own is not None else max(now, self._ask_at)
+        ask_at = max(now, self._ask_at)
+        return ask_at if self._own is None else min(ask_at, self._own.when(now))
 
     def _ask(self, now: float, wanted: int) -> bool:
         from redis.exceptions import RedisError
 
+        asked = monotonic()
         try:
             granted, wait, self._members = self._script(
                 keys=self._keys,
-                args=[self._rate, self._burst, wanted, _SLACK, self._member, _GONE_AFTER],
+                args=[self._rate, self._burst, wanted, _SLACK, self._member, self._gone_after],
             )
         except (RedisError, OSError) as exc:
-            return self._alone(now, exc) and wanted > 0 and self.take(now)
+            self._ask_at = now + max(_RETRY, _PATIENCE * (monotonic() - asked))
+            self._fall_back(now, exc)
+            return wanted > 0 and self.take(now)
         if self._own is not None:
             self._own = None
             logger.warning("The shared leash of queue %s is back", self._queue)
         self._ask_at = now + float(wait)
         return bool(granted)
 
-    def _alone(self, now: float, exc: Exception) -> bool:
-        self._ask_at = now + _RETRY
+    def _fall_back(self, now: float, exc: Exception) -> None:
         if self._own is None:
             rate, burst = self._rate / self._members, max(1.0, self._burst / self._members)
             self._own = TokenBucket(rate, burst, now, slack=_SLACK)
@@ -88,14 +97,29 @@ class ClusterLeash:
                 self._members,
                 rate,
             )
-        return True
 
-    @cached_property
-    def _script(self) -> Any:
+    @property
+    def _gone_after(self) -> float:
+        """Seconds of silence; who was refused is silent until the next token."""
+        return max(_GONE_AFTER, 3 / self._rate)
+
+
+def _script_at(url: str) -> Any:
+    try:
         from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
 
         client = Redis.from_url(
-            self._url, socket_timeout=_TIMEOUT, socket_connect_timeout=_TIMEOUT, retry=None
+            url,
+            socket_timeout=_TIMEOUT,
+            socket_connect_timeout=_TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
         )
-        source = files("celery_fair.worker").joinpath("take.lua").read_text()
-        return client.register_script(source)
+    except (ImportError, ValueError) as exc:
+        raise ImproperlyConfigured(
+            f"fair_leash_url, or else the broker's URL: no client of Redis can be made for it:"
+            f" {exc}"
+        ) from exc
+    source = files("celery_fair.worker").joinpath("take.lua").read_text()
+    return client.register_script(source)
