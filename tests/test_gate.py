@@ -1,0 +1,90 @@
+"""What keeps a queue that has messages from starting one: a pause, a cap, a leash."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from celery_fair.settings import QueueOptions
+from celery_fair.worker.gate import Gate, Hold, LocalLeash
+
+
+def gate_of(**options: Any) -> Gate:
+    checked = QueueOptions(1, **options)
+    leash = LocalLeash(checked.rate, checked.burst, 0) if checked.rate is not None else None
+    return Gate(checked, leash)
+
+
+def passes(gate: Gate, now: float, in_flight: int = 0) -> int:
+    """How often in a row the gate lets something through."""
+    count = 0
+    while gate.hold(now, in_flight) is None and count < 100:
+        count += 1
+    return count
+
+
+def test_without_options_it_is_open() -> None:
+    gate = gate_of()
+    assert passes(gate, 0, in_flight=10**6) == 100
+    gate.give_back(0)
+    assert gate.look(10**6) is None
+
+
+def test_a_cap_holds_until_something_ends() -> None:
+    gate = gate_of(max_in_flight=2)
+    assert [gate.hold(0, running) for running in (0, 1)] == [None, None]
+    assert gate.hold(0, 2) == Hold("cap", math.inf)
+    assert gate.hold(0, 3) == Hold("cap", math.inf)
+    assert gate.hold(0, 1) is None
+
+
+def test_a_leash_holds_until_its_next_token() -> None:
+    gate = gate_of(rate=10.0, burst=3)
+    assert passes(gate, 0) == 3
+    hold = gate.hold(0, 0)
+    assert hold is not None
+    assert hold.reason == "leash"
+    assert hold.until == pytest.approx(0.15)  # 0.05 s late, as its burst may start late
+    assert gate.hold(math.nextafter(hold.until, 0), 0) is not None
+    assert gate.hold(hold.until, 0) is None
+
+
+def test_a_pause_comes_before_everything_and_takes_no_token() -> None:
+    gate = gate_of(rate=10.0, burst=3, max_in_flight=1)
+    gate.paused = True
+    for _ in range(10):
+        assert gate.hold(0, 5) == Hold("paused", math.inf)
+    gate.paused = False
+    assert passes(gate, 0) == 3
+
+
+def test_a_cap_takes_no_token() -> None:
+    gate = gate_of(rate=10.0, burst=3, max_in_flight=1)
+    for _ in range(10):
+        assert gate.hold(0, 1) == Hold("cap", math.inf)
+    assert passes(gate, 0) == 3
+
+
+def test_looking_takes_no_token() -> None:
+    gate = gate_of(rate=10.0, burst=3)
+    for _ in range(10):
+        assert gate.look(0) is None
+    assert passes(gate, 0) == 3
+
+
+def test_what_did_not_start_gives_its_token_back() -> None:
+    gate = gate_of(rate=10.0, burst=3)
+    for _ in range(50):
+        assert gate.hold(0, 0) is None
+        gate.give_back(0)
+    assert passes(gate, 0) == 3
+
+
+def test_options_and_leash_can_be_changed() -> None:
+    gate = gate_of(rate=10.0, burst=3)
+    assert passes(gate, 0) == 3
+    gate.options, gate.leash = QueueOptions(1, max_in_flight=1), None
+    assert passes(gate, 0) == 100
+    assert gate.hold(0, 1) == Hold("cap", math.inf)
