@@ -14,6 +14,7 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.token_bucket import TokenBucket
+from celery_fair.worker.gate import changed
 
 __all__ = ["ClusterLeash"]
 
@@ -61,6 +62,12 @@ class ClusterLeash:
         else:
             self._ask(now, -1)
 
+    def change(self, rate: float, burst: float, now: float) -> None:
+        self._rate, self._burst = rate, burst
+        if self._own is not None:
+            self._own = changed(self._own, *self._share, now)
+        self._ask_at = now
+
     def when(self, now: float) -> float:
         ask_at = max(now, self._ask_at)
         return ask_at if self._own is None else min(ask_at, self._own.when(now))
@@ -86,7 +93,7 @@ class ClusterLeash:
 
     def _fall_back(self, now: float, exc: Exception) -> None:
         if self._own is None:
-            rate, burst = self._rate / self._members, max(1.0, self._burst / self._members)
+            rate, burst = self._share
             self._own = TokenBucket(rate, burst, now, slack=_SLACK)
             self._own.take(now, burst)  # the shared bucket may have been empty
             logger.warning(
@@ -97,6 +104,11 @@ class ClusterLeash:
                 self._members,
                 rate,
             )
+
+    @property
+    def _share(self) -> tuple[float, float]:
+        """This worker's rate and burst while Redis is away."""
+        return self._rate / self._members, max(1.0, self._burst / self._members)
 
     @property
     def _gone_after(self) -> float:

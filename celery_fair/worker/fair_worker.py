@@ -204,18 +204,20 @@ class FairWorker:
         gate.options = options
         if options.quantum != before.quantum:
             self.scheduler.reweight(feed.flow, options.quantum)
-        if (options.rate, options.burst) != (before.rate, before.burst):
+        if options.rate is None or gate.leash is None:
             gate.leash = self._leash(feed.name, options)
+        elif (options.rate, options.burst) != (before.rate, before.burst):
+            gate.leash.change(options.rate, options.burst, monotonic())
         self.dispatcher.regate(feed.name)
         self.c.call_soon(self.sizing.at_once)
 
-    def _gate(self, queue: str) -> Gate:
-        """The queue's gate; it outlives connections, like what was set live."""
     def _options(self, queue: str) -> QueueOptions:
         """The queue's options, as they were set last."""
         gate = self.gates.get(queue)
         return self.settings.queue(queue) if gate is None else gate.options
 
+    def _gate(self, queue: str) -> Gate:
+        """The queue's gate; it outlives connections, like what was set live."""
         if queue not in self.gates:
             options = self.settings.queue(queue)
             self.gates[queue] = Gate(options, self._leash(queue, options))

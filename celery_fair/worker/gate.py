@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from celery_fair.core.token_bucket import TokenBucket
 from celery_fair.settings import QueueOptions
 
-__all__ = ["REASONS", "Gate", "Hold", "Leash", "LocalLeash"]
+__all__ = ["REASONS", "Gate", "Hold", "Leash", "LocalLeash", "changed"]
 
 REASONS = ("paused", "cap", "leash")
 
@@ -37,6 +37,9 @@ class Leash(Protocol):
     def when(self, now: float) -> float:
         """When to ask again after a refusal."""
 
+    def change(self, rate: float, burst: float, now: float) -> None:
+        """Go on with another rate and burst, and not a token more than there is."""
+
 
 class LocalLeash:
     """One worker's own."""
@@ -52,6 +55,18 @@ class LocalLeash:
 
     def when(self, now: float) -> float:
         return self._bucket.when(now)
+
+    def change(self, rate: float, burst: float, now: float) -> None:
+        self._bucket = changed(self._bucket, rate, burst, now)
+
+
+def changed(bucket: TokenBucket, rate: float, burst: float, now: float) -> TokenBucket:
+    """Return a bucket of another rate and burst, with the tokens that are left of `bucket`'s."""
+    after = TokenBucket(rate, burst, now, bucket.slack)
+    missing = burst - bucket.level(now)
+    if missing > 0:
+        after.take(now, missing)
+    return after
 
 
 class Gate:
