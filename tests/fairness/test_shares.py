@@ -20,7 +20,7 @@ pytestmark = pytest.mark.newest
 POOLS = {"solo": 1, "threads": 4, "prefork": 2}
 LIMIT = {"rabbitmq": 0.01, "redis": 0.02}
 
-WARM_UP, ROUNDS, RESERVE = 20, 100, 10
+WARM_UP, ROUNDS, RESERVE = 20, 60, 6
 
 
 def assert_fair(starts: Sequence[Record], edge: int, limit: float) -> None:
@@ -60,7 +60,7 @@ def test_tasks_of_no_work_and_of_100_microseconds(
 def test_cost_1_on_both_types_of_queues(
     rabbitmq_space: Space, start_worker: StartWorker, queue_type: str
 ) -> None:
-    size, warm_up, rounds = a_round(cost=1), 10, 25
+    size, warm_up, rounds = a_round(cost=1), 8, 20
     arguments = {"x-queue-type": queue_type}
     published = messages(warm_up + rounds + 3, cost=1)
     publish(rabbitmq_space.url, published, persistent=False, queue_arguments=arguments)
