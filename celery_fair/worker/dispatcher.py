@@ -88,7 +88,9 @@ class Dispatcher:
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
-                if not self._turn(monotonic() + _TURN):
+                done = self._turn(monotonic() + _TURN)
+                self.after_turn(monotonic())
+                if not done:
                     self.schedule()
                     return
             finally:
@@ -114,7 +116,6 @@ class Dispatcher:
                     continue
                 break
             self._dispatch(feed)
-        self.after_turn(monotonic())
         return True
 
     def _take_in_news(self) -> None:
