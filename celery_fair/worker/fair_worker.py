@@ -187,4 +187,8 @@ class FairWorker:
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        synloop(obj, Interruptible(connection, self.dispatcher, wakeup), *args, **kwargs)
+        try:
+            synloop(obj, Interruptible(connection, self.dispatcher, wakeup), *args, **kwargs)
+        finally:
+            # Tasks that end while Celery puts the connection away run the dispatcher, too.
+            self.dispatcher.handler = None
