@@ -49,7 +49,7 @@ run(Node, eval, [Expression]) ->
 %% An exclusive queue may have gone with its connection since it was listed.
 depth_if_alive(Node, Queue) ->
     try [depth(Node, Queue)]
-    catch throw:{'EXIT', {noproc, _}} -> []
+    catch throw:{'EXIT', {_, {gen_server2, call, _}}} -> []
     end.
 
 %% name:ready:unacknowledged
