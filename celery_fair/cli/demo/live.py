@@ -98,7 +98,8 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | Tex
         collapse_padding=True,
     )
     for number, head in enumerate(heads):
-        drawn.add_column(head, justify="right" if number else "left")
+        unbroken = head.replace("(Table ", "(Table\N{NO-BREAK SPACE}")
+        drawn.add_column(unbroken, justify="right" if number else "left")
     for row in rows:
         drawn.add_row(*row)
     return drawn
