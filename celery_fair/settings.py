@@ -58,7 +58,7 @@ class Settings:
         _refuse_unknown(app.conf)
         default = _quantum("fair_default_quantum", app.conf.get("fair_default_quantum", 1))
         return cls(
-            queues=_queues(app.conf.get("fair_queues") or {}, default),
+            queues=_queues(app.conf.get("fair_queues"), default),
             default_quantum=default,
             cost=_cost(app.conf.get("fair_cost", 1)),
         )
@@ -78,6 +78,8 @@ def _refuse_unknown(conf: Any) -> None:
 
 
 def _queues(value: Any, default_quantum: float) -> dict[str, QueueOptions]:
+    if value is None:
+        return {}
     if not isinstance(value, Mapping):
         raise ImproperlyConfigured(
             f"fair_queues must be a mapping of queue names to options, not {value!r}"
@@ -118,6 +120,8 @@ def _quantum(where: str, value: Any) -> float:
         return check_quantum(value)
     except ValueError as exc:
         raise ImproperlyConfigured(f"{where}: {exc}") from None
+    except OverflowError as exc:
+        raise ImproperlyConfigured(f"{where}: quantum must be a finite number: {exc}") from None
 
 
 def _prefetch(where: str, value: Any) -> int | None:
