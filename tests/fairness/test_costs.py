@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from tests import shares
 from tests.brokers import Space
 from tests.fairness.sample import weighed
 from tests.publishing import publish
 from tests.workers import StartWorker
-
-import pytest
 
 pytestmark = pytest.mark.newest
 

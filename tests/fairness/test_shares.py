@@ -38,9 +38,7 @@ def test_tasks_of_no_work_and_of_100_microseconds(
     idle, busy = messages(WARM_UP + ROUNDS + 1), messages(ROUNDS + 1 + RESERVE)
     publish(space.url, idle, "noop", persistent=False)
     publish(space.url, busy, "spin", [100], persistent=False)
-    worker = start_worker(
-        space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=AT_COST_4
-    )
+    worker = start_worker(space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=AT_COST_4)
 
     wanted = (WARM_UP + 2 * ROUNDS + 2) * a_round()
     worker.records.started.wait(wanted, timeout=100)
