@@ -20,7 +20,7 @@ pytestmark = pytest.mark.newest
 OTHERS = [f"q{number}" for number in range(990)]  # of the default quantum, 1
 WEIGHTS = QUANTA | dict.fromkeys(OTHERS, 1)
 A_ROUND = sum(WEIGHTS.values())
-WARM_UP, ROUNDS, RESERVE = 2, 7, 1
+WARM_UP, ROUNDS, RESERVE = 2, 5, 1
 
 
 @pytest.mark.timeout(180)

@@ -14,7 +14,7 @@ from tests.workers import StartWorker
 pytestmark = pytest.mark.newest
 
 LIMIT = {"rabbitmq": 0.01, "redis": 0.02}
-BEFORE, WARM_UP, ROUNDS, RESERVE = 10, 20, 40, 20
+BEFORE, WARM_UP, ROUNDS, RESERVE = 10, 10, 40, 20
 
 
 def test_shares_after_the_brokers_return(own_space: Space, start_worker: StartWorker) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.newest
 POOLS = {"solo": 1, "threads": 4, "prefork": 2}
 LIMIT = {"rabbitmq": 0.01, "redis": 0.02}
 
-WARM_UP, ROUNDS, RESERVE = 20, 60, 6
+WARM_UP, ROUNDS, RESERVE = 20, 40, 6
 
 
 def assert_fair(starts: Sequence[Record], edge: int, limit: float) -> None:
