@@ -8,9 +8,9 @@ Size: one round, and Little's law
 --------------------------------
 To keep a queue from running empty at the worker, its window must cover what one visit of the
 scheduler takes of it, its quantum, and what the worker consumes of it while the refill is under
-way: ``L = rate * delay`` (Little, 1961), where *rate* is messages per second and *delay* the seconds
-from an acknowledgement to the arrival of the delivery that it allowed. What the windows hold
-together is bounded by a second of work, so that other workers find something to do.
+way: ``L = rate * delay`` (Little, 1961), where *rate* is messages per second and *delay* the
+seconds from an acknowledgement to the arrival of the delivery that it allowed. What the windows
+hold together is bounded by a second of work, so that other workers find something to do.
 
 The sum is shared in proportion to the queues' shares of the messages, for the reason that sinks
 equal windows: a consumer that outruns its broker consumes what the broker sends, and the broker
