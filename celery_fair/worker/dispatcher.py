@@ -161,6 +161,8 @@ class Dispatcher:
         if not feed.buffer:
             feed.refill()
         head = self._cost(feed.buffer[0]) if feed.buffer else None
+        if head is None and feed.owed:
+            feed.starved += 1
         self.scheduler.serve(feed.flow, cost, head, feed.owed)
 
     def _hand_over(self, feed: Feed, item: Any) -> None:

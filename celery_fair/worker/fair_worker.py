@@ -139,6 +139,7 @@ class FairWorker:
                 "quantum": feed.flow.quantum,
                 "window": feed.window.size,
                 "buffered": len(feed.buffer),
+                "starved": feed.starved,
             }
             for feed in feeds
         }
