@@ -258,6 +258,8 @@ def _quantum(where: str, value: Any) -> float:
         return check_quantum(value)
     except ValueError as exc:
         raise ImproperlyConfigured(f"{where}: {exc}") from None
+    except OverflowError as exc:
+        raise ImproperlyConfigured(f"{where}: quantum must be a finite number: {exc}") from None
 
 
 def _count(where: str, value: Any) -> int | None:

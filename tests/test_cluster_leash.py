@@ -234,6 +234,24 @@ def test_a_redis_that_refuses_to_write_counts_as_away(
     assert leash.take(leash.when(0.1) + 0.2)
 
 
+def test_another_rate_is_in_force_at_once(member: Member) -> None:
+    leash = member(rate=0.001, burst=1)
+    assert leash.take(0)
+    assert not leash.take(0)
+    leash.change(1000.0, 1, 0)
+    assert wait_for(lambda: leash.take(monotonic()), 5)
+
+
+def test_another_rate_while_redis_is_away(own_member: Member, own_redis: RedisServer) -> None:
+    leash = own_member(rate=0.001, burst=1)
+    own_redis.kill()
+    assert not leash.take(0)
+    leash.change(100.0, 1, 0)
+    assert not leash.take(0)
+    assert leash.when(0) <= 0.1
+    assert leash.take(0.1)
+
+
 @pytest.mark.parametrize("url", ["redis://h:port/0", "http://h"])
 def test_what_is_no_url_of_a_redis_is_refused(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="fair_leash_url, or else the broker's URL: no"):

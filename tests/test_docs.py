@@ -53,6 +53,7 @@ WRONG = {
     "a module that is not": ("```console\n$ python -m tea\n```", "no module 'tea'"),
     "a script that is not": ("```console\n$ python tea.py\n```", "no file 'tea.py'"),
     "a folder that is not": ("```console\n$ cd tea\n```", "no such folder"),
+    "a service that is not": ("```console\n$ service tea start\n```", "do not install 'tea'"),
     "another package": ("```console\n$ apt-get install tea\n```", "do not install 'tea'"),
 }
 

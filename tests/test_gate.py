@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.gate import Gate, Hold, LocalLeash
@@ -88,3 +90,31 @@ def test_options_and_leash_can_be_changed() -> None:
     gate.options, gate.leash = QueueOptions(1, max_in_flight=1), None
     assert passes(gate, 0) == 100
     assert gate.hold(0, 1) == Hold("cap", math.inf)
+
+
+@pytest.mark.parametrize(
+    ("rate", "burst", "there"),
+    [(10.0, 5, 2), (10.0, 1, 1), (1000.0, 2, 2), (0.001, 5, 2)],
+)
+def test_another_rate_goes_on_with_the_tokens_that_are_left(
+    rate: float, burst: int, there: int
+) -> None:
+    leash = LocalLeash(20, 5, 0)
+    for _ in range(3):
+        assert leash.take(0)
+    leash.change(rate, burst, 0)
+    assert [leash.take(0) for _ in range(burst + 1)].count(True) == there
+    assert leash.when(0) >= 1 / rate
+
+
+@settings(deadline=None)
+@given(st.floats(0, 1e9), st.floats(0.01, 1e4), st.floats(0.01, 1e4), st.integers(1, 20))
+def test_an_empty_leash_can_be_changed_at_any_time(
+    now: float, before: float, after: float, burst: int
+) -> None:
+    leash = LocalLeash(before, burst, now)
+    for _ in range(3 * burst):
+        now = leash.when(now)
+        assert leash.take(now)
+    leash.change(after, burst, now)
+    assert sum(leash.take(now) for _ in range(burst)) <= 1

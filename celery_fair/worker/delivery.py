@@ -35,4 +35,15 @@ def delivery_class(base: type, owner: Settled) -> type:
             super().requeue()
             owner.settled(self)
 
+        # Celery calls these, some of them a turn of the event loop after it has decided to; by then
+        # the message may have been refused for an error that came up in between.
+
+        def ack_log_error(self, *args: Any, **kwargs: Any) -> None:
+            if not self.acknowledged:
+                super().ack_log_error(*args, **kwargs)
+
+        def reject_log_error(self, *args: Any, **kwargs: Any) -> None:
+            if not self.acknowledged:
+                super().reject_log_error(*args, **kwargs)
+
     return Delivery

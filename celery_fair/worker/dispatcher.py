@@ -119,7 +119,9 @@ class Dispatcher:
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
-                if not self._turn(monotonic() + _TURN):
+                done = self._turn(monotonic() + _TURN)
+                self.after_turn(monotonic())
+                if not done:
                     self.schedule()
                     return
             finally:
@@ -148,7 +150,6 @@ class Dispatcher:
                     continue
                 break
             self._dispatch(feed)
-        self.after_turn(monotonic())
         return True
 
     def _take_in_news(self) -> None:
@@ -238,6 +239,8 @@ class Dispatcher:
         if not feed.buffer:
             feed.refill()
         head = self._cost(feed.buffer[0]) if feed.buffer else None
+        if head is None and feed.owed:
+            feed.starved += 1
         self.scheduler.serve(feed.flow, cost, head, feed.owed)
         if self.ageing is not None:
             if feed.buffer:

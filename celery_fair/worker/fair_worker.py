@@ -189,6 +189,7 @@ class FairWorker:
                 "quantum": feed.flow.quantum,
                 "window": feed.window.size,
                 "buffered": len(feed.buffer),
+                "starved": feed.starved,
             }
             for feed in self.feeds
         }

@@ -44,6 +44,7 @@ class Feed:
             come due.
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA.
+        starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
         on_refused: told when the broker does not let us consume it, which has closed the channel.
@@ -67,6 +68,7 @@ class Feed:
         self.buffer: deque[Any] = deque()
         self.parked = 0
         self.dead = False
+        self.starved = 0
         self._limited = 0
         self.on_lost: Callable[[Feed], object] = lambda feed: None
         self.on_refused: Callable[[Feed, Exception], object] = lambda feed, answer: None

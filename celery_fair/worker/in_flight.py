@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from billiard.einfo import ExceptionInfo
 from celery.worker import state
 
 __all__ = ["InFlight", "ObservedPool"]
@@ -100,7 +101,8 @@ class ObservedPool:
 
         def on_end(result: Any) -> None:
             try:
-                callback(result)
+                if result is not _FAILED:
+                    callback(result)
             finally:
                 land(request)
 
@@ -117,6 +119,8 @@ class ObservedPool:
                 if not soft:
                     land(request)
 
+        if error_callback and not self._pool.uses_semaphore:
+            target = _guarded(target, error_callback)
         self._in_flight.board(request)
         try:
             return self._pool.apply_async(
@@ -131,3 +135,23 @@ class ObservedPool:
         except BaseException:
             land(request)
             raise
+
+
+_FAILED = object()
+
+
+def _guarded(target: Any, error_callback: Any) -> Any:
+    """What prefork does: an error of Celery's own, around the task's code, ends the task alone.
+
+    A malformed message can cause one. In a thread or greenlet the request would then never end;
+    in the main process (solo) it would end the worker.
+    """
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return target(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - handed on
+            error_callback(ExceptionInfo())
+            return _FAILED
+
+    return guarded

@@ -39,12 +39,18 @@ run(Node, delete_vhost, [Name]) ->
     "";
 run(Node, depths, [Name]) ->
     Queues = call(Node, rabbit_amqqueue, list, [list_to_binary(Name)]),
-    lists:join("\t", [depth(Node, Queue) || Queue <- Queues]);
+    lists:join("\t", lists:flatmap(fun(Queue) -> depth_if_alive(Node, Queue) end, Queues));
 run(Node, eval, [Expression]) ->
     {ok, Tokens, _} = erl_scan:string(Expression),
     {ok, Parsed} = erl_parse:parse_exprs(Tokens),
     {value, Value, _} = call(Node, erl_eval, exprs, [Parsed, []]),
     io_lib:format("~0tp", [Value]).
+
+%% An exclusive queue may have gone with its connection since it was listed.
+depth_if_alive(Node, Queue) ->
+    try [depth(Node, Queue)]
+    catch throw:{'EXIT', {_, {gen_server2, call, _}}} -> []
+    end.
 
 %% name:ready:unacknowledged
 depth(Node, Queue) ->

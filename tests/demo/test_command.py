@@ -111,11 +111,18 @@ def test_no_result_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Error: the worker ended early" in outcome.output
 
 
-def test_interrupted_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("before", [None, "an earlier plot"])
+def test_interrupted_is_130(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str | None
+) -> None:
+    plot = tmp_path / "plot.html"
+    if before:
+        plot.write_text(before)
     results(monkeypatch, KeyboardInterrupt())
-    outcome = invoke("--no-html")
+    outcome = invoke("--html", str(plot))
     assert outcome.exit_code == 130
     assert "Interrupted" in outcome.stderr
+    assert (plot.read_text() if plot.exists() else None) == before
 
 
 # The group ----------------------------------------------------------------

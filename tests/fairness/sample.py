@@ -2,8 +2,8 @@
 
 Two processes of a pool may record two starts in the other order, and a queue
 whose refill was waited for is served later within its round. Cut anywhere, a
-sample then counts a message more or less, which is one per cent of what p0
-gets in a hundred rounds. So a start's weight rises over the first round of a
+sample then counts a message more or less, which is a per cent or two of what
+p0 gets in the sample. So a start's weight rises over the first round of a
 sample and falls over its last: the mean of all samples of the same length that
 begin in its first round. A start that is out of order by some places then
 weighs more or less by some hundredths of a message.

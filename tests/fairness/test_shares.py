@@ -20,7 +20,7 @@ pytestmark = pytest.mark.newest
 POOLS = {"solo": 1, "threads": 4, "prefork": 2}
 LIMIT = {"rabbitmq": 0.01, "redis": 0.02}
 
-WARM_UP, ROUNDS, RESERVE = 20, 100, 10
+WARM_UP, ROUNDS, RESERVE = 20, 40, 6
 
 
 def assert_fair(starts: Sequence[Record], edge: int, limit: float) -> None:
@@ -38,9 +38,7 @@ def test_tasks_of_no_work_and_of_100_microseconds(
     idle, busy = messages(WARM_UP + ROUNDS + 1), messages(ROUNDS + 1 + RESERVE)
     publish(space.url, idle, "noop", persistent=False)
     publish(space.url, busy, "spin", [100], persistent=False)
-    worker = start_worker(
-        space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=AT_COST_4
-    )
+    worker = start_worker(space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=AT_COST_4)
 
     wanted = (WARM_UP + 2 * ROUNDS + 2) * a_round()
     worker.records.started.wait(wanted, timeout=100)
@@ -60,7 +58,7 @@ def test_tasks_of_no_work_and_of_100_microseconds(
 def test_cost_1_on_both_types_of_queues(
     rabbitmq_space: Space, start_worker: StartWorker, queue_type: str
 ) -> None:
-    size, warm_up, rounds = a_round(cost=1), 10, 25
+    size, warm_up, rounds = a_round(cost=1), 8, 20
     arguments = {"x-queue-type": queue_type}
     published = messages(warm_up + rounds + 3, cost=1)
     publish(rabbitmq_space.url, published, persistent=False, queue_arguments=arguments)

@@ -14,7 +14,7 @@ from celery_fair.cli.interrupt import uninterrupted
 __all__ = ["Child", "worker_process"]
 
 _TICK = 0.1
-_WARM_SHUTDOWN = 10  # seconds that a worker is given to end by itself
+_WARM_SHUTDOWN = 5  # seconds that a worker is given to end by itself
 _LOG_LINES = 15
 
 # What workers tell one another takes seconds at the start, and leaves exchanges behind.

@@ -51,7 +51,7 @@ def _concurrency(ctx: click.Context, _param: click.Parameter, value: int) -> int
     "--messages",
     metavar="N",
     type=int,
-    default=1500,
+    default=1200,
     show_default=True,
     callback=_messages,
     help="Messages published to each of the ten queues.",

@@ -86,7 +86,8 @@ def _figures(workload: Workload, shares: Shares) -> Table:
     rows: list[list[str | Text]] = [list(row) for row in table.rows(workload, shares)]
     for row, error in zip(rows, shares.errors, strict=True):
         row[_ERROR] = Text(str(row[_ERROR]), style=_style(error))
-    return drawn(table.title(workload), list(table.headings(workload)), rows)
+    heads = [h.replace("(Table ", "(Table\N{NO-BREAK SPACE}") for h in table.headings(workload)]
+    return drawn(table.title(workload), heads, rows)
 
 
 def _style(error: float) -> str:

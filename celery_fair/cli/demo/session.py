@@ -1,7 +1,8 @@
 """All runs of one command, shown while they go, and their outcome."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -21,7 +22,7 @@ def demonstrate(
 ) -> bool:
     """Run the workloads, show and write the outcome; return whether all were fair."""
     if path is not None:
-        _write(path, "")  # better refused now than after the runs
+        _try_to_write(path)  # better refused now than after the runs
     screen = suitable_screen(as_json)
     screen.introduce(setup, workloads[0].messages)
     try:
@@ -30,7 +31,8 @@ def demonstrate(
         screen.close()
     screen.conclude(results)
     if path is not None:
-        _write(path, page(setup, results))
+        with _writing(path):
+            path.write_text(page(setup, results), encoding="utf-8")
     if as_json:
         click.echo(json.dumps(report(setup, results, path), indent=2))
     elif path is not None:
@@ -45,9 +47,18 @@ def _show(screen: Screen, setup: Setup, workload: Workload) -> Result:
     return result
 
 
-def _write(path: Path, text: str) -> None:
+def _try_to_write(path: Path) -> None:
+    new = not path.exists()
+    with _writing(path), path.open("ab"):
+        pass
+    if new:
+        path.unlink()
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        path.write_text(text, encoding="utf-8")
+        yield
     except OSError as exc:
         raise DemoError(
             f"cannot write --html {path}: {exc.strerror}; name another file, or use --no-html"

@@ -1,0 +1,101 @@
+"""A worker that runs only while it is measured.
+
+Contestants live side by side, each on a place of the broker of its own, stopped by SIGSTOP; in turn
+each is let run for a moment. So neighbours in time are compared, whatever else the machine does,
+and nobody's start counts.
+"""
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from tests.brokers.space import Server
+from tests.publishing import publish
+from tests.workers import WorkerProcess, starting_workers
+
+__all__ = ["Contestant", "Run", "contestant"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a contestant did while it ran."""
+
+    tasks: int
+    seconds: float
+    cpu: float
+    """Processor seconds of the worker's main process."""
+
+    @property
+    def speed(self) -> float:
+        return self.tasks / self.seconds
+
+    @property
+    def cost(self) -> float:
+        return self.cpu / max(1, self.tasks)
+
+
+class Contestant:
+    """A worker, its backlog, and its runs so far."""
+
+    def __init__(self, name: str, worker: WorkerProcess, queues: Mapping[str, int]) -> None:
+        self.name = name
+        self.runs: list[Run] = []
+        self._worker = worker
+        self._queues = queues
+        self._published = 0
+
+    def refill(self, least: int) -> None:
+        """See to a backlog of at least so many tasks."""
+        missing = least - (self._published - len(self._worker.records.started))
+        if missing > 0:
+            each = {
+                name: missing * part // sum(self._queues.values()) + 1
+                for name, part in self._queues.items()
+            }
+            self._published += len(publish(self._worker.broker_url, each, persistent=False).all())
+
+    def run(self, seconds: float) -> Run:
+        """Let it work for so long."""
+        started, worker = self._worker.records.started, self._worker
+        before, cpu, began = len(started), worker.cpu_seconds(), monotonic()
+        with self.awake():
+            Event().wait(seconds)
+            passed = monotonic() - began
+        run = Run(len(started) - before, passed, worker.cpu_seconds() - cpu)
+        self.runs.append(run)
+        return run
+
+    def warm_up(self, tasks: int) -> None:
+        """Let it work until it has done so many tasks."""
+        with self.awake():
+            self._worker.records.started.wait(tasks, timeout=60)
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        self._signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGSTOP)
+
+    def _signal(self, number: int) -> None:
+        os.killpg(self._worker.pid, number)
+
+
+@contextmanager
+def contestant(
+    name: str, server: Server, queues: Mapping[str, int], **options: Any
+) -> Iterator[Contestant]:
+    """Start a worker (see `WorkerProcess` for the options), asleep; `queues` weighs its backlog."""
+    space = server.space()
+    with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
+        found = Contestant(name, start(space, queues=list(queues), **options), queues)
+        found._signal(signal.SIGSTOP)
+        yield found

@@ -1,0 +1,66 @@
+"""A worker with nothing to do: asleep, and awake at once when there is."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from threading import Event
+
+import psutil
+import pytest
+from celery import Celery
+
+from tests.brokers import Space
+from tests.fairness.ten_queues import FAIR, QUANTA
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+pytestmark = pytest.mark.newest
+
+POOLS = {"solo": 1, "threads": 4, "prefork": 2}
+SECONDS = 2
+MESSAGES = 11
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_idle_worker(space: Space, start_worker: StartWorker, pool: str) -> None:
+    worker = start_worker(space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=FAIR)
+    assert_asleep(worker)
+
+    delays = [delay_of_a_start(worker, f"p{number % 10}") for number in range(MESSAGES)]
+
+    print(f"start after {median(delays) * 1000:.1f} ms, at most {max(delays) * 1000:.1f} ms")
+    assert median(delays) < 0.05
+    assert max(delays) < 2
+
+
+def assert_asleep(worker: WorkerProcess) -> None:
+    """No processor time to speak of, and hardly ever awake."""
+    wait_for(lambda: usage(worker, 0.2)[1] < 20, 15, "the worker to settle")
+    cpu, wakings = usage(worker, SECONDS)
+    print(f"{cpu:.1%} of a processor, awake {wakings:.1f} times a second")
+    assert cpu < 0.05
+    assert wakings < 20
+
+
+def usage(worker: WorkerProcess, seconds: float) -> tuple[float, float]:
+    """The main process's share of a processor, and how often a second it went to sleep."""
+    process = psutil.Process(worker.pid)
+    sleeps, cpu, began = (
+        process.num_ctx_switches().voluntary,
+        worker.cpu_seconds(),
+        time.monotonic(),
+    )
+    Event().wait(seconds)  # idleness has no end that could be waited for
+    passed = time.monotonic() - began
+    slept = process.num_ctx_switches().voluntary - sleeps
+    return (worker.cpu_seconds() - cpu) / passed, slept / passed
+
+
+def delay_of_a_start(worker: WorkerProcess, queue: str) -> float:
+    """Seconds from the call that publishes a message to its start on an idle worker."""
+    client: Celery = worker.client
+    before = time.monotonic_ns()
+    task_id = client.send_task("noop", [0], queue=queue).id
+    started = worker.records.started.wait_once([task_id])[0]
+    return (started.monotonic_ns - before) / 1e9

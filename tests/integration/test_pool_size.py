@@ -1,0 +1,119 @@
+"""A prefork pool that grows, shrinks, and loses children: slots follow it at once."""
+
+from __future__ import annotations
+
+from signal import SIGKILL
+
+import psutil
+import pytest
+
+from tests.brokers import Space
+from tests.integration.depths import left
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_equal
+from tests.workers import StartWorker, WorkerProcess
+
+QUEUES = ["a", "b"]
+
+
+@pytest.fixture(scope="module")
+def worker(module_space: Space, start_module_worker: StartWorker) -> WorkerProcess:
+    return start_module_worker(module_space, pool="prefork", concurrency=1, queues=QUEUES)
+
+
+def pool_size(worker: WorkerProcess) -> int:
+    return len(worker.inspect("stats")["pool"]["processes"])
+
+
+def test_pool_grows_and_shrinks(worker: WorkerProcess, module_space: Space, gate: Gate) -> None:
+    held = gate.hold(worker, "a")
+    waiting = publish(module_space.url, {"b": 2}, "hold", [str(gate.path)])
+    assert not worker.records.started.times(waiting.all())
+
+    assert "ok" in worker.control("pool_grow", n=2)
+
+    worker.records.started.wait_once(waiting.all())
+    assert {entry["id"] for entry in worker.inspect("active")} == {*held, *waiting.all()}
+    gate.open()
+    worker.records.finished.wait_once([*held, *waiting.all()])
+
+    assert "ok" in worker.control("pool_shrink", n=2)
+    wait_equal(lambda: pool_size(worker), 1)
+    worker.records.started.wait_once(publish(module_space.url, dict.fromkeys(QUEUES, 5)).all())
+
+
+def test_shrunk_pool_runs_fewer_at_once(
+    worker: WorkerProcess, module_space: Space, gate: Gate
+) -> None:
+    gate.hold(worker, "a")
+    behind = publish(module_space.url, {"a": 1, "b": 1})
+    assert len(worker.inspect("active")) == 1
+    gate.open()
+    worker.records.started.wait_once(behind.all())
+
+
+@pytest.mark.parametrize("limit", ["time_limit", "soft_time_limit"])
+def test_time_limit_frees_the_slot(
+    worker: WorkerProcess, module_space: Space, gate: Gate, limit: str
+) -> None:
+    slow = publish(module_space.url, {"a": 1}, "hold", [str(gate.path)], **{limit: 1}).all()
+    after = publish(module_space.url, {"a": 2}).all()
+
+    worker.records.started.wait_once([*slow, *after])
+    assert not worker.records.finished.times(slow)
+    wait_equal(lambda: left(module_space, *QUEUES), 0)
+    assert f"{'Soft' if 'soft' in limit else 'Hard'} time limit (1s) exceeded" in worker.log()
+
+
+def test_running_task_is_terminated(worker: WorkerProcess, module_space: Space, gate: Gate) -> None:
+    held = gate.hold(worker, "a")
+    after = publish(module_space.url, {"a": 2}).all()
+    worker.control("revoke", task_id=held[0], terminate=True)
+
+    worker.records.started.wait_once(after)
+    gate.open()
+    wait_equal(lambda: left(module_space, *QUEUES), 0)
+    assert not worker.records.finished.times(held)
+
+
+def test_lost_child_frees_the_slot(worker: WorkerProcess, module_space: Space, gate: Gate) -> None:
+    held = gate.hold(worker, "a")
+    after = publish(module_space.url, {"a": 2}).all()
+    runner = next(record for record in worker.records.started.read() if record.id == held[0])
+    psutil.Process(runner.pid).send_signal(SIGKILL)
+
+    worker.records.started.wait_once(after)
+    assert worker.running
+
+
+def test_max_tasks_per_child(space: Space, start_worker: StartWorker) -> None:
+    worker = start_worker(
+        space, pool="prefork", concurrency=2, queues=QUEUES, args=["--max-tasks-per-child=4"]
+    )
+    ids = publish(space.url, dict.fromkeys(QUEUES, 10))
+
+    starts = worker.records.started.wait_once(ids.all())
+    assert len({record.pid for record in starts}) >= 5
+    wait_equal(lambda: left(space, *QUEUES), 0)
+
+
+def test_autoscale(space: Space, start_worker: StartWorker, gate: Gate) -> None:
+    worker = start_worker(
+        space,
+        pool="prefork",
+        queues=QUEUES,
+        args=["--autoscale=3,1"],
+        env={"AUTOSCALE_KEEPALIVE": "1"},
+    )
+    assert pool_size(worker) == 1
+
+    held = gate.hold(worker, "a", 3)
+
+    more = publish(space.url, {"b": 1}, "hold", [str(gate.path)]).all()
+    assert pool_size(worker) == 3
+    assert not worker.records.started.times(more)
+    gate.open()
+    worker.records.finished.wait_once([*held, *more])
+    wait_equal(lambda: pool_size(worker), 1)
+    worker.records.started.wait_once(publish(space.url, dict.fromkeys(QUEUES, 5)).all())

@@ -1,0 +1,83 @@
+"""Warm and cold shutdown: what runs ends or returns, what was buffered goes back at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.brokers import Space
+from tests.integration.depths import left, ready, unsettled
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_equal
+from tests.workers import StartWorker
+
+FAIR = {"fair_queues": {"a": {"quantum": 3}, "b": {"quantum": 1}}}
+LATE = FAIR | {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": 600}}
+QUEUES = ["a", "b"]
+BACKLOG = 20
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("conf", [FAIR, LATE], ids=["early", "late"])
+def test_warm_shutdown(
+    space: Space, start_worker: StartWorker, gate: Gate, pool: str, conf: dict[str, object]
+) -> None:
+    worker = start_worker(space, pool=pool, concurrency=2, queues=QUEUES, conf=conf)
+    held = gate.hold(worker, "a", 2)
+    backlog = publish(space.url, dict.fromkeys(QUEUES, BACKLOG))
+    later = publish(space.url, {"a": BACKLOG}, countdown=600).all()
+    wait_equal(lambda: ready(space, *QUEUES) < 3 * BACKLOG, True)
+
+    worker.sigterm()
+
+    wait_equal(lambda: ready(space, *QUEUES), 3 * BACKLOG)
+    assert unsettled(space, *QUEUES) == (2 if conf is LATE else 0)
+    assert worker.running
+    gate.open()
+    assert worker.wait() == 0
+    assert worker.records.finished.times(held) == dict.fromkeys(held, 1)
+    assert ready(space, *QUEUES) == 3 * BACKLOG
+    assert unsettled(space, *QUEUES) == 0
+
+    second = start_worker(space, queues=QUEUES, conf=conf)
+    second.records.started.wait_once([*held, *backlog.all()])
+    assert not second.records.started.times(later)
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_idle_worker_stops_at_once(space: Space, start_worker: StartWorker, pool: str) -> None:
+    worker = start_worker(space, pool=pool, queues=QUEUES, conf=FAIR)
+    later = publish(space.url, {"a": BACKLOG}, countdown=600).all()
+    wait_equal(lambda: ready(space, *QUEUES), 0)
+
+    assert worker.stop() == 0
+
+    assert ready(space, "a") == len(later)
+    assert unsettled(space, *QUEUES) == 0
+    assert "Traceback" not in worker.log()
+
+
+@pytest.mark.parametrize("conf", [FAIR, LATE], ids=["early", "late"])
+def test_cold_shutdown(
+    space: Space, start_worker: StartWorker, gate: Gate, conf: dict[str, object]
+) -> None:
+    worker = start_worker(space, pool="prefork", concurrency=2, queues=QUEUES, conf=conf)
+    held = gate.hold(worker, "a", 2)
+    publish(space.url, dict.fromkeys(QUEUES, BACKLOG))
+    wait_equal(lambda: ready(space, *QUEUES) < 2 * BACKLOG, True)
+    # Celery stops its pool from within the signal handler: while that is receiving, it may hang.
+    wait_equal(lambda: len(worker.inspect("active")), 2)
+
+    worker.sigquit()
+
+    worker.wait()
+    assert not worker.records.finished.times(held)
+    back = 2 * BACKLOG + (2 if conf is LATE else 0)
+    wait_equal(lambda: ready(space, *QUEUES), back)
+    assert left(space, *QUEUES) == back
+
+
+def test_remote_shutdown(space: Space, start_worker: StartWorker) -> None:
+    worker = start_worker(space, queues=QUEUES, conf=FAIR)
+    worker.client.control.shutdown(destination=[worker.hostname])
+    assert worker.wait() == 0

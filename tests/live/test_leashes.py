@@ -1,0 +1,130 @@
+"""Leashes, by what tasks recorded: every pair of starts is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from tests.apps.recorder import Record
+from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.conftest import KINDS
+from tests.live.running import Running
+from tests.publishing import Ids, publish
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess, starting_workers
+
+pytestmark = pytest.mark.timeout(240)
+
+RATE, BURST, SECONDS, THREADS = 10, 5, 60, 4
+LEASH = {"rate": f"{RATE}/s", "burst": BURST}
+QUEUES = {"own": LEASH, "shared": LEASH | {"scope": "cluster"}, "free": {}}
+
+
+def excess(starts: list[Record]) -> float:
+    """By how many starts any window t has more than rate * t; the burst at the most."""
+    times = sorted(record.monotonic_ns / 1e9 for record in starts)
+    return max(
+        j - i + 1 - RATE * (times[j] - times[i]) for i, j in combinations(range(len(times)), 2)
+    )
+
+
+class Minute:
+    """Two workers on a broker, for a minute: the first consumes all queues, the second one."""
+
+    def __init__(self, first: WorkerProcess, second: WorkerProcess, ids: Ids) -> None:
+        self.first, self.second, self.ids = first, second, ids
+        self.records = first.records
+
+    @property
+    def is_over(self) -> bool:
+        counts = self.records.started.counts()
+        return min(counts["own"], counts["shared"]) >= BURST + RATE * SECONDS
+
+    def starts(self, queue: str) -> list[Record]:
+        return sorted(r for r in self.records.started.read() if r.queue == queue)
+
+
+@pytest.fixture(scope="module")
+def minutes(
+    rabbitmq: RabbitMQ, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Minute]]:
+    """A minute on both brokers, at the same time."""
+    elsewhere = {"fair_leash_url": redis_server.space().url}
+    with ExitStack() as stack:
+        started: dict[str, Minute] = {}
+        for kind, server, conf in zip(
+            KINDS, (rabbitmq, redis_server), (elsewhere, {}), strict=True
+        ):
+            start = stack.enter_context(starting_workers(tmp_path_factory.mktemp(kind)))
+            started[kind] = minute(server.space(), start, {"fair_queues": QUEUES} | conf)
+        wait_for(lambda: all(each.is_over for each in started.values()), 2 * SECONDS, "a minute")
+        yield started
+
+
+def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
+    publish(space.url, {"own": 800, "shared": 800})
+    ids = publish(space.url, {"free": 6000}, "nap", [0.05], persistent=False)
+    options: dict[str, Any] = {"pool": "threads", "concurrency": THREADS, "conf": conf}
+    first = start(space, **options)
+    return Minute(first, start(space, args=["-Q", "shared"], **options), ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("queue", ["own", "shared"])
+def test_no_window_has_more_than_the_law_allows(
+    minutes: dict[str, Minute], kind: str, queue: str
+) -> None:
+    starts = minutes[kind].starts(queue)
+
+    found = excess(starts)
+    mean = (len(starts) - BURST) / (starts[-1].monotonic_ns - starts[0].monotonic_ns) * 1e9
+    print(f"{len(starts)} starts, at most {found:.2f} + {RATE} t, mean {mean:.3f}/s")
+    assert found <= BURST
+    assert 0.98 * RATE <= mean <= 1.02 * RATE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_workers_had_their_part(minutes: dict[str, Minute], kind: str) -> None:
+    run = minutes[kind]
+    parts = [sum(r.pid == w.pid for r in run.starts("shared")) for w in (run.first, run.second)]
+    assert min(parts) >= 0.1 * sum(parts), parts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> None:
+    free = Running(minutes[kind].records, minutes[kind].ids["free"])
+
+    print(f"{len(free.starts)} starts, {free.mean():.2f} at once, gaps up to {free.longest_gap()}")
+    assert free.mean() >= 0.75 * THREADS
+    assert free.longest_gap() <= 1
+
+
+def test_while_redis_is_away(
+    rabbitmq_space: Space, own_redis: RedisServer, start_worker: StartWorker
+) -> None:
+    """Each of two workers keeps to its half of the rate, and says so."""
+    conf = {"fair_queues": QUEUES, "fair_leash_url": own_redis.url()}
+    publish(rabbitmq_space.url, {"shared": 500})
+    workers = [start_worker(rabbitmq_space, conf=conf, args=["-Q", "shared"]) for _ in range(2)]
+    started = workers[0].records.started
+    wait_for(lambda: len({record.pid for record in started.read()}) == 2, 30, "both workers")
+
+    own_redis.kill()
+
+    wait_logged(workers, "its share of one in 2: 5/s")
+    alone = len(started)
+    started.wait(alone + 30)
+    assert excess(started.read()) <= BURST
+
+    own_redis.start()
+    own_redis.wait_ready()
+    wait_logged(workers, "leash of queue shared is back")
+    started.wait(len(started) + 30)
+
+
+def wait_logged(workers: list[WorkerProcess], text: str) -> None:
+    wait_for(lambda: all(text in worker.log() for worker in workers), 15, text)
