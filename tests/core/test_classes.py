@@ -152,7 +152,7 @@ class BesideTheTextbook(RuleBasedStateMachine):
 
 
 BesideTheTextbook.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None
+    max_examples=50, stateful_step_count=40, deadline=None
 )
 TestBesideTheTextbook = BesideTheTextbook.TestCase
 

@@ -41,7 +41,7 @@ def take_step(scheduler: DeficitRoundRobin, step: str, key: str, amount: float) 
 
 
 @given(st.lists(STEP, max_size=80))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_work_conservation(steps: list[tuple[str, str, float]]) -> None:
     """While nobody is owed anything, a flow is chosen if and only if some flow has a message."""
     scheduler = DeficitRoundRobin()
@@ -57,7 +57,7 @@ def test_work_conservation(steps: list[tuple[str, str, float]]) -> None:
 @given(
     quantum=AMOUNT, cost=AMOUNT, quanta=st.tuples(AMOUNT, AMOUNT), steps=st.lists(STEP, max_size=40)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_starvation(
     quantum: float, cost: float, quanta: tuple[float, float], steps: list[tuple[str, str, float]]
 ) -> None:
@@ -89,7 +89,7 @@ def test_no_starvation(
     steady=AMOUNT,
     gaps=st.lists(st.tuples(st.booleans(), st.booleans(), AMOUNT), min_size=20, max_size=150),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_flapping_flow_gets_no_more_than_its_share(
     flapping: float, steady: float, gaps: list[tuple[bool, bool, float]]
 ) -> None:

@@ -96,6 +96,6 @@ class BesideTheTextbook(RuleBasedStateMachine):
 
 
 BesideTheTextbook.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None
+    max_examples=80, stateful_step_count=50, deadline=None
 )
 TestBesideTheTextbook = BesideTheTextbook.TestCase

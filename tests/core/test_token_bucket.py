@@ -116,12 +116,12 @@ def test_a_number_that_never_fits_is_an_error_and_takes_nothing(n: float) -> Non
     assert bucket.level(0) == 5
 
 
-def test_a_million_takes_do_not_drift() -> None:
+def test_many_takes_do_not_drift() -> None:
     bucket, now = TokenBucket(1000, 1, 1e6), 1e6
-    for _ in range(1_000_000):
+    for _ in range(200_000):
         assert bucket.take(now)
         now = bucket.when(now)
-    assert now - 1e6 == pytest.approx(1000, rel=1e-6)
+    assert now - 1e6 == pytest.approx(200, rel=1e-6)
 
 
 @calm

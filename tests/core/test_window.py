@@ -1,0 +1,125 @@
+"""Windows: what an empty buffer means, how large a window is, what a refill takes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from celery_fair.core.window import LEAST, SECONDS_OF_WORK, RefillMeter, Window, plan
+
+
+def filled(size: int) -> Window:
+    window = Window(size)
+    for _ in range(size):
+        window.delivered(0.0)
+    return window
+
+
+def test_no_backlog_is_known_before_the_window_has_been_full() -> None:
+    window = Window(3)
+    window.delivered(0.0)
+    window.delivered(0.0)
+    assert not window.backlogged
+    window.delivered(0.0)
+    assert window.backlogged
+
+
+def test_a_backlog_stays_known_while_acknowledgements_go_out() -> None:
+    window = filled(3)
+    for _ in range(3):
+        window.settled(0.0)
+    assert window.backlogged
+    assert window.held == 0
+
+
+def test_a_wait_in_vain_takes_the_evidence_back_until_it_fills_again() -> None:
+    window = filled(2)
+    window.settled(0.0)
+    window.disappointed()
+    assert not window.backlogged
+    window.delivered(0.0)
+    assert window.backlogged
+
+
+def test_another_size_keeps_the_evidence() -> None:
+    window = filled(2)
+    window.resize(10)
+    assert window.backlogged
+    assert window.size == 10
+
+
+@given(st.integers(1, 20), st.floats(0.001, 0.4), st.lists(st.floats(0.0001, 0.01), max_size=200))
+def test_a_sample_is_the_time_from_an_ack_to_the_delivery_that_it_allowed(
+    size: int, delay: float, pauses: list[float]
+) -> None:
+    """A broker that answers each acknowledgement with one delivery, `delay` later."""
+    window, now = filled(size), 0.0
+    on_the_way: deque[float] = deque()
+    for pause in pauses:
+        now += pause
+        while on_the_way and on_the_way[0] <= now:
+            measured = window.delivered(on_the_way.popleft())
+            assert measured is None or measured == pytest.approx(delay)
+        if window.held:
+            window.settled(now)
+            on_the_way.append(now + delay)
+    assert window.held + len(on_the_way) == size
+
+
+WEIGHTS = st.dictionaries(st.text(min_size=1), st.floats(0.1, 1000), min_size=1, max_size=20)
+
+
+@given(WEIGHTS, st.floats(0, 1e5), st.floats(0, 0.5), st.integers(0, 1000))
+def test_windows_are_in_proportion_and_bounded(
+    weights: dict[str, float], rate: float, delay: float, least: int
+) -> None:
+    windows = plan(weights, rate, delay, least)
+    a_round = sum(weights.values())
+    most = max(least, min(2 * (a_round + rate * delay), rate * SECONDS_OF_WORK))
+    for name, window in windows.items():
+        assert window >= LEAST
+        assert window <= max(LEAST, most * weights[name] / a_round + 1)
+        assert window >= most * weights[name] / a_round - 1e-6
+
+
+def test_the_windows_of_the_sources_quanta() -> None:
+    quanta = {f"p{i}": 4.0 * (i + 1) for i in range(10)}
+    windows = plan(quanta, rate=10_000, delay=0.0, least_total=8)
+    assert windows == {name: 2 * quantum for name, quantum in quanta.items()}
+
+
+def test_a_slow_worker_holds_little() -> None:
+    assert plan({"a": 40.0, "b": 4.0}, rate=2.0, delay=0.01, least_total=0) == {"a": 2, "b": 2}
+
+
+def test_the_rate_is_that_of_the_first_interval_then_smoothed() -> None:
+    meter = RefillMeter(weight=0.5)
+    meter.interval(0.0)
+    meter.started(100)
+    meter.interval(1.0)
+    assert meter.rate == 100
+    meter.started(300)
+    meter.interval(2.0)
+    assert meter.rate == 200
+    meter.interval(2.0)
+    assert meter.rate == 200
+
+
+@given(st.lists(st.floats(-1, 10), max_size=50))
+def test_patience_is_bounded_whatever_is_measured(delays: list[float]) -> None:
+    meter = RefillMeter()
+    for delay in delays:
+        meter.refilled(delay)
+        assert 0.0 <= meter.delay <= 0.5
+        assert 0.02 <= meter.patience <= 0.25
+
+
+def test_a_delay_is_learnt() -> None:
+    meter = RefillMeter()
+    for _ in range(100):
+        meter.refilled(0.03)
+    assert meter.delay == pytest.approx(0.03)
+    assert meter.patience == pytest.approx(0.12)
