@@ -26,7 +26,8 @@ def test_warm_shutdown(
     held = gate.hold(worker, "a", 2)
     backlog = publish(space.url, dict.fromkeys(QUEUES, BACKLOG))
     later = publish(space.url, {"a": BACKLOG}, countdown=600).all()
-    wait_equal(lambda: ready(space, *QUEUES) < 3 * BACKLOG, True)
+    if space.kind == "rabbitmq":  # from Redis nothing is taken while no slot is free
+        wait_equal(lambda: ready(space, *QUEUES) < 3 * BACKLOG, True)
 
     worker.sigterm()
 

@@ -155,12 +155,14 @@ def test_cancel_and_add_consumer(worker: WorkerProcess, app: Celery, module_spac
 def test_native_priorities(
     worker: WorkerProcess, app: Celery, module_space: Space, gate: Gate
 ) -> None:
-    """In the broker's order; the one published first may be in the worker before the others."""
+    """In the broker's order, but for those that were in the worker before the others came."""
     gate.hold(worker, "mail.low")
     priorities = {app.send_task("noop", [0], queue="push", priority=p).id: p for p in range(10)}
     gate.open()
 
-    served = [r.id for r in worker.records.started.wait_once(priorities) if priorities[r.id]]
+    early = 2 if module_space.kind == "rabbitmq" else 0  # a window of two fills at once
+    ids = [record.id for record in worker.records.started.wait_once(priorities)]
+    served = [task for task in ids[early:] if priorities[task]]
 
     def urgency(task: str) -> int:
         if module_space.kind == "rabbitmq":
