@@ -29,7 +29,7 @@ from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.refused import Refused
 from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
-from celery_fair.worker.slots import Slots
+from celery_fair.worker.slots import Slots, pool_size
 from celery_fair.worker.source import Source, source_for
 from celery_fair.worker.wakeup import BellWakeup, HubWakeup, SyncWakeup
 
@@ -248,7 +248,7 @@ class FairWorker:
             window=self.sizing.first(queue.name, c.task_consumer.queues, c.initial_prefetch_count),
             on_arrival=self.dispatcher.arrived,
             accept=c.app.conf.accept_content,
-            in_flight_allowance=c.pool.num_processes if self._late_acks else 0,
+            in_flight_allowance=pool_size(c.pool) if self._late_acks else 0,
         )
         feed.gate = gate
         feed.on_lost = self._lost

@@ -26,6 +26,7 @@ from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import REASONS
 from celery_fair.worker.metrics_server import MetricsServer
 from celery_fair.worker.observed import BOUNDS, Observed
+from celery_fair.worker.slots import pool_size
 
 if TYPE_CHECKING:
     from celery_fair.worker.fair_worker import FairWorker
@@ -150,7 +151,7 @@ class FairCollector(Collector):
 
     def _slots(self) -> Iterator[Metric]:
         worker = self._worker
-        slots = getattr(worker.c.pool, "num_processes", None) or 0
+        slots = pool_size(worker.c.pool)
         yield GaugeMetricFamily("celery_fair_slots", "Tasks that the pool runs at once.", slots)
         yield GaugeMetricFamily(
             "celery_fair_busy_slots", "Tasks that it runs now.", len(worker.in_flight)

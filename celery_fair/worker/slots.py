@@ -9,7 +9,17 @@ from typing import Any
 
 from celery_fair.worker.in_flight import InFlight
 
-__all__ = ["Slots"]
+__all__ = ["Slots", "pool_size"]
+
+
+def pool_size(pool: Any) -> int:
+    """Return how many tasks a pool of Celery's can run at once, now.
+
+    Before Celery 5.7 a gevent pool gives the tasks that *run* for its number of processes. What it
+    may run is in gevent's own pool, also after it was grown or shrunk.
+    """
+    size = getattr(pool._pool, "size", None) if pool.is_green else None
+    return int(size or pool.num_processes or 0)
 
 
 class Slots:
@@ -32,7 +42,7 @@ class Slots:
         """Return how many requests may run at once, now."""
         autoscaler = self._autoscaler
         most: int = autoscaler.max_concurrency if autoscaler else 0
-        return max(most, self._controller.pool.num_processes or 0)
+        return max(most, pool_size(self._controller.pool))
 
     def fill(self, request: Any) -> None:
         """Start a request, on a new slot if none is free."""
