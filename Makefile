@@ -24,7 +24,7 @@ demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of sha
 	$(RUN) celery fair demo
 
 .PHONY: test
-test: lint test-core test-older test-current ## lint, then all tests, on Celery 5.5, 5.6 and the newest
+test: lint test-core test-current ## lint, then all tests, on the newest Celery
 
 .PHONY: lint
 lint: $(STAMP) ## style, types and layers
