@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints.txt constraints-celery.txt
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
-ASIDE := -n 4 --dist loadfile
+ASIDE := -n 3 --dist loadfile
 BENCHMARKS := scheduler fairness throughput
 
 # A virtual environment knows its own path: one that was moved is made anew.
