@@ -65,7 +65,8 @@ def test_cold_shutdown(
     worker = start_worker(space, pool="prefork", concurrency=2, queues=QUEUES, conf=conf)
     held = gate.hold(worker, "a", 2)
     publish(space.url, dict.fromkeys(QUEUES, BACKLOG))
-    wait_equal(lambda: ready(space, *QUEUES) < 2 * BACKLOG, True)
+    if space.kind == "rabbitmq":
+        wait_equal(lambda: ready(space, *QUEUES) < 2 * BACKLOG, True)
     # Celery stops its pool from within the signal handler: while that is receiving, it may hang.
     wait_equal(lambda: len(worker.inspect("active")), 2)
 
