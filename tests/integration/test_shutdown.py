@@ -17,7 +17,7 @@ QUEUES = ["a", "b"]
 BACKLOG = 20
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", ["threads"])
 @pytest.mark.parametrize("conf", [FAIR, LATE], ids=["early", "late"])
 def test_warm_shutdown(
     space: Space, start_worker: StartWorker, gate: Gate, pool: str, conf: dict[str, object]
