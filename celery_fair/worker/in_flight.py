@@ -132,7 +132,7 @@ class ObservedPool:
                 timeout_callback=on_timeout if timeout_callback else None,
                 **options,
             )
-        except BaseException:
+        except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
             land(request)
             raise
 
