@@ -25,5 +25,7 @@ def test_empty_while_the_refill_was_on_its_way(
     worker.records.started.wait(14 * a_round(), timeout=100)
     starts = while_backlogged(worker.records.started.read(), published, warm_up=a_round())
 
-    assert max_share_error(weighed(starts[: 12 * a_round()], a_round()), QUANTA) <= 0.01
+    # Who waits for a refill is served later in its round, which the edges of the sample count as up
+    # to 1.5 %. One visit that is lost would count as 8 %.
+    assert max_share_error(weighed(starts[: 12 * a_round()], a_round()), QUANTA) <= 0.03
     assert worker.inspect("stats")["fair"]["p9"]["starved"] > 0
