@@ -23,8 +23,10 @@ def module_space(request: pytest.FixtureRequest) -> Space:
 
 
 @pytest.fixture(scope="module")
-def start_module_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartWorker]:
-    """As `start_worker`, for workers that live as long as the module's tests."""
+def start_module_worker(
+    module_space: Space, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartWorker]:
+    """As `start_worker`, for workers that live as long as the module's tests on one broker."""
     with starting_workers(tmp_path_factory.mktemp("workers")) as start:
         yield start
 
