@@ -100,8 +100,12 @@ class FairTaskConsumer:
 
     def drop(self, feed: Feed) -> None:
         """Forget a feed whose channel is gone, and its queue."""
-        self._queues.pop(feed.name, None)
+        self.forget(feed.name)
         self.suspend(feed)
+
+    def forget(self, name: str) -> None:
+        """Leave a queue out from now on; its feed, if there is one, is not touched."""
+        self._queues.pop(name, None)
 
     def suspend(self, feed: Feed) -> None:
         """Forget a feed whose channel is gone, until `consume` is called again.

@@ -1,11 +1,13 @@
 """The parts of a fair worker, wired to Celery's consumer."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
 
+from amqp import NotFound
 from celery.exceptions import ImproperlyConfigured
 from celery.signals import worker_shutting_down
 from celery.worker.loops import synloop
@@ -259,7 +261,18 @@ class FairWorker:
         if self.consumer is not None:
             self.consumer.suspend(feed)
         feed.close()  # the channel: py-amqp has opened it anew
-        self.refused.add(feed.name, answer)
+        if isinstance(answer, NotFound):
+            logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
+            self.c.call_soon(self._declare, feed.queue)
+        else:
+            self.refused.add(feed.name, answer)
+
+    def _declare(self, queue: Any) -> None:
+        consumer = self.consumer
+        if consumer is not None and queue.name in {q.name for q in consumer.queues}:
+            with self._undeclarable(queue.name, partial(consumer.forget, queue.name)):
+                consumer.add_queue(queue)
+                consumer.consume()
 
     def _consume(self) -> set[str]:
         if self.consumer is not None:
@@ -276,15 +289,20 @@ class FairWorker:
         self.c.call_soon(self._reopen, feed)
 
     def _reopen(self, feed: Feed) -> None:
-        if self.consumer is None or not self.consumer.consuming_from(feed.name):
-            return
+        consumer = self.consumer
+        if consumer is not None and consumer.consuming_from(feed.name) and not feed.dead:
+            with self._undeclarable(feed.name, partial(consumer.drop, feed)):
+                feed.reopen()
+
+    @contextmanager
+    def _undeclarable(self, queue: str, give_up: Callable[[], object]) -> Iterator[None]:
         try:
-            feed.reopen()
+            yield
         except self.c.channel_errors as exc:
             logger.error(  # noqa: TRY400 - the broker's answer says it all
-                "Cannot declare queue %s again, consuming it no more: %s", feed.name, exc
+                "Cannot declare queue %s again, consuming it no more: %s", queue, exc
             )
-            self.consumer.drop(feed)
+            give_up()
 
     def _on_shutting_down(self, **kwargs: Any) -> None:
         self.wakeup.soon()

@@ -17,7 +17,7 @@ from queue import Empty
 from time import monotonic
 from typing import Any
 
-from amqp import AccessRefused
+from amqp import ChannelError
 from kombu.serialization import prepare_accept_content
 
 from celery_fair.core.dwrr import Flow
@@ -47,7 +47,8 @@ class Feed:
         starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
-        on_refused: told when the broker does not let us consume it, which has closed the channel.
+        on_refused: told, with the broker's answer, when the queue cannot be consumed (any more).
+            The answer has closed the channel, and with it every delivery is gone.
         gate: what may keep the queue from starting what it has.
     """
 
@@ -221,7 +222,8 @@ class PushFeed(Feed):
             return False
         try:
             depth = self.channel.queue_declare(self.name, passive=True).message_count
-        except self.channel.connection.channel_errors:  # deleted, which `_cancelled` is told
+        except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
+            self._refused(exc)
             return False
         self._believed = depth > 0
         return depth > 0 or bool(self.buffer)  # what was on its way has come before the answer
@@ -254,11 +256,14 @@ class PushFeed(Feed):
                 on_cancel=self._cancelled,
                 arguments=self.queue.consumer_arguments,
             )
-        except AccessRefused as exc:
-            self._tag = ""
-            self.on_refused(self, exc)
+        except ChannelError as exc:
+            self._refused(exc)
         else:
             self._tag = tag
+
+    def _refused(self, answer: ChannelError) -> None:
+        self._tag = ""
+        self.on_refused(self, answer)
 
     @property
     def _single_active(self) -> bool:

@@ -125,3 +125,18 @@ def test_deleted_queue_is_declared_again(
         ids = publish(rabbitmq_space.url, {"named": 3, "mine": 3})
         worker.records.started.wait_once(ids.all())
     assert "named" in consumed(worker)
+
+
+def test_backlogged_queue_is_deleted(rabbitmq_space: Space, start_worker: StartWorker) -> None:
+    """Others are not affected, whatever becomes of what was buffered."""
+    ids = publish(rabbitmq_space.url, {"named": 2000, "other": 2000})
+    worker = start_worker(rabbitmq_space, conf=FAIR)
+    worker.records.started.wait(50)
+
+    with worker.client.connection_for_write() as connection:
+        connection.default_channel.queue_delete("named")
+
+    worker.records.started.wait_once(ids["other"])
+    after = publish(rabbitmq_space.url, {"named": 5})
+    worker.records.started.wait_once(after.all())
+    assert worker.records.started.repeated() == []
