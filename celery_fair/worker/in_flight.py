@@ -72,16 +72,16 @@ class ObservedPool:
     """
 
     def __init__(self, pool: Any, in_flight: InFlight) -> None:
-        self._pool = pool
+        self._observed = pool
         self._in_flight = in_flight
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._pool, name)
+        return getattr(self._observed, name)
 
     def grow(self, n: int = 1) -> None:
         """As the pool's own, but at once: prefork would start processes within five seconds."""
-        self._pool.grow(n)
-        self._pool.maintain_pool()
+        self._observed.grow(n)
+        self._observed.maintain_pool()
 
     def apply_async(
         self,
@@ -96,7 +96,7 @@ class ObservedPool:
         """As the pool's own. The request is known by its callback, one of its methods."""
         request = getattr(callback, "__self__", None)
         if request is None:
-            return self._pool.apply_async(target, args, kwargs, **options)
+            return self._observed.apply_async(target, args, kwargs, **options)
         land = self._in_flight.land
 
         def on_end(result: Any) -> None:
@@ -119,11 +119,11 @@ class ObservedPool:
                 if not soft:
                     land(request)
 
-        if error_callback and not self._pool.uses_semaphore:
+        if error_callback and not self._observed.uses_semaphore:
             target = _guarded(target, error_callback)
         self._in_flight.board(request)
         try:
-            return self._pool.apply_async(
+            return self._observed.apply_async(
                 target,
                 args,
                 kwargs,
