@@ -18,6 +18,7 @@ QUEUES = [f"p{number}" for number in range(10)]
 TOTALS = dict.fromkeys(QUEUES, 100)
 
 
+@pytest.mark.newest  # before 5.7, acknowledgements could wait for seconds under threads
 @pytest.mark.parametrize(("pool", "concurrency"), [("solo", 1), ("threads", 2), ("prefork", 2)])
 def test_every_message_runs_once_and_queues_share_alike(
     space: Space, start_worker: StartWorker, pool: str, concurrency: int
