@@ -87,11 +87,19 @@ class FairTaskConsumer:
     close = cancel
 
     def _end(self, name: str) -> None:
-        feed = self._feeds.pop(name, None)
+        feed = self._feeds.get(name)
         if feed is not None:
-            feed.cancel()
+            try:
+                feed.cancel()
+                self._detach(feed)
+                feed.hand_back()
+            except Exception:
+                self.suspend(feed)
+                raise
+
+    def _detach(self, feed: Feed) -> None:
+        if self._feeds.pop(feed.name, None) is not None:
             self._on_close(feed)
-            feed.hand_back()
 
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
@@ -113,8 +121,7 @@ class FairTaskConsumer:
         The broker redelivers what was there.
         """
         feed.dead = True
-        self._feeds.pop(feed.name, None)
-        self._on_close(feed)
+        self._detach(feed)
         feed.buffer.clear()
 
     def purge(self) -> int:

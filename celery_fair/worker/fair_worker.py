@@ -121,7 +121,7 @@ class FairWorker:
         vanilla = c.task_consumer
         vanilla.cancel()
         self._late_acks = any(task.acks_late for task in c.app.tasks.values())
-        self.in_flight.forget_unaccepted()
+        self.in_flight.forget_dropped(c.pool)
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
         self.source = source_for(c.connection, c.hub, self.meter)
@@ -161,13 +161,22 @@ class FairWorker:
         self.dispatcher.handler = None
         if self.consumer is None:
             return
-        if self.c.connection is None:
+        if not self._given_back(self.consumer):
             self.consumer.abandon()
             self._close_source()
-        else:
-            self.consumer.cancel()
         self.consumer = None
         select_levels(self.c.app, self.settings)  # for what add_consumer has added
+
+    def _given_back(self, consumer: FairTaskConsumer) -> bool:
+        connection = self.c.connection
+        if connection is None or not connection.connected:
+            return False
+        try:
+            consumer.cancel()
+        except self.c.connection_errors as exc:
+            logger.warning("Lost the broker while giving back what was not started: %s", exc)
+            return False
+        return True
 
     def shutdown(self) -> None:
         """Leave nothing open."""

@@ -54,10 +54,16 @@ class InFlight:
             self.landed += 1
             self.on_freed()
 
-    def forget_unaccepted(self) -> None:
-        """After a connection loss the pool drops what no process had accepted yet."""
+    def forget_dropped(self, pool: Any) -> None:
+        """After a connection loss a prefork pool drops what no process had accepted yet.
+
+        Before Celery 5.6 it forgets also what runs, of whose end it will tell nobody.
+        """
+        jobs = getattr(pool._pool, "_cache", None)
+        known = None if jobs is None else {job.correlation_id for job in jobs.values()}
         for request in self:
-            if request not in state.active_requests:
+            dropped = known is not None and request.id not in known
+            if dropped or request not in state.active_requests:
                 self.land(request)
 
 
