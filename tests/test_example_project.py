@@ -14,7 +14,7 @@ import pytest
 
 from tests.brokers import Space
 from tests.processes import ROOT, Process
-from tests.waiting import wait_for
+from tests.waiting import wait_equal, wait_for
 
 QUEUES = ("interactive", "reports", "bulk")
 
@@ -62,7 +62,7 @@ def work(shop: Shop, space: Space) -> Iterator[Callable[[str, int], Process]]:
 
         def start(app: str, messages: int) -> Process:
             shop.run("publish.py", "--messages", f"{messages}")
-            assert space.ready() == dict.fromkeys(QUEUES, messages)
+            wait_equal(space.ready, dict.fromkeys(QUEUES, messages))
             command = [sys.executable, "-m", "celery", "-A", app, "worker", "--concurrency", "2"]
             log = shop.folder / "worker.log"
             worker = Process(command, log, shop.environment, cwd=shop.folder)

@@ -6,6 +6,7 @@ So the requests that were handed to the pool are counted here, and the pool's ow
 each has ended.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -99,10 +100,16 @@ class ObservedPool:
         timeout_callback: Any = None,
         **options: Any,
     ) -> Any:
-        """As the pool's own. The request is known by its callback, one of its methods."""
+        """As the pool's own. The request is known by its callback, one of its methods.
+
+        Raises:
+            TypeError, ValueError, OverflowError: a time limit is no number of seconds. It comes
+                from the message, and a prefork pool would end the worker for it, later.
+        """
         request = getattr(callback, "__self__", None)
         if request is None:
             return self._observed.apply_async(target, args, kwargs, **options)
+        _check_time_limits(**options)
         land = self._in_flight.land
 
         def on_end(result: Any) -> None:
@@ -144,6 +151,12 @@ class ObservedPool:
 
 
 _FAILED = object()
+
+
+def _check_time_limits(timeout: Any = None, soft_timeout: Any = None, **_: Any) -> None:
+    for limit in (timeout, soft_timeout):
+        if limit is not None:
+            math.ceil(limit)
 
 
 def _guarded(target: Any, error_callback: Any) -> Any:

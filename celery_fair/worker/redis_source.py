@@ -12,6 +12,8 @@ queue whose buffer is empty.
 """
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from time import monotonic, time
@@ -226,16 +228,14 @@ class RedisFeed(Feed):
         """Take in what the script took: recorded already."""
         self._left, self._looked = left, now
         for raw in raws:
-            self._take_in(raw)
+            self._take_in(raw, virtual.QoS.append)
         if raws:
             self._on_arrival(self)
 
     def rung(self, raw: bytes) -> None:
         """Take in what the bell brought: to be recorded."""
         self._left = 1
-        message = self._take_in(raw)
-        if message is not None:
-            self.channel.qos.append(message, message.delivery_tag)
+        self._take_in(raw, type(self.channel.qos).append)
         self._on_arrival(self)
 
     def hand_back(self) -> None:
@@ -251,20 +251,24 @@ class RedisFeed(Feed):
     def close(self) -> None:
         self.buffer.clear()
 
-    def _take_in(self, raw: bytes) -> Any:
+    def _take_in(self, raw: bytes, record: Callable[[Any, Any, str], object]) -> None:
         try:
             message = self._message(loads(raw), channel=self.channel)
+            record(self.channel.qos, message, message.delivery_tag)
+        except self.channel.connection.connection_errors:
+            raise
         except Exception as exc:  # noqa: BLE001 - anything can be in a list; the worker must live
-            logger.error(  # noqa: TRY400
-                "Dropped what is no message from queue %s: %r: %.200r", self.name, exc, raw
-            )
-            return None
+            self._drop(raw, exc)
+            return
         self.window.delivered(0.0)
         message.accept = self._accept
         message.arrived = monotonic()
-        virtual.QoS.append(self.channel.qos, message, message.delivery_tag)
         self.buffer.append(message)
-        return message
+
+    def _drop(self, raw: bytes, reason: Exception) -> None:
+        logger.error("Dropped what is no message from queue %s: %r: %.200r", self.name, reason, raw)
+        with suppress(Exception):  # of what has no tag nothing was recorded
+            self.channel.qos.ack(loads(raw)["properties"]["delivery_tag"])
 
     def _apply_prefetch(self) -> None:
         self.window.resize(self.prefetch)

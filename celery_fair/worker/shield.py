@@ -28,10 +28,10 @@ def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
 
 
 def _refuse(message: Any, exc: Exception) -> None:
-    info = message.delivery_info or {}
     logger.error(
-        "Rejected a malformed message from %r: %r (content type %r, headers %.500r, %s bytes)",
-        info.get("routing_key"),
+        "Rejected a malformed message from queue %s: %r"
+        " (content type %r, headers %.500r, %s bytes)",
+        message.feed.name,
         exc,
         message.content_type,
         message.headers,

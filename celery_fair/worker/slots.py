@@ -45,13 +45,22 @@ class Slots:
         return max(most, pool_size(self._controller.pool))
 
     def fill(self, request: Any) -> None:
-        """Start a request, on a new slot if none is free."""
+        """Start a request, on a new slot if none is free.
+
+        Whatever it raises, the slot is free again: Celery keeps it if the request is malformed.
+        """
         autoscaler = self._autoscaler
         if autoscaler and len(self._in_flight) >= autoscaler.processes:
             with autoscaler.mutex:
                 autoscaler.scale_up(1)
                 autoscaler.pool.maintain_pool()
-        self._to_pool(request)
+        try:
+            self._to_pool(request)
+        except Exception:
+            semaphore = getattr(self._controller, "semaphore", None)
+            if semaphore is not None:
+                semaphore.release()
+            raise
 
     @property
     def _autoscaler(self) -> Any:

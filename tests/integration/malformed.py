@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+import redis
+
 from tests.brokers import Space
 from tests.publishing import publish_raw
 
@@ -40,7 +42,46 @@ class Malformed:
         )
 
 
-MALFORMED: dict[str, Malformed] = {
+@dataclass
+class Garbage:
+    """What somebody pushed to a Redis list without knowing kombu's format."""
+
+    text: str | bytes
+    harmless: bool = False
+
+    def publish(self, space: Space, queue: str) -> None:
+        with redis.Redis.from_url(space.url) as client:
+            client.lpush(queue, self.text)
+
+
+def stored(harmless: bool = False, **changes: Any) -> Garbage:
+    """A message in kombu's format but for what is given; what is `...` is left out."""
+    properties = {
+        "delivery_info": {"exchange": "", "routing_key": "a"},
+        "priority": 0,
+        "body_encoding": "base64",
+        "delivery_tag": str(uuid4()),
+    }
+    good = {
+        "body": "W1swXSwge30sIHt9XQ==",
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": {"lang": "py", "task": "noop", "id": str(uuid4())},
+        "properties": properties,
+    }
+    for path, value in changes.items():
+        part, _, key = path.partition("__")
+        if key:
+            properties = good["properties"] = {**properties, key: value}
+            if value is ...:
+                del properties[key]
+        else:
+            good[part.replace("_", "-")] = value
+    stored = {key: value for key, value in good.items() if value is not ...}
+    return Garbage(json.dumps(stored), harmless)
+
+
+DEADLY: dict[str, Malformed] = {
     "no id": Malformed({"id": ...}),
     "an id that cannot be hashed": Malformed({"id": ["x"]}),
     "a task that cannot be hashed": Malformed({"task": ["noop"]}),
@@ -50,6 +91,10 @@ MALFORMED: dict[str, Malformed] = {
     "an unknown compression": Malformed({"compression": "x-unheard-of"}),
     "broken compressed data": Malformed({"compression": "application/x-gzip"}),
     "a time limit that is a number": Malformed({"timelimit": 5}),
+}
+"""Those that end a worker of Celery's, stay queued, and end the next one."""
+
+MALFORMED: dict[str, Malformed] = DEADLY | {
     "no headers": Malformed(bare=True),
     "no task": Malformed({"task": ...}),
     "an unknown task": Malformed({"task": "no.such.task"}),
@@ -79,3 +124,30 @@ MALFORMED: dict[str, Malformed] = {
     ),
     "a mixture of protocols": Malformed(body='{"args": 5, "kwargs": 6}'),
 }
+
+GARBAGE: dict[str, Garbage] = {
+    "no JSON": Garbage(b"garbage"),
+    "no text": Garbage(b"\x00\xff\xfe"),
+    "nothing": Garbage(b""),
+    "a list": Garbage("[]"),
+    "a string": Garbage('"text"'),
+    "null": Garbage("null"),
+    "an empty object": Garbage("{}"),
+    "no properties": stored(properties=...),
+    "properties that are null": stored(properties=None),
+    "no delivery tag": stored(properties__delivery_tag=...),
+    "a delivery tag of another type": stored(properties__delivery_tag=[1]),
+    "no delivery info": stored(properties__delivery_info=..., harmless=True),
+    "delivery info of another type": stored(properties__delivery_info="a"),
+    "no body": stored(body=...),
+    "a body that is null": stored(body=None),
+    "a body that is no base64": stored(body="!"),
+    "an unknown body encoding": stored(properties__body_encoding="rot13"),
+    "no headers": stored(headers=...),
+    "headers that are null": stored(headers=None),
+    "headers that are a list": stored(headers=["task"]),
+    "headers that are a number": stored(headers=5),
+    "no content type": stored(content_type=...),
+    "a content type of another type": stored(content_type=5),
+}
+"""What may be in a Redis list besides, where no broker checks a message's form."""
