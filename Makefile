@@ -7,7 +7,7 @@ RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints.txt constraints-celery.txt
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
-ASIDE := -n 3 --dist loadfile
+ASIDE := -n 4 --dist loadfile
 BENCHMARKS := scheduler fairness throughput
 
 # A virtual environment knows its own path: one that was moved is made anew.
@@ -24,7 +24,7 @@ demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of sha
 	$(RUN) celery fair demo
 
 .PHONY: test
-test: lint test-core test-current ## lint, then all tests, on the newest Celery
+test: lint test-core test-older test-current ## lint, then all tests
 
 .PHONY: lint
 lint: $(STAMP) ## style, types and layers
@@ -40,7 +40,7 @@ test-core: $(STAMP) ## the algorithms, every branch of them
 
 .PHONY: test-older
 test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
-	$(RUN) tox run-parallel -p 2 -o -e celery55,celery56
+	$(RUN) tox run -q -e celery55,celery56
 
 .PHONY: test-current
 test-current: $(STAMP) brokers ## everything else on the newest Celery
