@@ -145,12 +145,12 @@ class WorkerProcess:
         app.conf.update(self._settings.conf)
         return app
 
-    def inspect(self, method: str, *args: Any, timeout: float = 5) -> Any:
+    def inspect(self, method: str, *args: Any, timeout: float = 15) -> Any:
         """This worker's answer to `celery inspect <method>`, or None."""
         inspector = self.client.control.inspect(destination=[self.hostname], timeout=timeout)
         return (getattr(inspector, method)(*args) or {}).get(self.hostname)
 
-    def control(self, command: str, *, timeout: float = 5, **arguments: Any) -> Any:
+    def control(self, command: str, *, timeout: float = 15, **arguments: Any) -> Any:
         """This worker's answer to a control command, such as `add_consumer`."""
         replies = self.client.control.broadcast(
             command,

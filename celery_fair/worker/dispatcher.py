@@ -66,6 +66,7 @@ class Dispatcher:
         self.after_turn: Callable[[float], object] = lambda now: None
         self.look: Callable[[float], object] = lambda now: None
         self.seek: Callable[[], object] = lambda: None
+        self.flush: Callable[[], object] = lambda: None
         self.ageing: Ageing | None = None
         self.served = Served()
         self.watch: Observed | None = None
@@ -119,6 +120,7 @@ class Dispatcher:
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
+                self.flush()
                 done = self._turn(monotonic() + _TURN)
                 self.after_turn(monotonic())
                 if not done:

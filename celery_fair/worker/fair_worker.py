@@ -124,7 +124,7 @@ class FairWorker:
         self.in_flight.forget_dropped(c.pool)
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
-        self.source = source_for(c.connection, c.hub, self.meter)
+        self.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
             vanilla.queues,
@@ -137,6 +137,7 @@ class FairWorker:
         self.wakeup.register()
         self.dispatcher.look = self.source.look
         self.dispatcher.seek = self.source.seek
+        self.dispatcher.flush = self.source.flush
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
             self.metrics.start()
@@ -173,6 +174,8 @@ class FairWorker:
             return False
         try:
             consumer.cancel()
+            if self.source is not None:
+                self.source.last()
         except self.c.connection_errors as exc:
             logger.warning("Lost the broker while giving back what was not started: %s", exc)
             return False
@@ -191,6 +194,7 @@ class FairWorker:
         if source is not None:
             self.dispatcher.look = lambda now: None
             self.dispatcher.seek = lambda: None
+            self.dispatcher.flush = lambda: None
             ignore_errors(self.c.conninfo, source.close)
 
     def info(self) -> dict[str, Any]:

@@ -90,6 +90,12 @@ class RedisSource:
         self.fetch()
         self.listen()
 
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+    def last(self) -> None:
+        """Nothing is kept."""
+
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
         now = self._looked = monotonic()

@@ -3,9 +3,11 @@
 Chosen by what the transport can do. Anything unusual takes the plain way, `VirtualSource`.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from celery_fair.core.window import RefillMeter
+from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.feed import Feed, PullFeed, PushFeed
 from celery_fair.worker.reader import DrainingReader
 
@@ -24,19 +26,34 @@ class Source(Protocol):
     def seek(self) -> None:
         """Slots are free and nothing can be started: see to it that news will come."""
 
+    def flush(self) -> None:
+        """Send what was kept to be sent together."""
+
+    def last(self) -> None:
+        """The dispatcher runs no more: keep nothing from now on."""
+
     def close(self) -> None:
         """Stop; what is unacknowledged goes back."""
 
 
 class AmqpSource:
-    """An AMQP broker: a channel and a subscription for each queue."""
+    """An AMQP broker: a channel and a subscription for each queue.
 
-    def __init__(self, connection: Any, hub: Any, meter: RefillMeter) -> None:
+    Arguments:
+        soon: asks for the dispatcher to run soon.
+    """
+
+    def __init__(
+        self, connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]
+    ) -> None:
         self._connection = connection
         self._meter = meter
+        broker = connection.connection
         if hub:
-            broker = connection.connection
             hub.add_reader(broker.sock, DrainingReader(broker, hub))
+        acks = AckWriter(broker, soon)
+        self.flush = acks.flush
+        self.last = acks.write_through
 
     def feed(self, **options: Any) -> Feed:
         return PushFeed(channel=self._connection.channel(), meter=self._meter, **options)
@@ -66,15 +83,21 @@ class VirtualSource:
     def seek(self) -> None:
         """The subscriptions wake the loop."""
 
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+    def last(self) -> None:
+        """Nothing is kept."""
+
     def close(self) -> None:
         """The connection's end closes the channels."""
 
 
-def source_for(connection: Any, hub: Any, meter: RefillMeter) -> Source:
+def source_for(connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]) -> Source:
     """Return the source that fits a connection's transport and the worker's loop."""
     driver = connection.transport.driver_type
     if driver == "amqp":
-        return AmqpSource(connection, hub, meter)
+        return AmqpSource(connection, hub, meter, soon)
     if driver == "redis" and hub:
         from celery_fair.worker.redis_source import RedisSource
 
