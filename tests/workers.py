@@ -20,6 +20,7 @@ from tests.apps.settings import AppSettings
 from tests.brokers.space import Space
 from tests.processes import ROOT, Process
 from tests.records import Records
+from tests.waiting import wait_for
 
 DEFAULT_APP = "tests.apps.shares"
 
@@ -147,11 +148,13 @@ class WorkerProcess:
 
     def inspect(self, method: str, *args: Any, timeout: float = 15) -> Any:
         """This worker's answer to `celery inspect <method>`, or None."""
+        self._listens  # noqa: B018
         inspector = self.client.control.inspect(destination=[self.hostname], timeout=timeout)
         return (getattr(inspector, method)(*args) or {}).get(self.hostname)
 
     def control(self, command: str, *, timeout: float = 15, **arguments: Any) -> Any:
         """This worker's answer to a control command, such as `add_consumer`."""
+        self._listens  # noqa: B018
         replies = self.client.control.broadcast(
             command,
             arguments=arguments,
@@ -160,6 +163,12 @@ class WorkerProcess:
             timeout=timeout,
         )
         return replies[0][self.hostname] if replies else None
+
+    @cached_property
+    def _listens(self) -> None:
+        """Wait until the worker hears commands: on Redis, somewhat later than it is ready."""
+        ping = self.client.control.ping
+        wait_for(lambda: ping([self.hostname], timeout=1), 30, f"an answer to ping\n{self.log()}")
 
     def children(self) -> list[psutil.Process]:
         return list(psutil.Process(self.pid).children(recursive=True))
