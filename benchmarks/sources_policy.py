@@ -4,9 +4,9 @@ Their policy: the same window for every queue, and a queue that is found empty l
 its turn, whether or not its refill is on the way.
 """
 
-from celery_fair.worker.feed import PushFeed
+from celery_fair.worker.feed import AmqpFeed
 from tests.apps.shares import app
 
 __all__ = ["app"]
 
-PushFeed.owed = property(lambda self: False)  # type: ignore[assignment, method-assign]
+AmqpFeed.owed = property(lambda self: False)  # type: ignore[assignment, method-assign]

@@ -44,9 +44,11 @@ _NAMES = (
     "fair_leash_url",
     "fair_metrics",
     "fair_metrics_queues",
+    "fair_pull_interval",
 )
 POLICIES = ("dwrr", "strict")
 SCOPES = ("worker", "cluster")
+FETCHES = ("push", "pull")
 
 LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
@@ -73,6 +75,8 @@ class QueueOptions:
         scope: whether each worker has a leash of its own, or all share one ("cluster").
         max_in_flight: tasks of the queue that one worker runs at once; None for no cap.
         exclusive: whether no second worker may consume the queue.
+        fetch: whether the broker pushes messages ahead of their turn, or each is asked for ("pull")
+            when a slot is free for it.
     """
 
     quantum: float
@@ -83,6 +87,7 @@ class QueueOptions:
     scope: str = "worker"
     max_in_flight: int | None = None
     exclusive: bool = False
+    fetch: str = "push"
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,7 @@ class Settings:
     leash_url: str | None = None
     metrics: Address | None = None
     metrics_queues: int = 100
+    pull_interval: float = 0.05
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -148,6 +154,7 @@ class Settings:
             leash_url=_leash_url(conf, queues),
             metrics=_address("fair_metrics", conf.get("fair_metrics")),
             metrics_queues=_whole("fair_metrics_queues", conf.get("fair_metrics_queues", 100), 1),
+            pull_interval=_seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
         )
 
     def queue(self, name: str) -> QueueOptions:
@@ -250,6 +257,13 @@ def _options(name: str, options: Any, default_quantum: float) -> QueueOptions:
         raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")
     if parsed.get("scope") == "cluster" and parsed.get("rate") is None:
         raise ImproperlyConfigured(f"{where}: 'scope' needs a 'rate', such as '10/s'")
+    if parsed.get("fetch") == "pull":
+        for option in ("prefetch", "exclusive"):
+            if parsed.get(option):
+                raise ImproperlyConfigured(
+                    f"{where}: {option!r} belongs to a subscription, and with 'fetch': 'pull' there"
+                    " is none; leave one of the two out"
+                )
     return QueueOptions(**{"quantum": default_quantum, **parsed})
 
 
@@ -306,6 +320,10 @@ def _scope(where: str, value: Any) -> str:
     return _one_of(where, value, SCOPES)
 
 
+def _fetch(where: str, value: Any) -> str:
+    return _one_of(where, value, FETCHES)
+
+
 def _one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value in allowed:
         return str(value)
@@ -342,6 +360,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "scope": ("scope", _scope),
     "max_in_flight": ("max_in_flight", _count),
     "exclusive": ("exclusive", _flag),
+    "fetch": ("fetch", _fetch),
 }
 assert {name for name, _ in _OPTIONS.values()} == {f.name for f in fields(QueueOptions)}
 
@@ -385,11 +404,15 @@ def _max_wait(value: Any, policy: str) -> float | None:
         raise ImproperlyConfigured(
             "fair_max_wait needs fair_policy = 'strict': nothing starves without"
         )
+    return _seconds("fair_max_wait", value, ", or None,")
+
+
+def _seconds(where: str, value: Any, besides: str = ",") -> float:
     try:
         return check_quantum(value)
     except ValueError:
         raise ImproperlyConfigured(
-            f"fair_max_wait must be a finite number of seconds above zero, or None, not {value!r}"
+            f"{where} must be a finite number of seconds above zero{besides} not {value!r}"
         ) from None
 
 

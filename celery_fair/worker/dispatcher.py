@@ -71,6 +71,7 @@ class Dispatcher:
         self.served = Served()
         self.watch: Observed | None = None
         self._feeds: dict[Flow, Feed] = {}
+        self._asked: list[Feed] = []  # those that give a message only when asked
         self._held: dict[Feed, Hold] = {}
         self._open_at = math.inf  # the earliest time at which a leash has a token again
         self._landed = 0
@@ -84,12 +85,16 @@ class Dispatcher:
     def attach(self, feed: Feed) -> None:
         """Serve this feed from now on."""
         self._feeds[feed.flow] = feed
+        if feed.asks:
+            self._asked.append(feed)
         if self.ageing is not None:
             self.ageing.add(feed.flow, feed.gate.options.level)
 
     def detach(self, feed: Feed) -> None:
         """Serve it no more."""
         del self._feeds[feed.flow]
+        if feed.asks:
+            self._asked.remove(feed)
         if self._held.pop(feed, None) is not None and self.watch is not None:
             self.watch.released(feed.name, monotonic())
         if self.ageing is not None:
@@ -167,6 +172,18 @@ class Dispatcher:
             elif feed.buffer and feed.flow.head is None:
                 self._offer(feed)
 
+    def _ask_again(self, now: float) -> float:
+        """Let queues that were found empty take part again; return when to ask the next one."""
+        soonest = math.inf
+        for feed in self._asked:
+            if feed.flow.head is None and feed not in self._held:
+                at = feed.ask_at(self._in_flight.boarded)
+                if at <= now:
+                    self.scheduler.offer(feed.flow, feed.flow.last_cost)
+                else:
+                    soonest = min(soonest, at)
+        return soonest
+
     def _offer(self, feed: Feed) -> None:
         self.scheduler.offer(feed.flow, self._cost(feed.buffer[0]))
         if self.ageing is not None:
@@ -180,6 +197,7 @@ class Dispatcher:
             self._open_gates(now)
         if self.ageing is not None:
             self.ageing.rise(now)
+        ask_at = self._ask_again(now) if self._asked else math.inf
         while (chosen := scheduler.choose(now, self.meter.patience)) is not None:
             feed = self._feeds[chosen]
             hold = feed.gate.hold(now, self._in_flight.of(feed.name))
@@ -190,7 +208,8 @@ class Dispatcher:
                 self.watch.held(feed.name, hold.reason, now)
             self._open_at = min(self._open_at, hold.until)
             scheduler.hold(chosen)
-        wake = min(self._open_at, math.inf if scheduler.deadline is None else scheduler.deadline)
+        deadline = math.inf if scheduler.deadline is None else scheduler.deadline
+        wake = min(self._open_at, ask_at, deadline)
         if wake < math.inf:
             self.schedule_at(wake)
         return None
@@ -223,10 +242,18 @@ class Dispatcher:
             self._feeds[flow].window.disappointed()
 
     def _dispatch(self, feed: Feed) -> None:
-        cost = feed.flow.head or 0.0
+        now = monotonic()
+        waited = 0.0 if self.watch is None else feed.waiting(now)
         boarded = self._in_flight.boarded
-        waited = 0.0 if self.watch is None else feed.waiting(monotonic())
-        self._hand_over(feed, feed.buffer.popleft())
+        item = feed.take(now, boarded)
+        if item is None:
+            feed.gate.give_back(now)
+            self._look_at_next(feed, 0.0)
+            return
+        if feed.asks:  # what was chosen was a guess
+            self.scheduler.offer(feed.flow, self._cost(item))
+        cost = feed.flow.head or 0.0
+        self._hand_over(feed, item)
         started = self._in_flight.boarded - boarded
         if started:
             self.meter.started(started)
@@ -240,7 +267,7 @@ class Dispatcher:
     def _look_at_next(self, feed: Feed, cost: float) -> None:
         if not feed.buffer:
             feed.refill()
-        head = self._cost(feed.buffer[0]) if feed.buffer else None
+        head = feed.next_cost(self._cost)
         if head is None and feed.owed:
             feed.starved += 1
         self.scheduler.serve(feed.flow, cost, head, feed.owed)

@@ -257,7 +257,11 @@ class FairWorker:
     def _make_feed(self, queue: Any) -> Feed:
         assert self.source is not None
         c, gate = self.c, self._gate(queue.name)
-        feed = self.source.feed(
+        make: Callable[..., Feed] = self.source.feed
+        if gate.options.fetch == "pull":
+            eager = self.settings.policy == "strict"
+            make = partial(self.source.pulled, interval=self.settings.pull_interval, eager=eager)
+        feed = make(
             queue=queue,
             flow=self._flow(queue.name, gate.options),
             window=self.sizing.first(queue.name, c.task_consumer.queues, c.initial_prefetch_count),

@@ -5,12 +5,13 @@ trouble stays on its channel. All of a feed's channel calls are made by the thre
 dispatcher.
 
 What tells an idle queue from a slow refill differs by broker, and so do the two kinds of feed. An
-AMQP broker pushes into a window (`PushFeed`). Kombu's virtual transports emulate a broker by
+AMQP broker pushes into a window (`AmqpFeed`). Kombu's virtual transports emulate a broker by
 polling; there the feed itself takes what the window allows, and a short answer is proof that
-the queue is empty (`PullFeed`).
+the queue is empty (`VirtualFeed`).
 """
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from queue import Empty
@@ -26,7 +27,7 @@ from celery_fair.settings import QueueOptions
 from celery_fair.worker.delivery import delivery_class
 from celery_fair.worker.gate import Gate
 
-__all__ = ["Feed", "PullFeed", "PushFeed"]
+__all__ = ["AmqpFeed", "Feed", "VirtualFeed"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,10 @@ class Feed:
         on_refused: told, with the broker's answer, when the queue cannot be consumed (any more).
             The answer has closed the channel, and with it every delivery is gone.
         gate: what may keep the queue from starting what it has.
+        asks: whether the queue is asked for each message (see `celery_fair.worker.pulled`).
     """
+
+    asks = False
 
     def __init__(
         self,
@@ -94,6 +98,22 @@ class Feed:
 
     def refill(self) -> None:
         """Take what can be had at once, if taking is up to the feed."""
+
+    def ask_at(self, started: int) -> float:
+        """Return when an empty queue is to be asked, if it is one to ask; see `take`."""
+        return math.inf
+
+    def next_cost(self, cost: Callable[[Any], float]) -> float | None:
+        """Return what the next message costs, or None if there is none."""
+        return cost(self.buffer[0]) if self.buffer else None
+
+    def take(self, now: float, started: int) -> Any:
+        """Return the next message, or request that has come due; None if there is none after all.
+
+        Arguments:
+            started: how many messages the worker has ever started.
+        """
+        return self.buffer.popleft()
 
     @property
     def owed(self) -> bool:
@@ -194,7 +214,7 @@ class Feed:
         raise NotImplementedError
 
 
-class PushFeed(Feed):
+class AmqpFeed(Feed):
     """A queue of an AMQP broker, subscribed to with ``basic.consume``.
 
     ``basic.qos`` without *global* holds for consumers that start after it, so the window is set
@@ -295,7 +315,7 @@ class PushFeed(Feed):
             self.on_lost(self)
 
 
-class PullFeed(Feed):
+class VirtualFeed(Feed):
     """A queue of one of kombu's virtual transports (Redis, memory, …).
 
     The subscription serves to be woken; while there is work, the feed itself takes what its window

@@ -24,8 +24,9 @@ from kombu.utils.json import loads
 
 from celery_fair.worker.delivery import delivery_class
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.pulled import Pulled
 
-__all__ = ["RedisFeed", "RedisSource"]
+__all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,10 @@ class RedisSource:
         """Make a feed; `options` are those of `Feed`, less the channel."""
         return RedisFeed(source=self, **options)
 
+    def pulled(self, **options: Any) -> Feed:
+        """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
+        return PulledRedisFeed(source=self, **options)
+
     def attach(self, feed: "RedisFeed") -> None:
         """Fetch for this feed from now on."""
         self._feeds[feed.name] = feed
@@ -102,13 +107,21 @@ class RedisSource:
         feeds = [feed for feed in self._feeds.values() if feed.room > 0 and feed.worth_a_look(now)]
         if not feeds:
             return
+        for feed, (left, *messages) in zip(feeds, self._taken(feeds), strict=True):
+            feed.fetched(messages, left, now)
+
+    def take(self, feed: "RedisFeed") -> int:
+        """Take one message of a feed, if there is one; return how many are left."""
+        ((left, *messages),) = self._taken([feed], 1)
+        feed.fetched(messages, left, monotonic())
+        return int(left)
+
+    def _taken(self, feeds: list["RedisFeed"], most: int | None = None) -> Any:
         keys = [self._key(self.channel.unacked_key), self._key(self.channel.unacked_index_key)]
         for feed in feeds:
             keys += self._lists(feed.name)
         steps = len(self.channel.priority_steps)
-        answer = self._script(keys, [time(), steps, *(feed.room for feed in feeds)])
-        for feed, (left, *messages) in zip(feeds, answer, strict=True):
-            feed.fetched(messages, left, now)
+        return self._script(keys, [time(), steps, *(most or feed.room for feed in feeds)])
 
     def listen(self) -> None:
         """Make sure that a message for any empty feed rings the bell."""
@@ -278,3 +291,10 @@ class RedisFeed(Feed):
 
     def _apply_prefetch(self) -> None:
         self.window.resize(self.prefetch)
+
+
+class PulledRedisFeed(Pulled, RedisFeed):
+    """Asks by the script that takes messages, for one at a time."""
+
+    def _get(self) -> int:
+        return self._source.take(self)

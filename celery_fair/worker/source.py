@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.ack_writer import AckWriter
-from celery_fair.worker.feed import Feed, PullFeed, PushFeed
+from celery_fair.worker.feed import AmqpFeed, Feed, VirtualFeed
+from celery_fair.worker.pulled import PulledAmqpFeed, PulledVirtualFeed
 from celery_fair.worker.reader import DrainingReader
 
 __all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
@@ -19,6 +20,9 @@ class Source(Protocol):
 
     def feed(self, **options: Any) -> Feed:
         """Make a feed; `options` are those of `Feed`, less the channel."""
+
+    def pulled(self, **options: Any) -> Feed:
+        """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
 
     def look(self, now: float) -> None:
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
@@ -56,7 +60,10 @@ class AmqpSource:
         self.last = acks.write_through
 
     def feed(self, **options: Any) -> Feed:
-        return PushFeed(channel=self._connection.channel(), meter=self._meter, **options)
+        return AmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
+
+    def pulled(self, **options: Any) -> Feed:
+        return PulledAmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
 
     def look(self, now: float) -> None:
         """The broker pushes."""
@@ -75,7 +82,10 @@ class VirtualSource:
         self._connection = connection
 
     def feed(self, **options: Any) -> Feed:
-        return PullFeed(channel=self._connection.channel(), **options)
+        return VirtualFeed(channel=self._connection.channel(), **options)
+
+    def pulled(self, **options: Any) -> Feed:
+        return PulledVirtualFeed(channel=self._connection.channel(), **options)
 
     def look(self, now: float) -> None:
         """The subscriptions bring it."""

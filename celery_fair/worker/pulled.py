@@ -1,0 +1,116 @@
+"""Queues that are asked for a message when a slot is free for it, and hold none before.
+
+Nothing is subscribed to, so nothing waits at a busy worker: a message is taken when its queue has
+been chosen, one at a time. The broker's answer says how many are left, and while there are some the
+queue takes part in the rounds like one whose messages are here. A queue that was found empty is
+asked again after a while: a millisecond at first, and twice as long each time, up to
+`Settings.pull_interval`. Under strict order it is also asked before every choice, so that what is
+urgent waits for one message at the most.
+"""
+
+from typing import Any
+
+from amqp import ChannelError
+
+from celery_fair.worker.feed import AmqpFeed, Feed, VirtualFeed
+
+__all__ = ["Pulled", "PulledAmqpFeed", "PulledVirtualFeed"]
+
+_FIRST_WAIT = 0.001
+
+
+class Pulled(Feed):
+    """What the queues of all brokers have in common.
+
+    Arguments:
+        interval: seconds between two questions to an empty queue at the most.
+        eager: whether an empty queue is asked again as soon as another message was started.
+    """
+
+    asks = True
+
+    def __init__(self, *args: Any, interval: float, eager: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._interval = interval
+        self._eager = eager
+        self._is_open = False
+        self._left = 0
+        self._wait = 0.0
+        self._ask_at = 0.0
+        self._asked_after = -1
+
+    def open(self) -> None:
+        self._is_open = True
+        self._on_arrival(self)
+
+    def cancel(self) -> None:
+        self._is_open = False
+
+    def refill(self) -> None:
+        """A message is taken for a free slot only."""
+
+    def _apply_prefetch(self) -> None:
+        """There is no window."""
+
+    @property
+    def owed(self) -> bool:
+        return False
+
+    def ask_at(self, started: int) -> float:
+        """Return when to ask; at once if that is past, or another message was started since."""
+        if self._eager and started != self._asked_after:
+            return 0.0
+        return self._ask_at
+
+    def next_cost(self, cost: Any) -> float | None:
+        known = super().next_cost(cost)
+        return self.flow.last_cost if known is None and self._left else known
+
+    def take(self, now: float, started: int) -> Any:
+        if not self.buffer and self._is_open and not self._limited:
+            self._left = self._get()
+        if self.buffer:
+            self._wait = self._ask_at = 0.0
+            return self.buffer.popleft()
+        self._left = 0
+        self._wait = min(max(2 * self._wait, _FIRST_WAIT), self._interval)
+        self._ask_at = now + self._wait
+        self._asked_after = started
+        return None
+
+    def _get(self) -> int:
+        """Take a message into the buffer, if there is one; return how many are left."""
+        raise NotImplementedError
+
+
+class PulledAmqpFeed(Pulled, AmqpFeed):
+    """By ``basic.get``, whose answer has the number of messages left."""
+
+    def reopen(self) -> None:
+        self.queue.declare()
+        self.open()
+
+    def _get(self) -> int:
+        try:
+            raw = self.channel.basic_get(self.name)
+        except ChannelError as exc:
+            self._refused(exc)
+            return 0
+        if raw is None:
+            return 0
+        left = raw.delivery_info["message_count"]
+        self.window.delivered(0.0)
+        self._receive(raw)
+        return int(left)
+
+
+class PulledVirtualFeed(Pulled, VirtualFeed):
+    """By kombu's emulation of ``basic.get``."""
+
+    def _get(self) -> int:
+        raw = self.channel.basic_get(self.name)
+        if raw is None:
+            return 0
+        self.window.delivered(0.0)
+        self._receive(raw)
+        return int(self.channel._size(self.name))

@@ -1,0 +1,90 @@
+"""Queues that are asked for each message: nothing waits at a busy worker, the order is kept."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from tests import shares
+from tests.brokers import Space
+from tests.integration.depths import ready, unsettled
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+QUANTA = {"one": 1, "three": 3}
+PULL: dict[str, Any] = {
+    "fair_queues": {name: {"quantum": q, "fetch": "pull"} for name, q in QUANTA.items()}
+    | {"pushed": {"quantum": 2}}
+}
+LEVELS = ["low", "middle", "high"]
+STRICT: dict[str, Any] = {
+    "fair_policy": "strict",
+    "fair_queues": {name: {"class": n, "fetch": "pull"} for n, name in enumerate(LEVELS)},
+}
+
+
+@pytest.mark.parametrize(("pool", "concurrency"), [("solo", 1), ("threads", 4), ("prefork", 2)])
+def test_shares(space: Space, start_worker: StartWorker, pool: str, concurrency: int) -> None:
+    totals = {"one": 200, "three": 600, "pushed": 400}
+    ids = publish(space.url, totals)
+    worker = start_worker(space, conf=PULL, pool=pool, concurrency=concurrency)
+
+    starts = worker.records.started.wait_once(ids.all())
+
+    quanta = QUANTA | {"pushed": 2}
+    part = shares.while_backlogged(starts, totals, warm_up=60, reserve=20)
+    assert shares.max_share_error(shares.amounts(part), quanta) < 0.03
+
+
+def test_a_busy_worker_holds_nothing(space: Space, start_worker: StartWorker, gate: Gate) -> None:
+    workers = [start_worker(space, conf=PULL, pool="threads", concurrency=2) for _ in range(2)]
+    gate.hold(workers[0], "three", 4)  # every slot of both
+    waiting = publish(space.url, {"one": 5, "three": 5})
+
+    wait_equal(lambda: ready(space, *QUANTA), 10)
+    stats = [worker.inspect("stats")["fair"] for worker in workers]
+    assert [fair[name]["buffered"] for fair in stats for name in QUANTA] == [0, 0, 0, 0]
+    if space.kind == "rabbitmq":
+        assert unsettled(space, *QUANTA) == 0  # those that run were acknowledged at their start
+
+    gate.open()
+    workers[0].records.started.wait_once(waiting.all())
+
+
+def test_idle_worker_takes_what_comes(space: Space, start_worker: StartWorker) -> None:
+    worker = start_worker(space, conf=PULL)
+    for _ in range(20):
+        ids = publish(space.url, {"three": 1}).all()
+        worker.records.started.wait_once(ids, timeout=10)
+
+
+def test_strict_order(space: Space, start_worker: StartWorker, gate: Gate) -> None:
+    """Highest first; one lower message; back to the top."""
+    worker = start_worker(space, conf=STRICT)
+    gate.hold(worker, "high")
+    ids = publish(space.url, dict.fromkeys(LEVELS, 30))
+    gate.open()
+
+    starts = sorted(worker.records.started.wait_once(ids.all()))
+
+    assert [name for name, _ in groupby(record.queue for record in starts)] == LEVELS[::-1]
+
+
+def test_cancelled_and_deleted_queues(space: Space, start_worker: StartWorker) -> None:
+    worker = start_worker(space, conf=PULL)
+    assert "ok" in worker.control("cancel_consumer", queue="one")
+    ids = publish(space.url, {"one": 3})
+    worker.records.started.wait_once(publish(space.url, {"three": 3}).all())
+    assert ready(space, "one") == 3
+    assert "ok" in worker.control("add_consumer", queue="one")
+    worker.records.started.wait_once(ids.all())
+
+    if space.kind == "rabbitmq":
+        with worker.client.connection_for_write() as connection:
+            connection.default_channel.queue_delete("three")
+        wait_for(lambda: "three" in space.depths(), 10, worker.log)
+        worker.records.started.wait_once(publish(space.url, {"three": 3}).all())
