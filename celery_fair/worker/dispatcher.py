@@ -24,6 +24,7 @@ from celery_fair.worker.gate import Hold
 from celery_fair.worker.in_flight import InFlight
 from celery_fair.worker.observed import Observed
 from celery_fair.worker.served import Served
+from celery_fair.worker.source import Source
 
 __all__ = ["Dispatcher"]
 
@@ -64,9 +65,7 @@ class Dispatcher:
         self.on_news: Callable[[], object] = lambda: None
         self.schedule_at: Callable[[float], object] = lambda when: None
         self.after_turn: Callable[[float], object] = lambda now: None
-        self.look: Callable[[float], object] = lambda now: None
-        self.seek: Callable[[], object] = lambda: None
-        self.flush: Callable[[], object] = lambda: None
+        self.source: Source = Source()
         self.ageing: Ageing | None = None
         self.served = Served()
         self.watch: Observed | None = None
@@ -125,7 +124,7 @@ class Dispatcher:
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
-                self.flush()
+                self.source.flush()
                 done = self._turn(monotonic() + _TURN)
                 self.after_turn(monotonic())
                 if not done:
@@ -147,12 +146,12 @@ class Dispatcher:
             if self._orphans:
                 self._to_pool(self._orphans.popleft())
                 continue
-            self.look(now)
+            self.source.look(now)
             if self._news:
                 continue
             feed = self._choose(now)
             if feed is None:
-                self.seek()
+                self.source.seek()
                 if self._news:
                     continue
                 break

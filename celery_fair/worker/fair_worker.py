@@ -78,7 +78,6 @@ class FairWorker:
         c.on_task_request = self.dispatcher.on_request
         self.wakeup = self._wire_wakeup()
         self.consumer: FairTaskConsumer | None = None
-        self.source: Source | None = None
         self.refused = Refused(self._call_later, self._consume)
         self.metrics = self._metrics()
         self._late_acks = False
@@ -124,7 +123,7 @@ class FairWorker:
         self.in_flight.forget_dropped(c.pool)
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
-        self.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
+        self.dispatcher.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
             vanilla.queues,
@@ -135,9 +134,6 @@ class FairWorker:
             deselect=c.app.amqp.queues.deselect,
         )
         self.wakeup.register()
-        self.dispatcher.look = self.source.look
-        self.dispatcher.seek = self.source.seek
-        self.dispatcher.flush = self.source.flush
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
             self.metrics.start()
@@ -174,8 +170,7 @@ class FairWorker:
             return False
         try:
             consumer.cancel()
-            if self.source is not None:
-                self.source.last()
+            self.dispatcher.source.last()
         except self.c.connection_errors as exc:
             logger.warning("Lost the broker while giving back what was not started: %s", exc)
             return False
@@ -190,12 +185,8 @@ class FairWorker:
             self.metrics.close()
 
     def _close_source(self) -> None:
-        source, self.source = self.source, None
-        if source is not None:
-            self.dispatcher.look = lambda now: None
-            self.dispatcher.seek = lambda: None
-            self.dispatcher.flush = lambda: None
-            ignore_errors(self.c.conninfo, source.close)
+        source, self.dispatcher.source = self.dispatcher.source, Source()
+        ignore_errors(self.c.conninfo, source.close)
 
     def info(self) -> dict[str, Any]:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""
@@ -255,12 +246,11 @@ class FairWorker:
         return self.scheduler.add(queue, options.quantum)
 
     def _make_feed(self, queue: Any) -> Feed:
-        assert self.source is not None
-        c, gate = self.c, self._gate(queue.name)
-        make: Callable[..., Feed] = self.source.feed
+        c, gate, source = self.c, self._gate(queue.name), self.dispatcher.source
+        make: Callable[..., Feed] = source.feed
         if gate.options.fetch == "pull":
             eager = self.settings.policy == "strict"
-            make = partial(self.source.pulled, interval=self.settings.pull_interval, eager=eager)
+            make = partial(source.pulled, interval=self.settings.pull_interval, eager=eager)
         feed = make(
             queue=queue,
             flow=self._flow(queue.name, gate.options),

@@ -25,6 +25,7 @@ from kombu.utils.json import loads
 from celery_fair.worker.delivery import delivery_class
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.pulled import Pulled
+from celery_fair.worker.source import Source
 
 __all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource"]
 
@@ -40,7 +41,7 @@ _LOOK_AGAIN = 0.02
 """Seconds between two looks at queues that were empty, while others have work."""
 
 
-class RedisSource:
+class RedisSource(Source):
     """What all Redis queues of a worker share: the channel, the script, the bell.
 
     Arguments:
@@ -94,12 +95,6 @@ class RedisSource:
         """Nothing can be started, though slots are free: look once more, then listen."""
         self.fetch()
         self.listen()
-
-    def flush(self) -> None:
-        """Nothing is kept."""
-
-    def last(self) -> None:
-        """Nothing is kept."""
 
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""

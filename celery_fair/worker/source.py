@@ -4,7 +4,7 @@ Chosen by what the transport can do. Anything unusual takes the plain way, `Virt
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.ack_writer import AckWriter
@@ -15,14 +15,16 @@ from celery_fair.worker.reader import DrainingReader
 __all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
 
 
-class Source(Protocol):
-    """One broker connection as the dispatcher's supplier."""
+class Source:
+    """One broker connection as the dispatcher's supplier; as it stands here, none."""
 
     def feed(self, **options: Any) -> Feed:
         """Make a feed; `options` are those of `Feed`, less the channel."""
+        raise NotImplementedError
 
     def pulled(self, **options: Any) -> Feed:
         """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
+        raise NotImplementedError
 
     def look(self, now: float) -> None:
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
@@ -40,7 +42,7 @@ class Source(Protocol):
         """Stop; what is unacknowledged goes back."""
 
 
-class AmqpSource:
+class AmqpSource(Source):
     """An AMQP broker: a channel and a subscription for each queue.
 
     Arguments:
@@ -55,9 +57,7 @@ class AmqpSource:
         broker = connection.connection
         if hub:
             hub.add_reader(broker.sock, DrainingReader(broker, hub))
-        acks = AckWriter(broker, soon)
-        self.flush = acks.flush
-        self.last = acks.write_through
+        self._acks = AckWriter(broker, soon)
 
     def feed(self, **options: Any) -> Feed:
         return AmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
@@ -65,17 +65,14 @@ class AmqpSource:
     def pulled(self, **options: Any) -> Feed:
         return PulledAmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
 
-    def look(self, now: float) -> None:
-        """The broker pushes."""
+    def flush(self) -> None:
+        self._acks.flush()
 
-    def seek(self) -> None:
-        """The broker pushes."""
-
-    def close(self) -> None:
-        """The connection's end closes the channels."""
+    def last(self) -> None:
+        self._acks.write_through()
 
 
-class VirtualSource:
+class VirtualSource(Source):
     """One of kombu's emulated brokers, by a channel for each queue."""
 
     def __init__(self, connection: Any) -> None:
@@ -86,21 +83,6 @@ class VirtualSource:
 
     def pulled(self, **options: Any) -> Feed:
         return PulledVirtualFeed(channel=self._connection.channel(), **options)
-
-    def look(self, now: float) -> None:
-        """The subscriptions bring it."""
-
-    def seek(self) -> None:
-        """The subscriptions wake the loop."""
-
-    def flush(self) -> None:
-        """Nothing is kept."""
-
-    def last(self) -> None:
-        """Nothing is kept."""
-
-    def close(self) -> None:
-        """The connection's end closes the channels."""
 
 
 def source_for(connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]) -> Source:
