@@ -81,5 +81,6 @@ def test_cold_shutdown(
 
 def test_remote_shutdown(space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(space, queues=QUEUES, conf=FAIR)
+    assert worker.control("ping")  # on Redis a command that comes too early is lost
     worker.client.control.shutdown(destination=[worker.hostname])
     assert worker.wait() == 0
