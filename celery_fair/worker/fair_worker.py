@@ -169,8 +169,8 @@ class FairWorker:
         if connection is None or not connection.connected:
             return False
         try:
-            consumer.cancel()
             self.dispatcher.source.last()
+            consumer.cancel()
         except self.c.connection_errors as exc:
             logger.warning("Lost the broker while giving back what was not started: %s", exc)
             return False

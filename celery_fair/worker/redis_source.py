@@ -47,11 +47,13 @@ class RedisSource(Source):
     Arguments:
         connection: the worker's kombu connection.
         hub: the event loop.
+        soon: asks for the dispatcher to run soon.
     """
 
-    def __init__(self, connection: Any, hub: Any) -> None:
+    def __init__(self, connection: Any, hub: Any, soon: Callable[[], object]) -> None:
         self.channel = connection.channel()
         self._hub = hub
+        self._soon = soon
         self._feeds: dict[str, RedisFeed] = {}
         self._bell: Any = None
         self._listening: set[str] = set()
@@ -91,6 +93,15 @@ class RedisSource(Source):
         if now - self._looked > _LOOK_AGAIN:
             self.fetch()
 
+    def last(self) -> None:
+        """Listen no more: what is given back must not ring a bell that nobody hears."""
+        if self._listening:
+            self._unblock()
+            answer = self._bell.read_response()
+            if answer:
+                self._command("RPUSH", *answer)
+        self._silence()
+
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then listen."""
         self.fetch()
@@ -124,7 +135,7 @@ class RedisSource(Source):
         if not empty or empty <= self._listening:
             return
         if self._listening:
-            self._unblock()  # the answer to it, empty or not, leads back here
+            self._unblock()  # the answer to it, empty or not, makes the dispatcher run
         else:
             self._ring_for(empty)
 
@@ -157,7 +168,7 @@ class RedisSource(Source):
                 self._command("RPUSH", key, raw)
             else:
                 feed.rung(raw)
-        self.listen()
+        self._soon()  # it listens again if there is a slot for what may come
 
     def _unblock(self) -> None:
         self._command("CLIENT", "UNBLOCK", self._bell_id)

@@ -93,5 +93,5 @@ def source_for(connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[],
     if driver == "redis" and hub:
         from celery_fair.worker.redis_source import RedisSource
 
-        return RedisSource(connection, hub)
+        return RedisSource(connection, hub, soon)
     return VirtualSource(connection)

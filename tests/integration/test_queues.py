@@ -74,7 +74,8 @@ def test_cancelled_queue_gets_back_what_was_buffered(
     gate.hold(worker, "named")
     worker.control("add_consumer", queue="backlogged")
     ids = publish(module_space.url, {"backlogged": 30, "other": 3})
-    wait_equal(lambda: ready(module_space, "backlogged") < 30, True)
+    if module_space.kind == "rabbitmq":  # from Redis nothing is taken while no slot is free
+        wait_equal(lambda: ready(module_space, "backlogged") < 30, True)
 
     assert "ok" in worker.control("cancel_consumer", queue="backlogged")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.brokers import Space
@@ -43,6 +45,27 @@ def test_warm_shutdown(
     second = start_worker(space, queues=QUEUES, conf=conf)
     second.records.started.wait_once([*held, *backlog.all()])
     assert not second.records.started.times(later)
+
+
+def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartWorker) -> None:
+    """Each starts once, in this worker or in the next, however close to the end it came."""
+    ids: list[str] = []
+    with ThreadPoolExecutor(1) as aside:
+        for _ in range(4):
+            worker = start_worker(space, pool="threads", queues=QUEUES, conf=FAIR)
+            sending = aside.submit(
+                lambda: [publish(space.url, {"a": 1, "b": 1}).all() for _ in range(100)]
+            )
+            worker.records.started.wait(len(ids) + 50)
+            worker.sigterm()
+            ids += [task for pair in sending.result() for task in pair]
+            assert worker.wait() == 0
+            assert "Traceback" not in worker.log()
+
+    last = start_worker(space, queues=QUEUES, conf=FAIR)
+
+    last.records.started.wait_once(ids)
+    wait_equal(lambda: left(space, *QUEUES), 0)
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
