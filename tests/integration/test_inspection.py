@@ -60,7 +60,8 @@ def test_inspect(worker: WorkerProcess, module_space: Space, gate: Gate) -> None
 def test_stats(worker: WorkerProcess, module_space: Space, gate: Gate) -> None:
     gate.hold(worker, "a", 2)
     publish(module_space.url, {"b": 20})
-    wait_equal(lambda: worker.inspect("stats")["fair"]["b"]["buffered"] > 0, True)
+    if module_space.kind == "rabbitmq":  # from Redis nothing is taken while no slot is free
+        wait_equal(lambda: worker.inspect("stats")["fair"]["b"]["buffered"] > 0, True)
 
     stats = worker.inspect("stats")
 
