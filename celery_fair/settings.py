@@ -45,6 +45,7 @@ _NAMES = (
     "fair_metrics",
     "fair_metrics_queues",
     "fair_pull_interval",
+    "fair_dead_letters",
 )
 POLICIES = ("dwrr", "strict")
 SCOPES = ("worker", "cluster")
@@ -128,6 +129,7 @@ class Settings:
     metrics: Address | None = None
     metrics_queues: int = 100
     pull_interval: float = 0.05
+    dead_letters: str = "dead-letters"
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -154,6 +156,9 @@ class Settings:
             leash_url=_leash_url(conf, queues),
             metrics=_address("fair_metrics", conf.get("fair_metrics")),
             metrics_queues=_whole("fair_metrics_queues", conf.get("fair_metrics_queues", 100), 1),
+            dead_letters=_queue_name(
+                "fair_dead_letters", conf.get("fair_dead_letters", "dead-letters")
+            ),
             pull_interval=_seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
         )
 

@@ -81,8 +81,9 @@ class FairTaskConsumer:
 
     def cancel(self) -> None:
         """Stop consuming; what is buffered goes back, what runs may still be acknowledged."""
-        for name in list(self._feeds):
+        for name, feed in list(self._feeds.items()):
             self._end(name)
+            feed.hand_back_aside()
 
     close = cancel
 

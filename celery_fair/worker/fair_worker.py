@@ -28,6 +28,7 @@ from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import Gate, Leash, LocalLeash
 from celery_fair.worker.in_flight import InFlight, ObservedPool
 from celery_fair.worker.loop import Interruptible
+from celery_fair.worker.once import Once
 from celery_fair.worker.refused import Refused
 from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
@@ -64,12 +65,13 @@ class FairWorker:
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
         self.slots = slots = Slots(c.controller, self.in_flight, c.on_task_request)
+        self.once = Once(c.app, c.hostname, lambda: self.dispatcher.source)
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
             self.meter,
             slots=slots.count,
-            to_pool=slots.fill,
+            to_pool=self._start,
             cost=cost_of(self.settings.cost),
         )
         self.served = self.dispatcher.served
@@ -124,6 +126,7 @@ class FairWorker:
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
         self.dispatcher.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
+        self.dispatcher.source.dead_letters = self.settings.dead_letters
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
             vanilla.queues,
@@ -137,6 +140,10 @@ class FairWorker:
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
             self.metrics.start()
+
+    def _start(self, request: Any) -> None:
+        if self.once.admits(request):
+            self.slots.fill(request)
 
     def _levels_of(self, queue: Any) -> list[Any]:
         logical = self.settings.logical_queues.get(getattr(queue, "name", queue))
@@ -260,6 +267,9 @@ class FairWorker:
             in_flight_allowance=pool_size(c.pool) if self._late_acks else 0,
         )
         feed.gate = gate
+        feed.starts_once = self.once.starts_once
+        feed.give_back = lambda message: source.give_back(message, feed.starts_once(message))
+        feed.bury = self.once.bury
         feed.on_lost = self._lost
         feed.on_refused = self._refused
         return feed

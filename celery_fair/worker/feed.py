@@ -51,6 +51,9 @@ class Feed:
         on_refused: told, with the broker's answer, when the queue cannot be consumed (any more).
             The answer has closed the channel, and with it every delivery is gone.
         gate: what may keep the queue from starting what it has.
+        starts_once: whether a message must not be started again once it counts as redelivered.
+        give_back: returns a message that has not started to its queue.
+        bury: moves a message to the dead letters, for a reason.
         asks: whether the queue is asked for each message (see `celery_fair.worker.pulled`).
     """
 
@@ -75,6 +78,10 @@ class Feed:
         self.dead = False
         self.starved = 0
         self._limited = 0
+        self._aside: dict[int, Any] = {}
+        self.starts_once: Callable[[Any], bool] = lambda message: False
+        self.give_back: Callable[[Any], object] = lambda message: message.requeue()
+        self.bury: Callable[[Any, str], object] = lambda message, reason: message.reject()
         self.on_lost: Callable[[Feed], object] = lambda feed: None
         self.on_refused: Callable[[Feed, Exception], object] = lambda feed, answer: None
         self.gate = Gate(QueueOptions(flow.quantum), None)
@@ -151,6 +158,7 @@ class Feed:
         The window grows by ETAs, so that they do not block their queue.
         """
         message.aside = "eta" if eta else "limit"
+        self._aside[id(message)] = message
         if eta:
             self.parked += 1
             if self.prefetch > self.window.size:
@@ -165,15 +173,22 @@ class Feed:
         elif message.aside == "limit":
             self._limited -= 1
         message.aside = ""
+        self._aside.pop(id(message), None)
         message.arrived = monotonic()
 
     def hand_back(self) -> None:
-        """Return every buffered delivery to the queue; for a clean stop."""
+        """Return every buffered delivery to the queue."""
         while self.buffer:
             item = self.buffer.popleft()
             message = getattr(item, "message", item)
             if not message.acknowledged:
-                message.requeue()
+                self.give_back(message)
+
+    def hand_back_aside(self) -> None:
+        """For a clean stop: return what Celery has put off, if it must not count as redelivered."""
+        for message in list(self._aside.values()):
+            if not message.acknowledged and self.starts_once(message):
+                self.give_back(message)
 
     def close(self) -> None:
         """Forget the buffer (the broker redelivers it) and close the channel."""

@@ -12,16 +12,18 @@ queue whose buffer is empty.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from time import monotonic, time
 from typing import Any
+from uuid import uuid4
 
 from kombu.transport import virtual
-from kombu.utils.json import loads
+from kombu.utils.json import dumps, loads
 
+from celery_fair.dead_letter import dead_letter_queue
 from celery_fair.worker.delivery import delivery_class
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.pulled import Pulled
@@ -60,6 +62,7 @@ class RedisSource(Source):
         self._rung_at = 0.0
         self._bell_id: int | None = None
         self._looked = 0.0
+        self._declared = False
         interval = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
         self._timers = [
             hub.call_repeatedly(interval, self._restore_overdue),
@@ -106,6 +109,33 @@ class RedisSource(Source):
         """Nothing can be started, though slots are free: look once more, then listen."""
         self.fetch()
         self.listen()
+
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+        if not self._declared:
+            dead_letter_queue(self.dead_letters)(self.channel).declare()
+            self._declared = True
+        copy = {**message._raw, "headers": {**message.headers, **headers}}
+        info = {"exchange": self.dead_letters, "routing_key": message.feed.name}
+        copy["properties"] = {
+            **copy["properties"],
+            "delivery_info": info,
+            "delivery_tag": str(uuid4()),
+        }
+        self._move(message, copy, self._lists(self.dead_letters)[0], "LPUSH")
+
+    def give_back(self, message: Any, once: bool) -> None:
+        priority = self.channel._get_message_priority(message._raw, reverse=False)
+        to = self._key(self.channel._q_for_pri(message.feed.name, priority))
+        self._move(message, message._raw, to, "RPUSH")
+
+    def _move(self, message: Any, payload: Any, to: str, push: str) -> None:
+        keys = [self._key(self.channel.unacked_key), self._key(self.channel.unacked_index_key), to]
+        self._command(
+            "EVAL", self._move_source, 3, *keys, message.delivery_tag, dumps(payload), push
+        )
+        virtual.QoS.ack(self.channel.qos, message.delivery_tag)
+        message._state = "ACK"
+        message.feed.settled(message)
 
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
@@ -204,6 +234,10 @@ class RedisSource(Source):
         return files("celery_fair.worker").joinpath("fetch.lua").read_text()
 
     @cached_property
+    def _move_source(self) -> str:
+        return files("celery_fair.worker").joinpath("move.lua").read_text()
+
+    @cached_property
     def _sha(self) -> str:
         sha = self._command("SCRIPT", "LOAD", self._source)
         return sha.decode() if isinstance(sha, bytes) else sha
@@ -265,13 +299,8 @@ class RedisFeed(Feed):
 
     def hand_back(self) -> None:
         """Return what is buffered to the head of the queue, in its order."""
-        while self.buffer:
-            item = self.buffer.pop()
-            message = getattr(item, "message", item)
-            if not message.acknowledged:
-                self.channel.qos.restore_by_tag(message.delivery_tag)
-                virtual.QoS.ack(self.channel.qos, message.delivery_tag)
-                self.settled(message)
+        self.buffer.reverse()
+        super().hand_back()
 
     def close(self) -> None:
         self.buffer.clear()

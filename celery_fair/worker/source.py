@@ -3,10 +3,11 @@
 Chosen by what the transport can do. Anything unusual takes the plain way, `VirtualSource`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from celery_fair.core.window import RefillMeter
+from celery_fair.dead_letter import dead_letter_queue, properties_of
 from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.feed import AmqpFeed, Feed, VirtualFeed
 from celery_fair.worker.pulled import PulledAmqpFeed, PulledVirtualFeed
@@ -14,9 +15,18 @@ from celery_fair.worker.reader import DrainingReader
 
 __all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
 
+_CONFIRM_TIMEOUT = 10.0
+"""Seconds for the broker to confirm a message: one under a memory alarm never does."""
+
 
 class Source:
-    """One broker connection as the dispatcher's supplier; as it stands here, none."""
+    """One broker connection as the dispatcher's supplier; as it stands here, none.
+
+    Attributes:
+        dead_letters: the queue, and exchange, of the app's dead letters.
+    """
+
+    dead_letters = "dead-letters"
 
     def feed(self, **options: Any) -> Feed:
         """Make a feed; `options` are those of `Feed`, less the channel."""
@@ -38,6 +48,17 @@ class Source:
     def last(self) -> None:
         """The dispatcher runs no more: keep nothing from now on."""
 
+    def confirm(self, message: Any) -> None:
+        """Wait until the broker has seen the message's acknowledgement."""
+
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+        """Move a message to the dead letters, with more headers: neither lose it nor leave it."""
+        raise NotImplementedError
+
+    def give_back(self, message: Any, once: bool) -> None:
+        """Return a message that has not started; if `once`, so that it is no redelivery then."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Stop; what is unacknowledged goes back."""
 
@@ -58,6 +79,7 @@ class AmqpSource(Source):
         if hub:
             hub.add_reader(broker.sock, DrainingReader(broker, hub))
         self._acks = AckWriter(broker, soon)
+        self._publishing: Any = None
 
     def feed(self, **options: Any) -> Feed:
         return AmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
@@ -71,6 +93,34 @@ class AmqpSource(Source):
     def last(self) -> None:
         self._acks.write_through()
 
+    def confirm(self, message: Any) -> None:
+        message.channel.flow(True)  # which it is already; the answer follows the acknowledgement
+
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+        self._publish(message, headers, self.dead_letters, message.delivery_info["routing_key"])
+        message.ack()
+        self.flush()
+
+    def give_back(self, message: Any, once: bool) -> None:
+        if once:
+            self._publish(message, {}, "", message.feed.name)
+            message.ack()
+            self.flush()
+        else:
+            message.requeue()
+
+    def _publish(
+        self, message: Any, headers: Mapping[str, Any], exchange: str, routing_key: str
+    ) -> None:
+        if self._publishing is None or not self._publishing.is_open:
+            self._publishing = self._connection.channel()
+            self._publishing.confirm_select()
+            dead_letter_queue(self.dead_letters)(self._publishing).declare()
+        copy = self._publishing.prepare_message(message.body, **properties_of(message, headers))
+        self._publishing.basic_publish_confirm(
+            copy, exchange=exchange, routing_key=routing_key, confirm_timeout=_CONFIRM_TIMEOUT
+        )
+
 
 class VirtualSource(Source):
     """One of kombu's emulated brokers, by a channel for each queue."""
@@ -83,6 +133,22 @@ class VirtualSource(Source):
 
     def pulled(self, **options: Any) -> Feed:
         return PulledVirtualFeed(channel=self._connection.channel(), **options)
+
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+        channel = message.channel
+        dead_letter_queue(self.dead_letters)(channel).declare()
+        copy = channel.prepare_message(message.body, **properties_of(message, headers))
+        channel.basic_publish(copy, self.dead_letters, message.feed.name)
+        message.ack()
+
+    def give_back(self, message: Any, once: bool) -> None:
+        if once:
+            channel = message.channel
+            copy = channel.prepare_message(message.body, **properties_of(message, {}))
+            channel.basic_publish(copy, "", message.feed.name)
+            message.ack()
+        else:
+            message.requeue()
 
 
 def source_for(connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]) -> Source:

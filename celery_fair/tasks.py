@@ -1,0 +1,79 @@
+"""Tasks that start at most once."""
+
+from typing import Any, NoReturn
+
+from celery import Task
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.disposition import Policy
+
+__all__ = ["NonRepeatableTask", "policy_of"]
+
+_ACKS = ("before", "after")
+
+
+class NonRepeatableTask(Task):  # type: ignore[type-arg]
+    """A task that a worker with `FairConsumerStep` starts at most once for each message.
+
+    Use it as a base: ``@app.task(base=NonRepeatableTask)``. A message that was delivered before is
+    never started; it goes to the dead letters, with the reason. See the guide on non-repeatable
+    tasks for what that costs.
+
+    Attributes:
+        ack: ``"before"``: the message is acknowledged, and then the task starts; a crash loses it.
+            ``"after"``: it is acknowledged when the task has ended; after a crash it goes to the
+            dead letters.
+        confirm: with ``"before"``: whether to wait, after the acknowledgement, for a round trip to
+            the broker, about 0.3 ms. It notices a connection that takes bytes and delivers none.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: at its definition, for options that contradict this.
+    """
+
+    abstract = True
+    Request = "celery_fair.worker.once:OnceRequest"
+    ack = "before"
+    confirm = False
+    acks_late = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _check(cls)
+        cls.acks_late = cls.ack == "after"
+
+    def retry(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: a retry is a second start.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: always.
+        """
+        raise ImproperlyConfigured(
+            f"{self.name} is non-repeatable and cannot be retried; if the work is known not to have"
+            " been done, publish a new task"
+        )
+
+
+def policy_of(task: Any) -> Policy:
+    """Return what a task promises."""
+    return Policy(task.ack) if isinstance(task, NonRepeatableTask) else Policy.REPEATABLE
+
+
+def _check(cls: type[NonRepeatableTask]) -> None:
+    def refuse(what: str) -> NoReturn:
+        raise ImproperlyConfigured(f"{cls.__name__} is non-repeatable: {what}")
+
+    if cls.ack not in _ACKS:
+        refuse(f"ack must be one of {', '.join(map(repr, _ACKS))}, not {cls.ack!r}")
+    if not isinstance(cls.confirm, bool):
+        refuse(f"confirm must be True or False, not {cls.confirm!r}")
+    if cls.confirm and cls.ack == "after":
+        refuse(
+            "confirm belongs to ack = 'before'; with 'after' the acknowledgement follows the work"
+        )
+    late = vars(cls).get("acks_late")
+    if late is not None and late != (cls.ack == "after"):
+        refuse(f"acks_late = {late!r} contradicts ack = {cls.ack!r}; leave acks_late out")
+    if getattr(cls, "reject_on_worker_lost", None):
+        refuse("reject_on_worker_lost would start it again after a crash")
+    if getattr(cls, "autoretry_for", ()):
+        refuse("autoretry_for would start it again after an error")

@@ -1,0 +1,35 @@
+"""Reading dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from celery_fair.dead_letter import dead_letter_queue
+from tests.brokers import Space
+from tests.integration.conftest import gate
+
+__all__ = ["gate"]
+
+DeadLetters = Callable[[], dict[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def dead_letters(space: Space) -> DeadLetters:
+    """All dead letters that have come so far: the headers, by task id; one twice is an error."""
+    seen: dict[str, dict[str, Any]] = {}
+
+    def read() -> dict[str, dict[str, Any]]:
+        with Connection(space.url) as connection, connection.channel() as channel:
+            queue = dead_letter_queue("dead-letters")(channel)
+            queue.declare()
+            while (message := queue.get()) is not None:
+                message.ack()
+                assert message.headers["id"] not in seen
+                seen[message.headers["id"]] = message.headers
+        return seen
+
+    return read
