@@ -309,9 +309,9 @@ class RedisFeed(Feed):
         try:
             message = self._message(loads(raw), channel=self.channel)
             record(self.channel.qos, message, message.delivery_tag)
-        except self.channel.connection.connection_errors:
-            raise
-        except Exception as exc:  # noqa: BLE001 - anything can be in a list; the worker must live
+        except Exception as exc:  # anything can be in a list; the worker must live
+            if _is_lost_connection(exc):
+                raise
             self._drop(raw, exc)
             return
         self.window.delivered(0.0)
@@ -326,6 +326,13 @@ class RedisFeed(Feed):
 
     def _apply_prefetch(self) -> None:
         self.window.resize(self.prefetch)
+
+
+def _is_lost_connection(exc: Exception) -> bool:
+    """Kombu's own list will not do: it has KeyError, which a malformed message raises."""
+    from redis.exceptions import RedisError
+
+    return isinstance(exc, OSError | RedisError)
 
 
 class PulledRedisFeed(Pulled, RedisFeed):

@@ -112,14 +112,16 @@ class AmqpSource(Source):
     def _publish(
         self, message: Any, headers: Mapping[str, Any], exchange: str, routing_key: str
     ) -> None:
-        if self._publishing is None or not self._publishing.is_open:
-            self._publishing = self._connection.channel()
-            self._publishing.confirm_select()
-            dead_letter_queue(self.dead_letters)(self._publishing).declare()
-        copy = self._publishing.prepare_message(message.body, **properties_of(message, headers))
-        self._publishing.basic_publish_confirm(
+        channel, self._publishing = self._publishing, None
+        if channel is None or not channel.is_open:
+            channel = self._connection.channel()
+            channel.confirm_select()
+            dead_letter_queue(self.dead_letters)(channel).declare()
+        copy = channel.prepare_message(message.body, **properties_of(message, headers))
+        channel.basic_publish_confirm(
             copy, exchange=exchange, routing_key=routing_key, confirm_timeout=_CONFIRM_TIMEOUT
         )
+        self._publishing = channel  # only now: a late confirmation must not be taken for the next
 
 
 class VirtualSource(Source):

@@ -40,6 +40,7 @@ class Survivor:
         worker.records.started.wait_once([*first.all(), *second.all()], timeout=10)
         wait_equal(lambda: left(self.space, "a"), 0, timeout=10)
         assert worker.running
+        assert "Connection to broker lost" not in worker.log()
         if not message.harmless:
             wait_equal(lambda: len(worker.log()) > before, True, timeout=5)
 
