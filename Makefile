@@ -8,6 +8,8 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints.txt constraints-celery.txt
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
 ASIDE := -n 4 --dist loadfile
+# These measure when tasks start, to some tens of milliseconds.
+ALONE := tests/fairness tests/live/test_leashes.py
 BENCHMARKS := scheduler fairness throughput
 
 # A virtual environment knows its own path: one that was moved is made anew.
@@ -44,8 +46,8 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 
 .PHONY: test-current
 test-current: $(STAMP) brokers ## everything else on the newest Celery
-	$(RUN) pytest -q $(ASIDE) --ignore=tests/core --ignore=tests/fairness
-	$(RUN) pytest -q tests/fairness
+	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%)
+	$(RUN) pytest -q $(ALONE)
 
 .PHONY: brokers
 brokers:
