@@ -94,7 +94,7 @@ class FairTaskConsumer:
                 feed.cancel()
                 self._detach(feed)
                 feed.hand_back()
-            except Exception:
+            except Exception:  # whatever ended it: none of what it holds may start; re-raised
                 self.suspend(feed)
                 raise
 

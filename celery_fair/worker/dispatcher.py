@@ -65,7 +65,7 @@ class Dispatcher:
         self.on_news: Callable[[], object] = lambda: None
         self.schedule_at: Callable[[float], object] = lambda when: None
         self.after_turn: Callable[[float], object] = lambda now: None
-        self.source: Source = Source()
+        self.source: Source | None = None
         self.ageing: Ageing | None = None
         self.served = Served()
         self.watch: Observed | None = None
@@ -124,7 +124,8 @@ class Dispatcher:
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
-                self.source.flush()
+                if self.source is not None:
+                    self.source.flush()
                 done = self._turn(monotonic() + _TURN)
                 self.after_turn(monotonic())
                 if not done:
@@ -135,7 +136,7 @@ class Dispatcher:
 
     def _turn(self, until: float) -> bool:
         """Dispatch until nothing can be started (True) or the time is up (False)."""
-        while self.handler is not None:
+        while self.handler is not None and (source := self.source) is not None:
             if self._news:
                 self._take_in_news()
             if len(self._in_flight) >= self._slots():
@@ -146,12 +147,12 @@ class Dispatcher:
             if self._orphans:
                 self._to_pool(self._orphans.popleft())
                 continue
-            self.source.look(now)
+            source.look(now)
             if self._news:
                 continue
             feed = self._choose(now)
             if feed is None:
-                self.source.seek()
+                source.seek()
                 if self._news:
                     continue
                 break

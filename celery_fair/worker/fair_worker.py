@@ -65,7 +65,7 @@ class FairWorker:
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
         self.slots = slots = Slots(c.controller, self.in_flight, c.on_task_request)
-        self.once = Once(c.app, c.hostname, lambda: self.dispatcher.source)
+        self.once = Once(c.app, c.hostname, lambda: self.source)
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
@@ -126,7 +126,7 @@ class FairWorker:
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
         self.dispatcher.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
-        self.dispatcher.source.dead_letters = self.settings.dead_letters
+        self.source.dead_letters = self.settings.dead_letters
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
             vanilla.queues,
@@ -176,7 +176,7 @@ class FairWorker:
         if connection is None or not connection.connected:
             return False
         try:
-            self.dispatcher.source.last()
+            self.source.last()
             consumer.cancel()
         except self.c.connection_errors as exc:
             logger.warning("Lost the broker while giving back what was not started: %s", exc)
@@ -192,8 +192,9 @@ class FairWorker:
             self.metrics.close()
 
     def _close_source(self) -> None:
-        source, self.dispatcher.source = self.dispatcher.source, Source()
-        ignore_errors(self.c.conninfo, source.close)
+        source, self.dispatcher.source = self.dispatcher.source, None
+        if source is not None:
+            ignore_errors(self.c.conninfo, source.close)
 
     def info(self) -> dict[str, Any]:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""
@@ -206,6 +207,12 @@ class FairWorker:
             }
             for feed in self.feeds
         }
+
+    @property
+    def source(self) -> Source:
+        """The present connection's; only while there is one."""
+        assert self.dispatcher.source is not None
+        return self.dispatcher.source
 
     @property
     def feeds(self) -> list[Feed]:
@@ -253,7 +260,7 @@ class FairWorker:
         return self.scheduler.add(queue, options.quantum)
 
     def _make_feed(self, queue: Any) -> Feed:
-        c, gate, source = self.c, self._gate(queue.name), self.dispatcher.source
+        c, gate, source = self.c, self._gate(queue.name), self.source
         make: Callable[..., Feed] = source.feed
         if gate.options.fetch == "pull":
             eager = self.settings.policy == "strict"

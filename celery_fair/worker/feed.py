@@ -12,6 +12,7 @@ the queue is empty (`VirtualFeed`).
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from queue import Empty
@@ -35,7 +36,7 @@ _GROW, _SHRINK = 1.25, 4
 """How many times too small or too large a window must be to be changed: a change has a price."""
 
 
-class Feed:
+class Feed(ABC):
     """What both kinds have in common.
 
     Attributes:
@@ -95,13 +96,13 @@ class Feed:
     def _adopt(self, channel: Any) -> None:
         channel.Message = delivery_class(channel.Message, self)
 
+    @abstractmethod
     def open(self) -> None:
         """Subscribe."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self) -> None:
         """Unsubscribe; what was delivered stays."""
-        raise NotImplementedError
 
     def refill(self) -> None:
         """Take what can be had at once, if taking is up to the feed."""
@@ -225,8 +226,9 @@ class Feed:
             message.accept = self._accept
         self.buffer.append(message)
 
+    @abstractmethod
     def _apply_prefetch(self) -> None:
-        raise NotImplementedError
+        """Tell the broker, or remember, how many deliveries may be unsettled from now on."""
 
 
 class AmqpFeed(Feed):

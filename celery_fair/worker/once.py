@@ -58,7 +58,7 @@ class Once:
                 return True
             self.bury(request.message, REDELIVERED)
             request.send_event("task-rejected", requeue=False)
-        except Exception:
+        except Exception:  # any doubt about the acknowledgement or the move: do not start
             logger.exception(
                 "Not started: task %s[%s] of queue %s could not be %s. The broker delivers it again"
                 " when the connection is closed",

@@ -8,6 +8,7 @@ asked again after a while: a millisecond at first, and twice as long each time, 
 urgent waits for one message at the most.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 from amqp import ChannelError
@@ -78,9 +79,9 @@ class Pulled(Feed):
         self._asked_after = started
         return None
 
+    @abstractmethod
     def _get(self) -> int:
         """Take a message into the buffer, if there is one; return how many are left."""
-        raise NotImplementedError
 
 
 class PulledAmqpFeed(Pulled, AmqpFeed):

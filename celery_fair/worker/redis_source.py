@@ -110,25 +110,25 @@ class RedisSource(Source):
         self.fetch()
         self.listen()
 
-    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         if not self._declared:
-            dead_letter_queue(self.dead_letters)(self.channel).declare()
+            dead_letter_queue(exchange)(self.channel).declare()
             self._declared = True
         copy = {**message._raw, "headers": {**message.headers, **headers}}
-        info = {"exchange": self.dead_letters, "routing_key": message.feed.name}
+        info = {"exchange": exchange, "routing_key": message.feed.name}
         copy["properties"] = {
             **copy["properties"],
             "delivery_info": info,
             "delivery_tag": str(uuid4()),
         }
-        self._move(message, copy, self._lists(self.dead_letters)[0], "LPUSH")
+        self._transfer(message, copy, self._lists(exchange)[0], "LPUSH")
 
     def give_back(self, message: Any, once: bool) -> None:
         priority = self.channel._get_message_priority(message._raw, reverse=False)
         to = self._key(self.channel._q_for_pri(message.feed.name, priority))
-        self._move(message, message._raw, to, "RPUSH")
+        self._transfer(message, message._raw, to, "RPUSH")
 
-    def _move(self, message: Any, payload: Any, to: str, push: str) -> None:
+    def _transfer(self, message: Any, payload: Any, to: str, push: str) -> None:
         keys = [self._key(self.channel.unacked_key), self._key(self.channel.unacked_index_key), to]
         self._command(
             "EVAL", self._move_source, 3, *keys, message.delivery_tag, dumps(payload), push

@@ -56,7 +56,7 @@ class Slots:
                 autoscaler.pool.maintain_pool()
         try:
             self._to_pool(request)
-        except Exception:
+        except Exception:  # whatever ends the hand-over, the slot is free again; re-raised
             semaphore = getattr(self._controller, "semaphore", None)
             if semaphore is not None:
                 semaphore.release()

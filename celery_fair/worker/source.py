@@ -3,6 +3,7 @@
 Chosen by what the transport can do. Anything unusual takes the plain way, `VirtualSource`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,8 +20,8 @@ _CONFIRM_TIMEOUT = 10.0
 """Seconds for the broker to confirm a message: one under a memory alarm never does."""
 
 
-class Source:
-    """One broker connection as the dispatcher's supplier; as it stands here, none.
+class Source(ABC):
+    """One broker connection as the dispatcher's supplier.
 
     Attributes:
         dead_letters: the queue, and exchange, of the app's dead letters.
@@ -28,13 +29,13 @@ class Source:
 
     dead_letters = "dead-letters"
 
+    @abstractmethod
     def feed(self, **options: Any) -> Feed:
         """Make a feed; `options` are those of `Feed`, less the channel."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pulled(self, **options: Any) -> Feed:
         """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
-        raise NotImplementedError
 
     def look(self, now: float) -> None:
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
@@ -53,11 +54,18 @@ class Source:
 
     def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
         """Move a message to the dead letters, with more headers: neither lose it nor leave it."""
-        raise NotImplementedError
+        self._move(message, headers, self.dead_letters)
 
     def give_back(self, message: Any, once: bool) -> None:
         """Return a message that has not started; if `once`, so that it is no redelivery then."""
-        raise NotImplementedError
+        if once:
+            self._move(message, {}, "")
+        else:
+            message.requeue()
+
+    @abstractmethod
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        """Publish a copy of a message, under its queue's name, and then acknowledge it."""
 
     def close(self) -> None:
         """Stop; what is unacknowledged goes back."""
@@ -96,22 +104,7 @@ class AmqpSource(Source):
     def confirm(self, message: Any) -> None:
         message.channel.flow(True)  # which it is already; the answer follows the acknowledgement
 
-    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
-        self._publish(message, headers, self.dead_letters, message.delivery_info["routing_key"])
-        message.ack()
-        self.flush()
-
-    def give_back(self, message: Any, once: bool) -> None:
-        if once:
-            self._publish(message, {}, "", message.feed.name)
-            message.ack()
-            self.flush()
-        else:
-            message.requeue()
-
-    def _publish(
-        self, message: Any, headers: Mapping[str, Any], exchange: str, routing_key: str
-    ) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         channel, self._publishing = self._publishing, None
         if channel is None or not channel.is_open:
             channel = self._connection.channel()
@@ -119,9 +112,14 @@ class AmqpSource(Source):
             dead_letter_queue(self.dead_letters)(channel).declare()
         copy = channel.prepare_message(message.body, **properties_of(message, headers))
         channel.basic_publish_confirm(
-            copy, exchange=exchange, routing_key=routing_key, confirm_timeout=_CONFIRM_TIMEOUT
+            copy,
+            exchange=exchange,
+            routing_key=message.feed.name,
+            confirm_timeout=_CONFIRM_TIMEOUT,
         )
         self._publishing = channel  # only now: a late confirmation must not be taken for the next
+        message.ack()
+        self.flush()
 
 
 class VirtualSource(Source):
@@ -136,21 +134,12 @@ class VirtualSource(Source):
     def pulled(self, **options: Any) -> Feed:
         return PulledVirtualFeed(channel=self._connection.channel(), **options)
 
-    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         channel = message.channel
         dead_letter_queue(self.dead_letters)(channel).declare()
         copy = channel.prepare_message(message.body, **properties_of(message, headers))
-        channel.basic_publish(copy, self.dead_letters, message.feed.name)
+        channel.basic_publish(copy, exchange, message.feed.name)
         message.ack()
-
-    def give_back(self, message: Any, once: bool) -> None:
-        if once:
-            channel = message.channel
-            copy = channel.prepare_message(message.body, **properties_of(message, {}))
-            channel.basic_publish(copy, "", message.feed.name)
-            message.ack()
-        else:
-            message.requeue()
 
 
 def source_for(connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]) -> Source:

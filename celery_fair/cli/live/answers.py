@@ -1,12 +1,13 @@
 """What workers have answered, sorted by what it means for the command."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-__all__ = ["Answers", "NoAnswer", "conclude"]
+__all__ = ["Answers", "NoAnswer", "conclude", "show"]
 
 _NOT_MEANT = ("not_fair", "not_consumed")
 
@@ -62,6 +63,16 @@ def _error(answer: Any) -> tuple[str | None, bool]:
     if error.startswith("KeyError('fair_"):  # as Celery answers to what it does not know
         return "this worker has no FairConsumerStep", False
     return error, answer.get("code") not in _NOT_MEANT
+
+
+def show(ctx: click.Context, answers: Answers, as_json: bool, line: Callable[[Any], str]) -> None:
+    """Print a line for each worker's good answer, or all answers as JSON; then `conclude`."""
+    if as_json:
+        click.echo(json.dumps(answers.raw, indent=2))
+    else:
+        for worker, answer in answers.good.items():
+            click.echo(f"{worker}: {line(answer)}")
+    conclude(ctx, answers)
 
 
 def conclude(ctx: click.Context, answers: Answers) -> None:

@@ -1,11 +1,10 @@
 """``fair set``, ``fair pause``, ``fair resume``: what workers are told."""
 
-import json
 from collections.abc import Sequence
 
 import click
 
-from celery_fair.cli.live.answers import Answers, conclude
+from celery_fair.cli.live.answers import Answers, show
 from celery_fair.cli.live.assignments import parse_assignments
 from celery_fair.cli.live.options import asking
 from celery_fair.cli.live.workers import Workers
@@ -105,9 +104,4 @@ def _confirmed(expected: Answers, answers: Answers, timeout: float) -> Answers:
 
 
 def _show(ctx: click.Context, answers: Answers, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(answers.raw, indent=2))
-    else:
-        for worker, answer in answers.good.items():
-            click.echo(f"{worker}: {answer['ok']}")
-    conclude(ctx, answers)
+    show(ctx, answers, as_json, lambda answer: str(answer["ok"]))

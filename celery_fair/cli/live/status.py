@@ -1,10 +1,8 @@
 """``fair status`` and ``fair explain``: what workers say of their queues."""
 
-import json
-
 import click
 
-from celery_fair.cli.live.answers import conclude
+from celery_fair.cli.live.answers import conclude, show
 from celery_fair.cli.live.options import asking
 from celery_fair.cli.live.screen import suitable_screen
 from celery_fair.cli.live.tables import STATUS, rows_of
@@ -68,9 +66,4 @@ def explain(ctx: click.Context, workers: Workers, as_json: bool, queue: str) -> 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
     answers = workers.ask("fair_explain", queue=queue)
-    if as_json:
-        click.echo(json.dumps(answers.raw, indent=2))
-    else:
-        for worker, answer in answers.good.items():
-            click.echo(f"{worker}: {queue}: {answer['text']}")
-    conclude(ctx, answers)
+    show(ctx, answers, as_json, lambda answer: f"{queue}: {answer['text']}")
