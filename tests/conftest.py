@@ -43,6 +43,15 @@ def redis_server() -> Iterator[RedisServer]:
     yield from running(RedisServer())
 
 
+def shared_server(request: pytest.FixtureRequest) -> RabbitMQ | RedisServer:
+    """Return the run's server of the kind that is the parameter of the requesting fixture."""
+    server = request.getfixturevalue(
+        {"rabbitmq": "rabbitmq", "redis": "redis_server"}[request.param]
+    )
+    assert isinstance(server, RabbitMQ | RedisServer)
+    return server
+
+
 @pytest.fixture
 def rabbitmq_space(rabbitmq: RabbitMQ) -> Iterator[Space]:
     """A virtual host of the test's own."""

@@ -80,6 +80,14 @@ def worker(workers: tuple[WorkerProcess, ...]) -> WorkerProcess:
     return workers[0]
 
 
+@pytest.fixture(scope="module")
+def leashed(workers: tuple[WorkerProcess, ...], space: Space) -> str:
+    """A queue whose leash holds messages back, for longer than the tests last."""
+    publish(space.url, {"partner": 3})
+    wait_equal(lambda: workers[0].control("fair_explain", queue="partner")["reason"], "leash")
+    return "partner"
+
+
 @pytest.fixture
 def names(workers: tuple[WorkerProcess, ...]) -> tuple[str, ...]:
     return tuple(each.hostname for each in workers)
@@ -193,19 +201,15 @@ def test_no_broker(scheme: str) -> None:
 # explain ------------------------------------------------------------------
 
 
-def test_explain(
-    invoke: Callable[..., Outcome], worker: WorkerProcess, space: Space, names: tuple[str, ...]
-) -> None:
-    assert f"{names[0]}: partner: no message is here" in invoke("explain", "partner").stdout
+def test_explain(invoke: Callable[..., Outcome], leashed: str, names: tuple[str, ...]) -> None:
+    told = invoke("explain", "interactive").stdout
+    assert f"{names[0]}: interactive: no message is here" in told
 
-    publish(space.url, {"partner": 3})
-    wait_equal(lambda: worker.control("fair_explain", queue="partner")["reason"], "leash")
-
-    outcome = invoke("explain", "partner")
+    outcome = invoke("explain", leashed)
     assert outcome.exit_code == 0
     assert f"{names[0]}: partner: its leash has no token: 0.01/s" in outcome.stdout
     assert f"Note: {names[1]}: queue 'partner' is not consumed by this worker" in outcome.stderr
-    answer = json.loads(invoke("explain", "partner", "--json", "-d", names[0]).stdout)
+    answer = json.loads(invoke("explain", leashed, "--json", "-d", names[0]).stdout)
     assert answer[names[0]]["reason"] == "leash"
     assert re.search(r"partner .* leash \d+\.\d s", invoke("status", "-d", names[0]).stdout)
 
@@ -390,7 +394,9 @@ def terminal(columns: int) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("end", ["key", "signal"])
-def test_top_on_a_terminal(space: Space, names: tuple[str, ...], tmp_path: Path, end: str) -> None:
+def test_top_on_a_terminal(
+    space: Space, leashed: str, names: tuple[str, ...], tmp_path: Path, end: str
+) -> None:
     with terminal(80) as (ours, theirs):
         before = termios.tcgetattr(theirs)
         words = command("top", "--interval", "0.2", "-d", ",".join(names[:2]))

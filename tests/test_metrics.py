@@ -24,6 +24,7 @@ from celery_fair.worker.metrics import OTHER, Labels
 from celery_fair.worker.metrics_server import MetricsServer
 from celery_fair.worker.observed import BOUNDS, Observed
 from tests.brokers import RabbitMQ, Space
+from tests.integration.gate import Gate
 from tests.ports import accepts, free_port
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
@@ -176,11 +177,9 @@ def test_served_shares_and_waits(worker: WorkerProcess, port: int, space: Space)
     assert 0 < after["celery_fair_wait_seconds_sum", "busy"] < 30
 
 
-def test_held_seconds_grow_while_held(
-    worker: WorkerProcess, port: int, space: Space, tmp_path: Path
-) -> None:
-    gate = tmp_path / "gate"
-    publish(space.url, {"leashed": 2, "capped": 2}, "hold", [str(gate)])
+def test_held_seconds_grow_while_held(worker: WorkerProcess, port: int, space: Space) -> None:
+    gate = Gate()
+    publish(space.url, {"leashed": 2, "capped": 2}, "hold", [str(gate.path)])
     wait_equal(lambda: samples(port)["celery_fair_in_flight_messages", "capped"], 1)
 
     def held(*names: str) -> float:
@@ -197,7 +196,7 @@ def test_held_seconds_grow_while_held(
     publish(space.url, {"busy": 1})
     wait_for(lambda: held("busy", "paused") > 0, 10)
     worker.control("fair_resume", queue="busy")
-    gate.touch()
+    gate.open()
 
 
 def test_queues_beyond_the_limit_are_one(worker: WorkerProcess, port: int, space: Space) -> None:

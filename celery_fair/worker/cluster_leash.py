@@ -14,13 +14,12 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.token_bucket import TokenBucket
-from celery_fair.worker.gate import changed
+from celery_fair.worker.gate import SLACK, changed
 
 __all__ = ["ClusterLeash"]
 
 logger = logging.getLogger(__name__)
 
-_SLACK = 0.05
 _GONE_AFTER = 30
 _TIMEOUT = 0.5  # the event loop waits for the answer
 _RETRY = 1.0
@@ -79,7 +78,7 @@ class ClusterLeash:
         try:
             granted, wait, self._members = self._script(
                 keys=self._keys,
-                args=[self._rate, self._burst, wanted, _SLACK, self._member, self._gone_after],
+                args=[self._rate, self._burst, wanted, SLACK, self._member, self._gone_after],
             )
         except (RedisError, OSError) as exc:
             self._ask_at = now + max(_RETRY, _PATIENCE * (monotonic() - asked))
@@ -94,7 +93,7 @@ class ClusterLeash:
     def _fall_back(self, now: float, exc: Exception) -> None:
         if self._own is None:
             rate, burst = self._share
-            self._own = TokenBucket(rate, burst, now, slack=_SLACK)
+            self._own = TokenBucket(rate, burst, now, slack=SLACK)
             self._own.take(now, burst)  # the shared bucket may have been empty
             logger.warning(
                 "The shared leash of queue %s cannot be reached (%s); until it is back, this worker"

@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 from celery_fair.core.token_bucket import TokenBucket
 from celery_fair.settings import QueueOptions
 
-__all__ = ["REASONS", "Gate", "Hold", "Leash", "LocalLeash", "changed"]
+__all__ = ["REASONS", "SLACK", "Gate", "Hold", "Leash", "LocalLeash", "changed"]
 
 REASONS = ("paused", "cap", "leash")
 
-_SLACK = 0.05
+SLACK = 0.25
 """Seconds by which starts may trail decisions; see `celery_fair.core.token_bucket`."""
 
 
@@ -45,7 +45,7 @@ class LocalLeash:
     """One worker's own."""
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
-        self._bucket = TokenBucket(rate, burst, now, slack=_SLACK)
+        self._bucket = TokenBucket(rate, burst, now, slack=SLACK)
 
     def take(self, now: float) -> bool:
         return self._bucket.take(now)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any
 
 from celery_fair import NonRepeatableTask
-from tests.apps.shares import app, finish, start
+from tests.apps.shares import app, finish, start, wait_at
 
 
 def until_open(self: Any, seq: int, gate: str = "") -> None:
-    """Run until the file `gate` exists, if one is named."""
+    """Run until the gate is open, if one is named."""
     start(self, seq)
-    while gate and not Path(gate).exists():
-        time.sleep(0.002)
+    if gate:
+        wait_at(gate)
     finish(self, seq)
 
 

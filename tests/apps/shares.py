@@ -7,8 +7,9 @@ publisher (`tests/publishing.py`) puts it there.
 from __future__ import annotations
 
 import os
+import socket
 import time
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
@@ -53,6 +54,13 @@ def finish(task: Any, seq: int) -> None:
     finished(task.request.delivery_info["routing_key"], task.request.id, seq)
 
 
+def wait_at(gate: str) -> None:
+    """Wait until the `Gate` of this path is open; cooperative under every pool."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as waiting:
+        waiting.connect(gate)
+        waiting.recv(1)
+
+
 @app.task(bind=True, name="noop")
 def noop(self: Any, seq: int) -> None:
     start(self, seq)
@@ -71,16 +79,15 @@ def spin(self: Any, seq: int, us: int) -> None:
 def nap(self: Any, seq: int, seconds: float) -> None:
     """Take time without taking a processor."""
     start(self, seq)
-    time.sleep(seconds)
+    time.sleep(seconds)  # this is the work: a call of a slow partner, say
     finish(self, seq)
 
 
 @app.task(bind=True, name="hold")
 def hold(self: Any, seq: int, gate: str) -> None:
-    """Run until the file `gate` exists; cooperative under every pool."""
+    """Run until the gate is open."""
     start(self, seq)
-    while not Path(gate).exists():
-        time.sleep(0.002)
+    wait_at(gate)
     finish(self, seq)
 
 

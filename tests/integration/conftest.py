@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.brokers import RabbitMQ, RedisServer, Space
-from tests.conftest import KINDS
+from tests.brokers import Space
+from tests.conftest import KINDS, shared_server
 from tests.integration.gate import Gate
 from tests.workers import StartWorker, starting_workers
 
@@ -16,10 +15,7 @@ from tests.workers import StartWorker, starting_workers
 @pytest.fixture(scope="module", params=KINDS)
 def module_space(request: pytest.FixtureRequest) -> Space:
     """A place on each broker in turn, for all tests of a module."""
-    name = {"rabbitmq": "rabbitmq", "redis": "redis_server"}[request.param]
-    server = request.getfixturevalue(name)
-    assert isinstance(server, RabbitMQ | RedisServer)
-    return server.space()
+    return shared_server(request).space()
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +28,8 @@ def start_module_worker(
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
+def gate() -> Iterator[Gate]:
     """Holds the tasks "hold" that are given it; open at the test's end at the latest."""
-    gate = Gate(tmp_path / "gate")
+    gate = Gate()
     yield gate
     gate.open()

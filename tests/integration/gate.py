@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.publishing import publish
@@ -10,11 +12,18 @@ from tests.workers import WorkerProcess
 
 
 class Gate:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    """A listening socket; who has connected waits until it is closed, which opens the gate."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="gate-")  # a socket's path may have 107 bytes
+        self.path = Path(self._folder.name) / "gate"
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.path))
+        self._listener.listen(128)
 
     def open(self) -> None:
-        self.path.touch()
+        self._listener.close()
+        self._folder.cleanup()
 
     def hold(self, worker: WorkerProcess, queue: str, count: int = 1, **options: Any) -> list[str]:
         """Publish so many tasks, wait until all of them run; returns their ids."""

@@ -16,6 +16,7 @@ import pytest
 
 from tests import shares
 from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.conftest import running
 from tests.integration.depths import ready
 from tests.integration.gate import Gate
 from tests.publishing import Ids, publish
@@ -62,13 +63,7 @@ class Victim:
 @pytest.fixture(params=[RabbitMQ, RedisServer], ids=["rabbitmq", "redis"])
 def mortal(request: pytest.FixtureRequest) -> Iterator[RabbitMQ | RedisServer]:
     """A broker that the test may kill, and which keeps nothing that is not persistent."""
-    server = request.param()
-    try:
-        server.start()
-        server.wait_ready()
-        yield server
-    finally:
-        server.end()
+    yield from running(request.param())
 
 
 @pytest.fixture
@@ -82,7 +77,7 @@ def victims(mortal: RabbitMQ | RedisServer, tmp_path: Path) -> Iterator[list[Vic
             start = stack.enter_context(starting_workers(folder))
             space = mortal.space()
             worker = start(space, pool=pool, concurrency=2, queues=QUANTA, conf=FAIR)
-            return Victim(worker, space, Gate(folder / "gate"))
+            return Victim(worker, space, Gate())
 
         yield list(together.map(victim, POOLS))
 

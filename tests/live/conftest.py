@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.brokers import RabbitMQ, RedisServer, Space
-from tests.conftest import KINDS
+from tests.brokers import Space
+from tests.conftest import KINDS, shared_server
 from tests.integration.conftest import gate, module_space, start_module_worker
 from tests.workers import WorkerProcess, starting_workers
 
@@ -34,10 +34,7 @@ Ask = Callable[..., Any]
 @pytest.fixture(scope="package", params=KINDS)
 def live_space(request: pytest.FixtureRequest) -> Space:
     """A place on each broker in turn, for all tests that share the worker."""
-    name = {"rabbitmq": "rabbitmq", "redis": "redis_server"}[request.param]
-    server = request.getfixturevalue(name)
-    assert isinstance(server, RabbitMQ | RedisServer)
-    return server.space()
+    return shared_server(request).space()
 
 
 @pytest.fixture(scope="package")
