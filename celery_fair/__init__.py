@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from celery_fair.bootstrap import install
     from celery_fair.tasks import NonRepeatableTask
-    from celery_fair.worker.once import message_dead_lettered
+    from celery_fair.worker.dead_letters import message_dead_lettered
     from celery_fair.worker.step import FairConsumerStep
 
 __all__ = ["FairConsumerStep", "NonRepeatableTask", "install", "message_dead_lettered"]
@@ -15,7 +15,7 @@ _HOMES = {
     "FairConsumerStep": "celery_fair.worker.step",
     "NonRepeatableTask": "celery_fair.tasks",
     "install": "celery_fair.bootstrap",
-    "message_dead_lettered": "celery_fair.worker.once",
+    "message_dead_lettered": "celery_fair.worker.dead_letters",
 }
 
 

@@ -6,11 +6,12 @@ have started.
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from kombu import Exchange, Queue
 
-__all__ = ["dead_letter_queue", "properties_of"]
+__all__ = ["dead_letter_queue", "death_headers", "properties_of", "with_headers"]
 
 _SEPARATE = {
     "application_headers",
@@ -18,14 +19,59 @@ _SEPARATE = {
     "content_type",
     "delivery_info",
     "delivery_tag",
+    "expiration",
     "priority",
+    "user_id",
 }
-"""Properties that are given on their own, or belong to a delivery rather than to the message."""
+"""Properties that are given on their own, belong to a delivery rather than to the message, would
+delete a dead letter in its turn, or which the broker takes from their first publisher alone."""
+
+_LONGEST = 1000  # characters of a text that somebody else has made
 
 
 def dead_letter_queue(exchange: str) -> Queue:
     """Return the queue of an app's dead letters, to be declared before the first."""
     return Queue(exchange, Exchange(exchange, type="fanout", durable=True), durable=True)
+
+
+def death_headers(
+    info: Mapping[str, Any] | None,
+    queue: str,
+    worker: str,
+    reason: str,
+    detail: str,
+    may_have_started: bool,
+) -> dict[str, Any]:
+    """Return what a dead letter says of its death.
+
+    Arguments:
+        info: the message's delivery information.
+        queue: where the message was.
+        worker: who moves it.
+        reason: one word for it.
+        detail: more of it, such as the text of an error; or nothing.
+    """
+    info = info or {}
+    headers = {
+        "x-fair-reason": reason,
+        "x-fair-queue": queue,
+        "x-fair-exchange": str(info.get("exchange") or ""),
+        "x-fair-routing-key": str(info.get("routing_key") or ""),
+        "x-fair-worker": worker,
+        "x-fair-time": datetime.now(UTC).isoformat(),
+        "x-fair-may-have-started": may_have_started,
+    }
+    if detail:
+        headers["x-fair-detail"] = detail[:_LONGEST]
+    return headers
+
+
+def with_headers(message: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message's headers and `more`; of headers that are none, what they look like."""
+    headers = message.headers
+    if headers is None or isinstance(headers, Mapping):
+        return {**(headers or {}), **more}
+    return {"x-fair-headers": repr(headers)[:_LONGEST], **more}
 
 
 def properties_of(message: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,6 +83,6 @@ def properties_of(message: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
         "priority": message.properties.get("priority"),
         "content_type": message.content_type,
         "content_encoding": message.content_encoding,
-        "headers": {**message.headers, **headers},
+        "headers": with_headers(message, headers),
         "properties": properties | {"delivery_mode": 2},
     }

@@ -32,9 +32,15 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
 
     abstract = True
     Request = "celery_fair.worker.once:OnceRequest"
+    Strategy = "celery_fair.worker.once:strategy"
     ack = "before"
     confirm = False
     acks_late = False
+    # Not to be taken from the app's settings, which mean other tasks.
+    acks_on_failure = True
+    acks_on_timeout = True
+    reject_on_worker_lost = False
+    retry_on_worker_lost = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -73,7 +79,8 @@ def _check(cls: type[NonRepeatableTask]) -> None:
     late = vars(cls).get("acks_late")
     if late is not None and late != (cls.ack == "after"):
         refuse(f"acks_late = {late!r} contradicts ack = {cls.ack!r}; leave acks_late out")
-    if getattr(cls, "reject_on_worker_lost", None):
-        refuse("reject_on_worker_lost would start it again after a crash")
+    for option in ("reject_on_worker_lost", "retry_on_worker_lost"):
+        if getattr(cls, option):
+            refuse(f"{option} would start it again after a crash")
     if getattr(cls, "autoretry_for", ()):
         refuse("autoretry_for would start it again after an error")

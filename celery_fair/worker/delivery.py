@@ -1,14 +1,20 @@
 """A broker's delivery that tells its feed when it is settled."""
 
+import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 __all__ = ["Settled", "delivery_class"]
 
 
 class Settled(Protocol):
-    """Whoever is told that one of its deliveries was acknowledged, rejected or requeued."""
+    """Whoever is told what became of its deliveries."""
 
-    def settled(self, message: Any) -> None: ...
+    starts_once: Callable[[Any], bool]
+    refuse: Callable[[Any, BaseException | None], object]
+
+    def settled(self, message: Any) -> None:
+        """It was acknowledged, rejected or requeued."""
 
 
 def delivery_class(base: type, owner: Settled) -> type:
@@ -22,6 +28,7 @@ def delivery_class(base: type, owner: Settled) -> type:
         feed = owner
         arrived = 0.0  # here, on the monotonic clock
         aside = ""  # kept by Celery for its "eta", or a rate "limit"
+        boarded = False  # handed to the pool
 
         def ack(self, multiple: bool = False) -> None:
             super().ack(multiple)
@@ -42,8 +49,12 @@ def delivery_class(base: type, owner: Settled) -> type:
             if not self.acknowledged:
                 super().ack_log_error(*args, **kwargs)
 
-        def reject_log_error(self, *args: Any, **kwargs: Any) -> None:
-            if not self.acknowledged:
-                super().reject_log_error(*args, **kwargs)
+        def reject_log_error(self, logger: Any, errors: Any, requeue: bool = False) -> None:
+            if self.acknowledged:
+                return
+            if not requeue and (not self.boarded or owner.starts_once(self)):
+                owner.refuse(self, sys.exception())  # if any, that of the handler that called us
+            else:
+                super().reject_log_error(logger, errors, requeue)
 
     return Delivery

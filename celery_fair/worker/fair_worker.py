@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 from amqp import NotFound
 from celery.exceptions import ImproperlyConfigured
 from celery.signals import worker_shutting_down
+from celery.worker import state
 from celery.worker.loops import synloop
 from kombu.common import ignore_errors
 
@@ -22,15 +23,17 @@ from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.cost import cost_of
+from celery_fair.worker.dead_letters import DeadLetters
 from celery_fair.worker.desk import Desk
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import Gate, Leash, LocalLeash
-from celery_fair.worker.in_flight import InFlight, ObservedPool
+from celery_fair.worker.in_flight import InFlight, ObservedPool, check_time_limits
 from celery_fair.worker.loop import Interruptible
+from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.once import Once
 from celery_fair.worker.refused import Refused
-from celery_fair.worker.shield import shielded
+from celery_fair.worker.shield import refuse, shielded
 from celery_fair.worker.sizing import Sizing
 from celery_fair.worker.slots import Slots, pool_size
 from celery_fair.worker.source import Source, source_for
@@ -65,7 +68,9 @@ class FairWorker:
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
         self.slots = slots = Slots(c.controller, self.in_flight, c.on_task_request)
-        self.once = Once(c.app, c.hostname, lambda: self.source)
+        self.dead_letters = DeadLetters(c.hostname, lambda: self.mover, self._call_later)
+        self.once = Once(c.app, lambda: self.source, self.dead_letters)
+        self._mover: Mover | None = None
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
@@ -126,7 +131,8 @@ class FairWorker:
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
         self.dispatcher.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
-        self.source.dead_letters = self.settings.dead_letters
+        self._mover = mover_for(self.settings.dead_letters, c.connection, self.source.flush)
+        c.on_decode_error = _undecodable
         self.consumer = c.task_consumer = FairTaskConsumer(
             vanilla.channel,
             vanilla.queues,
@@ -142,8 +148,14 @@ class FairWorker:
             self.metrics.start()
 
     def _start(self, request: Any) -> None:
-        if self.once.admits(request):
-            self.slots.fill(request)
+        try:
+            check_time_limits(request)
+            if self.once.admits(request):
+                self.slots.fill(request)
+                return
+        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
+            refuse(request.message, exc)
+        state.task_ready(request)
 
     def _levels_of(self, queue: Any) -> list[Any]:
         logical = self.settings.logical_queues.get(getattr(queue, "name", queue))
@@ -193,8 +205,10 @@ class FairWorker:
 
     def _close_source(self) -> None:
         source, self.dispatcher.source = self.dispatcher.source, None
-        if source is not None:
-            ignore_errors(self.c.conninfo, source.close)
+        mover, self._mover = self._mover, None
+        for open_ in (source, mover):
+            if open_ is not None:
+                ignore_errors(self.c.conninfo, open_.close)
 
     def info(self) -> dict[str, Any]:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""
@@ -213,6 +227,12 @@ class FairWorker:
         """The present connection's; only while there is one."""
         assert self.dispatcher.source is not None
         return self.dispatcher.source
+
+    @property
+    def mover(self) -> Mover:
+        """The present connection's; only while there is one."""
+        assert self._mover is not None
+        return self._mover
 
     @property
     def feeds(self) -> list[Feed]:
@@ -275,11 +295,22 @@ class FairWorker:
         )
         feed.gate = gate
         feed.starts_once = self.once.starts_once
-        feed.give_back = lambda message: source.give_back(message, feed.starts_once(message))
-        feed.bury = self.once.bury
+        feed.give_back = self._give_back
+        feed.refuse = self.once.refuse
+        feed.on_worker_lost = self.once.lost
+        feed.on_garbage = partial(self._garbage, feed)
         feed.on_lost = self._lost
         feed.on_refused = self._refused
         return feed
+
+    def _give_back(self, message: Any) -> None:
+        if self.once.starts_once(message):
+            self.mover.give_back(message, {})
+        else:
+            message.requeue()
+
+    def _garbage(self, feed: Feed, raw: bytes, reason: Exception) -> None:
+        self.dead_letters.bury_raw(feed.channel, feed.name, raw, repr(reason))
 
     def _refused(self, feed: Feed, answer: Exception) -> None:
         if self.consumer is not None:
@@ -344,6 +375,11 @@ class FairWorker:
         **kwargs: Any,
     ) -> None:
         synloop(obj, Interruptible(connection, self.dispatcher, wakeup), *args, **kwargs)
+
+
+def _undecodable(message: Any, exc: Exception) -> NoReturn:  # noqa: ARG001
+    """Celery would acknowledge it, which deletes it; the handler's caller refuses it instead."""
+    raise exc
 
 
 def _refuse_exclusive(settings: Settings, driver: str) -> None:

@@ -54,7 +54,9 @@ class Feed(ABC):
         gate: what may keep the queue from starting what it has.
         starts_once: whether a message must not be started again once it counts as redelivered.
         give_back: returns a message that has not started to its queue.
-        bury: moves a message to the dead letters, for a reason.
+        refuse: sees to what becomes of a message that no task is started for, for an error.
+        on_worker_lost: told of a message whose task's process has died.
+        on_garbage: told of what was in the queue and is no message, and why.
         asks: whether the queue is asked for each message (see `celery_fair.worker.pulled`).
     """
 
@@ -82,7 +84,9 @@ class Feed(ABC):
         self._aside: dict[int, Any] = {}
         self.starts_once: Callable[[Any], bool] = lambda message: False
         self.give_back: Callable[[Any], object] = lambda message: message.requeue()
-        self.bury: Callable[[Any, str], object] = lambda message, reason: message.reject()
+        self.refuse: Callable[[Any, BaseException | None], object] = lambda message, exc: None
+        self.on_worker_lost: Callable[[Any], object] = lambda message: None
+        self.on_garbage: Callable[[bytes, Exception], object] = lambda raw, reason: None
         self.on_lost: Callable[[Feed], object] = lambda feed: None
         self.on_refused: Callable[[Feed, Exception], object] = lambda feed, answer: None
         self.gate = Gate(QueueOptions(flow.quantum), None)

@@ -14,7 +14,7 @@ from typing import Any
 from billiard.einfo import ExceptionInfo
 from celery.worker import state
 
-__all__ = ["InFlight", "ObservedPool"]
+__all__ = ["InFlight", "ObservedPool", "check_time_limits"]
 
 
 class InFlight:
@@ -41,6 +41,7 @@ class InFlight:
     def board(self, request: Any) -> None:
         """The request is handed to the pool."""
         self.boarded += 1
+        request.message.boarded = True
         self._requests[id(request)] = request
         self._by_queue[_queue(request)] += 1
 
@@ -100,16 +101,10 @@ class ObservedPool:
         timeout_callback: Any = None,
         **options: Any,
     ) -> Any:
-        """As the pool's own. The request is known by its callback, one of its methods.
-
-        Raises:
-            TypeError, ValueError, OverflowError: a time limit is no number of seconds. It comes
-                from the message, and a prefork pool would end the worker for it, later.
-        """
+        """As the pool's own. The request is known by its callback, one of its methods."""
         request = getattr(callback, "__self__", None)
         if request is None:
             return self._observed.apply_async(target, args, kwargs, **options)
-        _check_time_limits(**options)
         land = self._in_flight.land
 
         def on_end(result: Any) -> None:
@@ -153,8 +148,14 @@ class ObservedPool:
 _FAILED = object()
 
 
-def _check_time_limits(timeout: Any = None, soft_timeout: Any = None, **_: Any) -> None:
-    for limit in (timeout, soft_timeout):
+def check_time_limits(request: Any) -> None:
+    """Refuse limits that are no numbers of seconds: a prefork pool would end the worker, later.
+
+    Raises:
+        TypeError, ValueError, OverflowError: they are not; they come from the message.
+    """
+    hard, soft = request.time_limits
+    for limit in (hard, soft):
         if limit is not None:
             math.ceil(limit)
 

@@ -6,27 +6,30 @@ Celery's own swallows errors and goes on, and under prefork leaves after the tas
 
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from billiard.exceptions import WorkerLostError
-from celery.utils.dispatch import Signal
-from celery.worker import state
 from celery.worker.request import Request
+from celery.worker.strategy import default
 
 from celery_fair.core.disposition import Action, Policy, disposition
+from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask, policy_of
+from celery_fair.worker.dead_letters import (
+    LOST,
+    MALFORMED,
+    REDELIVERED,
+    REJECTED,
+    UNKNOWN,
+    DeadLetters,
+    is_redelivered,
+)
+from celery_fair.worker.mover import mover_for
 from celery_fair.worker.source import Source
 
-__all__ = ["Once", "OnceRequest", "message_dead_lettered"]
+__all__ = ["Once", "OnceRequest", "strategy"]
 
 logger = logging.getLogger(__name__)
-
-REDELIVERED, LOST = "redelivered", "worker-lost"
-_REASONS = {
-    REDELIVERED: "it was delivered before and may have started",
-    LOST: "the process that ran it has died",
-}
 
 
 class Once:
@@ -34,14 +37,14 @@ class Once:
 
     Arguments:
         app: Celery's.
-        hostname: the worker's name.
         source: returns the present connection's source.
+        dead_letters: takes what must not start.
     """
 
-    def __init__(self, app: Any, hostname: str, source: Callable[[], Source]) -> None:
+    def __init__(self, app: Any, source: Callable[[], Source], dead_letters: DeadLetters) -> None:
         self._app = app
-        self._hostname = hostname
         self._source = source
+        self._dead_letters = dead_letters
 
     def admits(self, request: Any) -> bool:
         """Say whether a request may start now; if not, see to what becomes of its message."""
@@ -51,61 +54,61 @@ class Once:
         action = disposition(is_redelivered(request.message), policy)
         if action is Action.RUN:
             return True
-        acknowledge = action is Action.ACKNOWLEDGE_THEN_RUN
-        try:
-            if acknowledge:
-                self._acknowledge(request)
-                return True
-            self.bury(request.message, REDELIVERED)
-            request.send_event("task-rejected", requeue=False)
-        except Exception:  # any doubt about the acknowledgement or the move: do not start
-            logger.exception(
-                "Not started: task %s[%s] of queue %s could not be %s. The broker delivers it again"
-                " when the connection is closed",
-                request.name,
-                request.id,
-                request.message.feed.name,
-                "acknowledged" if acknowledge else "dead-lettered",
-            )
-        state.task_ready(request)
+        if action is Action.ACKNOWLEDGE_THEN_RUN:
+            return self._acknowledged(request)
+        self._dead_letters.bury(request.message, REDELIVERED)
+        request.send_event("task-rejected", requeue=False)
         return False
 
     def starts_once(self, message: Any) -> bool:
         """Whether a message's task is non-repeatable, as far as its headers tell."""
-        name = (message.headers or {}).get("task")
-        task = self._app.tasks.get(name) if isinstance(name, str) else None
-        return isinstance(task, NonRepeatableTask)
+        return isinstance(self._task(message), NonRepeatableTask)
 
-    def _acknowledge(self, request: Any) -> None:
-        request.message.ack()
-        self._source().flush()
-        if request.task.confirm:
-            self._source().confirm(request.message)
+    def refuse(self, message: Any, exc: BaseException | None) -> None:
+        """No task was started for a message, or the task has rejected it: a dead letter.
+
+        Arguments:
+            exc: what is wrong with it, if that is known.
+        """
+        if message.acknowledged:
+            return
+        if message.boarded:
+            self._dead_letters.bury(message, REJECTED)
+        else:
+            reason = MALFORMED if self._task(message) or not _name(message) else UNKNOWN
+            detail = "" if exc is None else repr(exc)
+            self._dead_letters.bury(message, reason, detail, is_redelivered(message))
+
+    def lost(self, message: Any) -> None:
+        """The process that ran a message's task has died."""
+        self._dead_letters.bury(message, LOST)
+
+    def _acknowledged(self, request: Any) -> bool:
+        try:
+            request.message.ack()
+            self._source().flush()
+            if request.task.confirm:
+                self._source().confirm(request.message)
+        except Exception:  # any doubt about the acknowledgement: do not start
+            logger.exception(
+                "Not started: task %s[%s] of queue %s could not be acknowledged. The broker"
+                " delivers it again when the connection is closed",
+                request.name,
+                request.id,
+                request.message.feed.name,
+            )
+            return False
         request.acknowledged = True
+        return True
 
-    def bury(self, message: Any, reason: str) -> None:
-        """Move a message that may have started to the dead letters, and say so."""
-        info = message.delivery_info or {}
-        headers = {
-            "x-fair-reason": reason,
-            "x-fair-queue": message.feed.name,
-            "x-fair-exchange": info.get("exchange") or "",
-            "x-fair-routing-key": info.get("routing_key") or "",
-            "x-fair-worker": self._hostname,
-            "x-fair-time": datetime.now(UTC).isoformat(),
-            "x-fair-may-have-started": True,
-        }
-        self._source().bury(message, headers)
-        logger.warning(
-            "Dead-lettered task %s[%s] of queue %s: %s",
-            message.headers.get("task"),
-            message.headers.get("id"),
-            message.feed.name,
-            _REASONS[reason],
-        )
-        message_dead_lettered.send(
-            sender=self._hostname, message=message, reason=reason, headers=headers
-        )
+    def _task(self, message: Any) -> Any:
+        return self._app.tasks.get(_name(message))
+
+
+def _name(message: Any) -> str:
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    name = headers.get("task")
+    return name if isinstance(name, str) else ""
 
 
 class OnceRequest(Request):
@@ -116,18 +119,28 @@ class OnceRequest(Request):
         error = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard may wrap it
         lost = isinstance(error, WorkerLostError | SystemExit)
         if lost and feed is not None and not self.acknowledged and self.task.acks_late:
-            feed.bury(self.message, LOST)
+            feed.on_worker_lost(self.message)
             self.acknowledged = True
         return super().on_failure(exc_info, *args, **kwargs)
 
 
-def is_redelivered(message: Any) -> bool:
-    """Whether the broker, or kombu's emulation of one, says so."""
-    info, headers = message.delivery_info or {}, message.headers or {}
-    return bool(info.get("redelivered") or headers.get("redelivered"))
+def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., object]:
+    """Celery's strategy for non-repeatable tasks; on a worker without the bootstep, with the check.
 
+    There it is all that can be done: Celery acknowledges with ``ack="before"`` when the task has
+    started, or while it does.
+    """
+    handle: Callable[..., object] = default(task, app, consumer, **options)
+    if hasattr(consumer, "fair"):
+        return handle
+    mover = mover_for(Settings.of(app).dead_letters, consumer.connection)
+    dead_letters = DeadLetters(consumer.hostname, lambda: mover)
 
-message_dead_lettered = Signal(
-    name="message_dead_lettered", providing_args=["message", "reason", "headers"]
-)
-"""Sent when a message went to the dead letters; the sender is the worker's name."""
+    def checked(message: Any, *args: Any, **kwargs: Any) -> None:
+        action = disposition(is_redelivered(message), policy_of(task))
+        if action is Action.DEAD_LETTER:
+            dead_letters.bury(message, REDELIVERED)
+        else:
+            handle(message, *args, **kwargs)
+
+    return checked

@@ -12,21 +12,20 @@ queue whose buffer is empty.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from time import monotonic, time
 from typing import Any
-from uuid import uuid4
 
 from kombu.transport import virtual
-from kombu.utils.json import dumps, loads
+from kombu.utils.json import loads
 
-from celery_fair.dead_letter import dead_letter_queue
 from celery_fair.worker.delivery import delivery_class
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.pulled import Pulled
+from celery_fair.worker.redis_commands import Commands
 from celery_fair.worker.source import Source
 
 __all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource"]
@@ -54,6 +53,7 @@ class RedisSource(Source):
 
     def __init__(self, connection: Any, hub: Any, soon: Callable[[], object]) -> None:
         self.channel = connection.channel()
+        self._send = Commands(self.channel)
         self._hub = hub
         self._soon = soon
         self._feeds: dict[str, RedisFeed] = {}
@@ -62,7 +62,6 @@ class RedisSource(Source):
         self._rung_at = 0.0
         self._bell_id: int | None = None
         self._looked = 0.0
-        self._declared = False
         interval = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
         self._timers = [
             hub.call_repeatedly(interval, self._restore_overdue),
@@ -102,40 +101,13 @@ class RedisSource(Source):
             self._unblock()
             answer = self._bell.read_response()
             if answer:
-                self._command("RPUSH", *answer)
+                self._send("RPUSH", *answer)
         self._silence()
 
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then listen."""
         self.fetch()
         self.listen()
-
-    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
-        if not self._declared:
-            dead_letter_queue(exchange)(self.channel).declare()
-            self._declared = True
-        copy = {**message._raw, "headers": {**message.headers, **headers}}
-        info = {"exchange": exchange, "routing_key": message.feed.name}
-        copy["properties"] = {
-            **copy["properties"],
-            "delivery_info": info,
-            "delivery_tag": str(uuid4()),
-        }
-        self._transfer(message, copy, self._lists(exchange)[0], "LPUSH")
-
-    def give_back(self, message: Any, once: bool) -> None:
-        priority = self.channel._get_message_priority(message._raw, reverse=False)
-        to = self._key(self.channel._q_for_pri(message.feed.name, priority))
-        self._transfer(message, message._raw, to, "RPUSH")
-
-    def _transfer(self, message: Any, payload: Any, to: str, push: str) -> None:
-        keys = [self._key(self.channel.unacked_key), self._key(self.channel.unacked_index_key), to]
-        self._command(
-            "EVAL", self._move_source, 3, *keys, message.delivery_tag, dumps(payload), push
-        )
-        virtual.QoS.ack(self.channel.qos, message.delivery_tag)
-        message._state = "ACK"
-        message.feed.settled(message)
 
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
@@ -153,9 +125,9 @@ class RedisSource(Source):
         return int(left)
 
     def _taken(self, feeds: list["RedisFeed"], most: int | None = None) -> Any:
-        keys = [self._key(self.channel.unacked_key), self._key(self.channel.unacked_index_key)]
+        keys = self._send.unacked
         for feed in feeds:
-            keys += self._lists(feed.name)
+            keys += self._send.lists(feed.name)
         steps = len(self.channel.priority_steps)
         return self._script(keys, [time(), steps, *(most or feed.room for feed in feeds)])
 
@@ -172,7 +144,7 @@ class RedisSource(Source):
     def _ring_for(self, names: set[str]) -> None:
         if self._bell is None:
             self._open_bell()
-        keys = [key for name in sorted(names) for key in self._lists(name)]
+        keys = [key for name in sorted(names) for key in self._send.lists(name)]
         self._listening = names
         self._rung_at = monotonic()
         self._bell.send_command("BRPOP", *keys, _BELL_TIMEOUT)
@@ -195,13 +167,13 @@ class RedisSource(Source):
             name = next(n for n in names if key in self._encoded_lists(n))
             feed = self._feeds.get(name)
             if feed is None:  # cancelled while the answer was on its way
-                self._command("RPUSH", key, raw)
+                self._send("RPUSH", key, raw)
             else:
                 feed.rung(raw)
         self._soon()  # it listens again if there is a slot for what may come
 
     def _unblock(self) -> None:
-        self._command("CLIENT", "UNBLOCK", self._bell_id)
+        self._send("CLIENT", "UNBLOCK", self._bell_id)
 
     def _silence(self) -> None:
         bell, self._bell = self._bell, None
@@ -219,42 +191,25 @@ class RedisSource(Source):
     def _restore_overdue(self) -> None:
         self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
 
-    def _key(self, name: str) -> str:
-        return f"{self.channel.global_keyprefix}{name}"
-
-    def _lists(self, queue: str) -> list[str]:
-        channel = self.channel
-        return [self._key(channel._q_for_pri(queue, step)) for step in channel.priority_steps]
-
     def _encoded_lists(self, queue: str) -> list[bytes]:
-        return [key.encode() for key in self._lists(queue)]
+        return [key.encode() for key in self._send.lists(queue)]
 
     @cached_property
     def _source(self) -> str:
         return files("celery_fair.worker").joinpath("fetch.lua").read_text()
 
     @cached_property
-    def _move_source(self) -> str:
-        return files("celery_fair.worker").joinpath("move.lua").read_text()
-
-    @cached_property
     def _sha(self) -> str:
-        sha = self._command("SCRIPT", "LOAD", self._source)
+        sha = self._send("SCRIPT", "LOAD", self._source)
         return sha.decode() if isinstance(sha, bytes) else sha
 
     def _script(self, keys: list[str], args: list[Any]) -> Any:
         from redis.exceptions import NoScriptError
 
         try:
-            return self._command("EVALSHA", self._sha, len(keys), *keys, *args)
+            return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
         except NoScriptError:  # the server was restarted or its scripts flushed
-            return self._command("EVAL", self._source, len(keys), *keys, *args)
-
-    def _command(self, *args: Any) -> Any:
-        from redis import Redis
-
-        # Kombu's client adds its key prefix to some commands' keys; ours have it already.
-        return Redis.execute_command(self.channel.client, *args)  # type: ignore[no-untyped-call]
+            return self._send("EVAL", self._source, len(keys), *keys, *args)
 
 
 class RedisFeed(Feed):
@@ -320,7 +275,7 @@ class RedisFeed(Feed):
         self.buffer.append(message)
 
     def _drop(self, raw: bytes, reason: Exception) -> None:
-        logger.error("Dropped what is no message from queue %s: %r: %.200r", self.name, reason, raw)
+        self.on_garbage(raw, reason)
         with suppress(Exception):  # of what has no tag nothing was recorded
             self.channel.qos.ack(loads(raw)["properties"]["delivery_tag"])
 

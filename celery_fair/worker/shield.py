@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["shielded"]
+__all__ = ["refuse", "shielded"]
 
 logger = logging.getLogger(__name__)
 
 
 def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
-    """Return `handler` with every error turned into a rejected message and a logged reason."""
+    """Return `handler` with every error turned into a refused message and a logged reason."""
 
     def handle(message: Any) -> None:
         try:
@@ -22,15 +22,15 @@ def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
                 message._reraise_error()
             handler(message)
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
-            _refuse(message, exc)
+            refuse(message, exc)
 
     return handle
 
 
-def _refuse(message: Any, exc: Exception) -> None:
+def refuse(message: Any, exc: Exception) -> None:
+    """Log why no task is started for a message, and leave the rest to its feed."""
     logger.error(
-        "Rejected a malformed message from queue %s: %r"
-        " (content type %r, headers %.500r, %s bytes)",
+        "Refused a malformed message from queue %s: %r (content type %r, headers %.500r, %s bytes)",
         message.feed.name,
         exc,
         message.content_type,
@@ -39,4 +39,4 @@ def _refuse(message: Any, exc: Exception) -> None:
         exc_info=exc,
     )
     if not message.acknowledged:
-        message.reject()
+        message.feed.refuse(message, exc)

@@ -28,6 +28,8 @@ class Malformed:
     """No headers at all."""
     harmless: bool = False
     """A pool may run it after all."""
+    fails: bool = False
+    """A pool may find out, and then it is a task that fails."""
 
     def publish(self, space: Space, queue: str) -> None:
         good = {"lang": "py", "task": "noop", "id": str(uuid4())}
@@ -48,6 +50,7 @@ class Garbage:
 
     text: str | bytes
     harmless: bool = False
+    fails = False
 
     def publish(self, space: Space, queue: str) -> None:
         with redis.Redis.from_url(space.url) as client:
@@ -101,10 +104,10 @@ MALFORMED: dict[str, Malformed] = DEADLY | {
     "a task that is null": Malformed({"task": None}),
     "a task that is a number": Malformed({"task": 7}),
     "a body that is not JSON": Malformed(body="{nothing"),
-    "a body that is text": Malformed(body='"abc"'),
+    "a body that is text": Malformed(body='"abc"', fails=True),
     "a body that is an object": Malformed(body="{}"),
-    "arguments of another type": Malformed(body="[5, 6, 7]"),
-    "too many arguments": Malformed(body="[[1, 2, 3, 4], {}, {}]"),
+    "arguments of another type": Malformed(body="[5, 6, 7]", fails=True),
+    "too many arguments": Malformed(body="[[1, 2, 3, 4], {}, {}]", fails=True),
     "an empty body": Malformed(body=b""),
     "a body in another encoding": Malformed(body=b'[["\xff\xfe"], {}, {}]'),
     "an unknown content type": Malformed(content_type="application/x-unheard-of"),

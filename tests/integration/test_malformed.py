@@ -33,6 +33,7 @@ class Survivor:
         """The message, between two good ones, harms neither and is gone."""
         worker = self.worker
         before = len(worker.log())
+        buried = left(self.space, "dead-letters")
         first = publish(self.space.url, {"a": 1})
         message.publish(self.space, "a")
         second = publish(self.space.url, {"a": 1})
@@ -43,6 +44,8 @@ class Survivor:
         assert "Connection to broker lost" not in worker.log()
         if not message.harmless:
             wait_equal(lambda: len(worker.log()) > before, True, timeout=5)
+        if not message.harmless and not message.fails:
+            wait_equal(lambda: left(self.space, "dead-letters"), buried + 1, timeout=5)
 
 
 @pytest.fixture(scope="module", params=POOLS)

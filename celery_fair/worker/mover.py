@@ -1,0 +1,221 @@
+"""Moving a message that is held here to where it belongs, so that it is neither lost nor left.
+
+On an AMQP broker a copy is published on a connection of its own, confirmed, and then the message is
+acknowledged: a worker that is killed in between leaves both. The connection is another because a
+broker that is out of memory or disk stops reading from one that publishes, acknowledgements
+included. On Redis one script does both. The other virtual transports confirm nothing; there the
+copy is as safe as any message.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from importlib.resources import files
+from threading import Lock
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from amqp import AccessRefused, PreconditionFailed
+from kombu.transport import virtual
+from kombu.utils.json import dumps
+
+from celery_fair.dead_letter import dead_letter_queue, properties_of, with_headers
+from celery_fair.worker.redis_commands import Commands
+
+__all__ = ["AmqpMover", "Mover", "RedisMover", "VirtualMover", "mover_for", "queue_of"]
+
+logger = logging.getLogger(__name__)
+
+_CONFIRM_TIMEOUT = 5.0
+"""Seconds for the broker to confirm a message: one under a memory alarm never does."""
+
+_REST = 10.0
+"""Seconds for which a broker that has not taken a message is left in peace."""
+
+
+class Mover(ABC):
+    """For one connection of a worker's.
+
+    Arguments:
+        dead_letters: the queue, and exchange, of the app's dead letters.
+    """
+
+    def __init__(self, dead_letters: str) -> None:
+        self._dead_letters = dead_letters
+        self._lock = Lock()  # a task in a greenlet of its own may have its message rejected
+
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
+        """Move a message to the dead letters, with more headers.
+
+        Raises:
+            Exception: whatever the transport does; the message is where it was.
+        """
+        with self._lock:
+            self._move(message, headers, self._dead_letters)
+
+    def give_back(self, message: Any, headers: Mapping[str, Any]) -> None:
+        """Return a message to its queue, with more headers, as one that nobody has been given."""
+        with self._lock:
+            self._move(message, headers, "")
+
+    @abstractmethod
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        """Publish a copy of a message, under its queue's name, and then acknowledge it."""
+
+    def close(self) -> None:
+        """Leave nothing open."""
+
+
+class AmqpMover(Mover):
+    """Publishes with the broker's confirmation.
+
+    Arguments:
+        connection: the worker's, of which another is made.
+        flush: sends acknowledgements that are kept to be sent together.
+    """
+
+    def __init__(
+        self, dead_letters: str, connection: Any, flush: Callable[[], object] = lambda: None
+    ) -> None:
+        super().__init__(dead_letters)
+        self._consuming = connection
+        self._flush = flush
+        self._connection: Any = None
+        self._channel: Any = None
+        self._rests_until = 0.0
+
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        if monotonic() < self._rests_until:
+            raise ConnectionError("the broker took no message a moment ago")
+        fresh = self._channel is None
+        try:
+            self._publish(message, headers, exchange)
+        except self._consuming.connection_errors:
+            self._drop()
+            if fresh:
+                self._rests_until = monotonic() + _REST
+                raise
+            self._move(message, headers, exchange)  # it may have been cut while it was idle
+            return
+        except Exception:  # re-raised; a late confirmation must not be taken for the next
+            self._drop()
+            raise
+        message.ack()
+        self._flush()
+
+    def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        if self._channel is None:
+            self._open()
+        copy = self._channel.prepare_message(message.body, **properties_of(message, headers))
+        self._channel.basic_publish_confirm(
+            copy,
+            exchange=exchange,
+            routing_key=queue_of(message),
+            mandatory=True,
+            confirm_timeout=_CONFIRM_TIMEOUT,
+        )
+
+    def _open(self) -> None:
+        self._connection = self._consuming.clone(heartbeat=0)
+        channel = self._connection.channel()
+        try:
+            dead_letter_queue(self._dead_letters)(channel).declare()
+        except (AccessRefused, PreconditionFailed) as exc:  # somebody else's; it may be there
+            logger.warning("Cannot declare the dead letters %s: %s", self._dead_letters, exc)
+            channel = self._connection.channel()
+        channel.confirm_select()
+        self._channel = channel
+
+    def _drop(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            connection.collect()
+
+    def close(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            connection.release()
+
+
+class VirtualMover(Mover):
+    """One of kombu's emulated brokers: on the message's own channel."""
+
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        channel = message.channel
+        dead_letter_queue(self._dead_letters)(channel).declare()
+        copy = channel.prepare_message(message.body, **properties_of(message, headers))
+        channel.basic_publish(copy, exchange, queue_of(message))
+        message.ack()
+
+
+class RedisMover(Mover):
+    """By a script that takes a message from those held and puts it in a list, in one step."""
+
+    _declared = False
+
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        queue = queue_of(message)
+        send = Commands(message.channel)
+        payload = {**message._raw, "headers": with_headers(message, headers)}
+        if exchange:
+            self.declare(message.channel)
+            to, push = send.lists(exchange)[0], "LPUSH"
+            payload["properties"] = {
+                **payload["properties"],
+                "delivery_info": {"exchange": exchange, "routing_key": queue},
+                "delivery_tag": str(uuid4()),
+            }
+        else:
+            to, push = send.list_of(queue, message._raw), "RPUSH"
+        tag = message.delivery_tag
+        send("EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push)
+        virtual.QoS.ack(message.channel.qos, tag)
+        message._state = "ACK"
+        if (feed := getattr(message, "feed", None)) is not None:
+            feed.settled(message)
+
+    def bury_raw(self, channel: Any, raw: bytes, headers: Mapping[str, Any]) -> None:
+        """Put what is no message at all among the dead letters, as a message's body."""
+        self.declare(channel)
+        send = Commands(channel)
+        body, encoding = channel.encode_body(raw, channel.body_encoding)
+        payload = channel.prepare_message(
+            body,
+            content_type="application/octet-stream",
+            content_encoding="binary",
+            headers=dict(headers),
+            properties={
+                "body_encoding": encoding,
+                "delivery_info": {"exchange": self._dead_letters, "routing_key": ""},
+                "delivery_tag": str(uuid4()),
+            },
+        )
+        send("LPUSH", send.lists(self._dead_letters)[0], dumps(payload))
+
+    def declare(self, channel: Any) -> None:
+        """Declare the queue of dead letters, once."""
+        if not self._declared:
+            dead_letter_queue(self._dead_letters)(channel).declare()
+            self._declared = True
+
+    @cached_property
+    def _script(self) -> str:
+        return files("celery_fair.worker").joinpath("move.lua").read_text()
+
+
+def mover_for(
+    dead_letters: str, connection: Any, flush: Callable[[], object] = lambda: None
+) -> Mover:
+    """Return the mover that fits a connection's transport."""
+    driver = connection.transport.driver_type
+    if driver == "amqp":
+        return AmqpMover(dead_letters, connection, flush)
+    return RedisMover(dead_letters) if driver == "redis" else VirtualMover(dead_letters)
+
+
+def queue_of(message: Any) -> str:
+    """Return the name of a message's queue; without a feed of ours, its routing key."""
+    feed = getattr(message, "feed", None)
+    return str(feed.name if feed is not None else message.delivery_info.get("routing_key") or "")
