@@ -41,6 +41,7 @@ def death_headers(
     reason: str,
     detail: str,
     may_have_started: bool,
+    work: str = "",
 ) -> dict[str, Any]:
     """Return what a dead letter says of its death.
 
@@ -50,6 +51,7 @@ def death_headers(
         worker: who moves it.
         reason: one word for it.
         detail: more of it, such as the text of an error; or nothing.
+        work: what names its work for a ledger, if there is one.
     """
     info = info or {}
     headers = {
@@ -63,6 +65,8 @@ def death_headers(
     }
     if detail:
         headers["x-fair-detail"] = detail[:_LONGEST]
+    if work:
+        headers["x-fair-key"] = work
     return headers
 
 

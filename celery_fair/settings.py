@@ -46,6 +46,8 @@ _NAMES = (
     "fair_metrics_queues",
     "fair_pull_interval",
     "fair_dead_letters",
+    "fair_ledger",
+    "fair_ledger_expiry",
 )
 POLICIES = ("dwrr", "strict")
 SCOPES = ("worker", "cluster")
@@ -57,6 +59,7 @@ LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 _LONGEST_NAME = 255  # bytes; AMQP's short string
 _LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
 _LARGEST_BURST = 1_000_000_000  # far above it, a float would not tell a token
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://?")
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]+)):(?P<port>[0-9]{1,5})"
 )
@@ -130,6 +133,8 @@ class Settings:
     metrics_queues: int = 100
     pull_interval: float = 0.05
     dead_letters: str = "dead-letters"
+    ledger: str | None = None
+    ledger_expiry: float = 7 * 86400
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -158,6 +163,10 @@ class Settings:
             metrics_queues=_whole("fair_metrics_queues", conf.get("fair_metrics_queues", 100), 1),
             dead_letters=_queue_name(
                 "fair_dead_letters", conf.get("fair_dead_letters", "dead-letters")
+            ),
+            ledger=_url("fair_ledger", conf.get("fair_ledger")),
+            ledger_expiry=_seconds(
+                "fair_ledger_expiry", conf.get("fair_ledger_expiry", cls.ledger_expiry)
             ),
             pull_interval=_seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
         )
@@ -341,6 +350,16 @@ def _text(where: str, value: Any) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
     raise ImproperlyConfigured(f"{where} must be text, not {value!r}")
+
+
+def _url(where: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and _SCHEME.match(value)):
+        return value
+    shown = value.partition("@")[2] if isinstance(value, str) and "@" in value else value
+    raise ImproperlyConfigured(
+        f"{where} must be a URL such as 'redis://localhost/1', 'sqlite:////var/lib/shop/ledger.db'"
+        f" or 'postgresql+psycopg://user@host/shop', or None, not {shown!r}"
+    )
 
 
 def _address(where: str, value: Any) -> Address | None:

@@ -1,5 +1,8 @@
 """Tasks that start at most once."""
 
+import hashlib
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NoReturn
 
 from celery import Task
@@ -10,6 +13,7 @@ from celery_fair.core.disposition import Policy
 __all__ = ["NonRepeatableTask", "policy_of"]
 
 _ACKS = ("before", "after")
+_LONGEST_KEY = 200  # characters
 
 
 class NonRepeatableTask(Task):  # type: ignore[type-arg]
@@ -23,6 +27,9 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
         ack: ``"before"``: the message is acknowledged, and then the task starts; a crash loses it.
             ``"after"``: it is acknowledged when the task has ended; after a crash it goes to the
             dead letters.
+        key: what names the work for a ledger (`fair_ledger`): a callable of the task's arguments,
+            such as ``key=lambda order, **rest: order``; the task's id by default. Of several
+            messages with the same key one starts.
         confirm: with ``"before"``: whether to wait, after the acknowledgement, for a round trip to
             the broker, about 0.3 ms. It notices a connection that takes bytes and delivers none.
 
@@ -35,6 +42,7 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
     Strategy = "celery_fair.worker.once:strategy"
     ack = "before"
     confirm = False
+    key: Callable[..., object] | None = None
     acks_late = False
     # Not to be taken from the app's settings, which mean other tasks.
     acks_on_failure = True
@@ -44,8 +52,29 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if isinstance(vars(cls).get("key"), FunctionType):
+            cls.key = staticmethod(vars(cls)["key"])
         _check(cls)
         cls.acks_late = cls.ack == "after"
+
+    def work(self, request: Any) -> str:
+        """Return what names the work of a request, at most 200 characters.
+
+        Raises:
+            ValueError: the task's `key` has made nothing of the arguments.
+            Exception: whatever `key` raises.
+        """
+        if self.key is None:
+            named = str(request.id)
+        else:
+            args, kwargs, _ = request._payload
+            key = self.key(*args, **kwargs)
+            if key is None or key == "":
+                raise ValueError(f"the key of {self.name} is {key!r}, which names no work")
+            named = f"{self.name}:{key}"
+        if len(named) <= _LONGEST_KEY:
+            return named
+        return hashlib.sha256(named.encode()).hexdigest()
 
     def retry(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: a retry is a second start.
@@ -76,6 +105,8 @@ def _check(cls: type[NonRepeatableTask]) -> None:
         refuse(
             "confirm belongs to ack = 'before'; with 'after' the acknowledgement follows the work"
         )
+    if cls.key is not None and not callable(cls.key):
+        refuse(f"key must be a callable of the task's arguments, not {cls.key!r}")
     late = vars(cls).get("acks_late")
     if late is not None and late != (cls.ack == "after"):
         refuse(f"acks_late = {late!r} contradicts ack = {cls.ack!r}; leave acks_late out")

@@ -1,22 +1,18 @@
 """What becomes of a message whose turn has come: one table.
 
 A *disposition* (AMQP's word) is a delivery's outcome. It depends on what is known of the delivery
-and on what the task promises:
-
-*fresh*: the broker says that nobody was given the message before. *redelivered*: somebody was, and
-may have started it; that nobody did cannot be told from here.
-
-*repeatable*: Celery's ordinary tasks, which may start twice. *before*: a task that starts at most
-once, acknowledged before it starts, so that a crash loses it. *after*: one that starts at most once
-and is acknowledged when it has ended, so that a crash leaves it at the broker, whose next delivery
-is a redelivery.
+and on what the task promises. Without a ledger two states are told apart, by the broker's word; a
+ledger knows more.
 """
 
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
-__all__ = ["TABLE", "Action", "Delivery", "Policy", "disposition"]
+__all__ = ["SKEW", "TABLE", "Action", "Delivery", "Policy", "disposition", "proves_unstarted"]
+
+SKEW = 5.0
+"""Seconds by which the clocks of publishers and ledger may differ."""
 
 
 class Delivery(Enum):
@@ -24,14 +20,40 @@ class Delivery(Enum):
 
     FRESH = "fresh"
     REDELIVERED = "redelivered"
+    UNSTARTED = "redelivered, provably unstarted"
+    CLAIMED = "claimed by another delivery"
+    UNKNOWN = "fresh, the ledger is away"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    UNREADABLE = "unreadable"
+
+    @property
+    def meaning(self) -> str:
+        """In a sentence."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Delivery.FRESH: "nobody was given the message before, the broker says",
+    Delivery.REDELIVERED: "somebody was, and may have started it",
+    Delivery.UNSTARTED: "somebody was, but the ledger has no claim, and would have one",
+    Delivery.CLAIMED: "the ledger says that its work was claimed, so it may have started",
+    Delivery.UNKNOWN: "the ledger does not answer, so that the work cannot be claimed",
+    Delivery.EXPIRED: "its `expires` has passed",
+    Delivery.REVOKED: "it was revoked by remote control",
+    Delivery.UNREADABLE: "no task can be made of it, or none that the worker knows",
+}
 
 
 class Policy(Enum):
     """What a task promises."""
 
     REPEATABLE = "repeatable"
+    """Celery's ordinary tasks, which may start twice."""
     BEFORE = "before"
+    """At most once, acknowledged before it starts, so that a crash loses it."""
     AFTER = "after"
+    """At most once, acknowledged when it has ended, so that a crash leaves it at the broker."""
 
 
 class Action(Enum):
@@ -40,20 +62,52 @@ class Action(Enum):
     RUN = "run"
     ACKNOWLEDGE_THEN_RUN = "acknowledge, then run"
     DEAD_LETTER = "dead-letter"
+    DISCARD = "acknowledge"
+    MARK = "give back, marked"
+    """Back to its queue, with a mark by which the ledger is not asked about it any more."""
 
 
-TABLE: Mapping[tuple[Delivery, Policy], Action] = MappingProxyType(
-    {
-        (Delivery.FRESH, Policy.REPEATABLE): Action.RUN,
-        (Delivery.REDELIVERED, Policy.REPEATABLE): Action.RUN,
-        (Delivery.FRESH, Policy.BEFORE): Action.ACKNOWLEDGE_THEN_RUN,
-        (Delivery.REDELIVERED, Policy.BEFORE): Action.DEAD_LETTER,
-        (Delivery.FRESH, Policy.AFTER): Action.RUN,
-        (Delivery.REDELIVERED, Policy.AFTER): Action.DEAD_LETTER,
+def _table() -> dict[tuple[Delivery, Policy], Action]:
+    run, mark, dead = Action.RUN, Action.MARK, Action.DEAD_LETTER
+    confirmed, discard = Action.ACKNOWLEDGE_THEN_RUN, Action.DISCARD
+    rows = {  # repeatable, before, after
+        Delivery.FRESH: (run, confirmed, run),
+        Delivery.REDELIVERED: (run, dead, dead),
+        Delivery.UNSTARTED: (run, confirmed, run),
+        Delivery.CLAIMED: (run, dead, dead),
+        Delivery.UNKNOWN: (run, mark, mark),
+        Delivery.EXPIRED: (discard,) * 3,
+        Delivery.REVOKED: (discard,) * 3,
+        Delivery.UNREADABLE: (dead,) * 3,
     }
-)
+    return {
+        (delivery, policy): action
+        for delivery, actions in rows.items()
+        for policy, action in zip(Policy, actions, strict=True)
+    }
 
 
-def disposition(redelivered: bool, policy: Policy) -> Action:
+TABLE: Mapping[tuple[Delivery, Policy], Action] = MappingProxyType(_table())
+
+
+def disposition(delivery: Delivery, policy: Policy) -> Action:
     """Look it up."""
-    return TABLE[Delivery.REDELIVERED if redelivered else Delivery.FRESH, policy]
+    return TABLE[delivery, policy]
+
+
+def proves_unstarted(published: object, epoch: float, now: float, expiry: float) -> bool:
+    """Say whether work that a ledger has no claim for has not been started.
+
+    Every start is claimed before. So it has not, unless the claim was forgotten: the message is
+    older than what the ledger remembers, or its age is not known.
+
+    Arguments:
+        published: when the message was published, in seconds since 1970, as its header says.
+        epoch: since when the ledger has lost nothing.
+        now: the ledger's time.
+        expiry: seconds after which it forgets a claim.
+    """
+    if isinstance(published, bool) or not isinstance(published, int | float):
+        return False
+    remembered = max(epoch, now - expiry)
+    return remembered + SKEW <= published <= now + SKEW

@@ -17,6 +17,7 @@ retries with and lets its children inherit is the application's number, or its l
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from time import time
 from typing import Any
 
 from celery.app.amqp import AMQP
@@ -26,7 +27,10 @@ from celery_fair.core.levels import HIGHEST
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import LogicalQueue, Settings
 
-__all__ = ["amqp_class", "priorities_back", "sender"]
+__all__ = ["PUBLISHED", "amqp_class", "priorities_back", "sender", "stamped"]
+
+PUBLISHED = "x-fair-published"
+"""The header that says when a message was published, in seconds since 1970."""
 
 
 def amqp_class(base: Any) -> type[AMQP]:
@@ -39,9 +43,21 @@ def amqp_class(base: Any) -> type[AMQP]:
         def send_task_message(self) -> Callable[..., Any]:
             settings = Settings.of(self.app)
             declare_queues(self.app, settings)  # an app that only publishes may not be finalized
-            return sender(self, settings.logical_queues, self._create_task_sender())
+            return sender(self, settings.logical_queues, stamped(self._create_task_sender()))
 
     return FairAMQP
+
+
+def stamped(send: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Celery's sender `send`, which then says in each message when it was published."""
+
+    def send_task_message(
+        producer: Any, name: str, message: Any, *args: Any, **options: Any
+    ) -> Any:
+        message.headers[PUBLISHED] = time()
+        return send(producer, name, message, *args, **options)
+
+    return send_task_message
 
 
 def sender(

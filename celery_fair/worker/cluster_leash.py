@@ -11,9 +11,8 @@ from importlib.resources import files
 from time import monotonic
 from typing import Any
 
-from celery.exceptions import ImproperlyConfigured
-
 from celery_fair.core.token_bucket import TokenBucket
+from celery_fair.redis_client import client_at
 from celery_fair.worker.gate import SLACK, changed
 
 __all__ = ["ClusterLeash"]
@@ -21,7 +20,6 @@ __all__ = ["ClusterLeash"]
 logger = logging.getLogger(__name__)
 
 _GONE_AFTER = 30
-_TIMEOUT = 0.5  # the event loop waits for the answer
 _RETRY = 1.0
 _PATIENCE = 20  # times as long as an attempt took: the loop does not stand still for a silent host
 
@@ -116,21 +114,6 @@ class ClusterLeash:
 
 
 def _script_at(url: str) -> Any:
-    try:
-        from redis import Redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-
-        client = Redis.from_url(
-            url,
-            socket_timeout=_TIMEOUT,
-            socket_connect_timeout=_TIMEOUT,
-            retry=Retry(NoBackoff(), 0),
-        )
-    except (ImportError, ValueError) as exc:
-        raise ImproperlyConfigured(
-            f"fair_leash_url, or else the broker's URL: no client of Redis can be made for it:"
-            f" {exc}"
-        ) from exc
+    client = client_at(url, "fair_leash_url, or else the broker's URL")
     source = files("celery_fair.worker").joinpath("take.lua").read_text()
     return client.register_script(source)

@@ -59,7 +59,12 @@ class DeadLetters:
         self._later = later
 
     def bury(
-        self, message: Any, reason: str, detail: str = "", may_have_started: bool = True
+        self,
+        message: Any,
+        reason: str,
+        detail: str = "",
+        may_have_started: bool = True,
+        work: str = "",
     ) -> None:
         """Move a message that must not start (again) to the dead letters, and say so.
 
@@ -70,7 +75,7 @@ class DeadLetters:
             return
         queue = queue_of(message)
         headers = death_headers(
-            message.delivery_info, queue, self._hostname, reason, detail, may_have_started
+            message.delivery_info, queue, self._hostname, reason, detail, may_have_started, work
         )
         name, id_ = _described(message)
         try:
@@ -86,7 +91,9 @@ class DeadLetters:
                 exc,
             )
             if self._later is not None:
-                self._later(_RETRY, partial(self.bury, message, reason, detail, may_have_started))
+                self._later(
+                    _RETRY, partial(self.bury, message, reason, detail, may_have_started, work)
+                )
             return
         logger.warning(
             "Dead-lettered task %s[%s] of queue %s: %s", name, id_, queue, _REASONS[reason]

@@ -17,9 +17,11 @@ from kombu.common import ignore_errors
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
+from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions, Settings
+from celery_fair.worker.claims import Claims
 from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.cost import cost_of
@@ -69,7 +71,11 @@ class FairWorker:
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
         self.slots = slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.dead_letters = DeadLetters(c.hostname, lambda: self.mover, self._call_later)
-        self.once = Once(c.app, lambda: self.source, self.dead_letters)
+        url = self.settings.ledger
+        self.claims = Claims(None if url is None else ledger_at(url, self.settings.ledger_expiry))
+        self.once = Once(
+            c.app, lambda: self.source, lambda: self.mover, self.dead_letters, self.claims
+        )
         self._mover: Mover | None = None
         self.dispatcher = Dispatcher(
             self.scheduler,
@@ -142,6 +148,7 @@ class FairWorker:
             levels_of=self._levels_of,
             deselect=c.app.amqp.queues.deselect,
         )
+        self.claims.open()
         self.wakeup.register()
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
@@ -199,6 +206,7 @@ class FairWorker:
         """Leave nothing open."""
         self.stop()
         self._close_source()
+        self.claims.close()
         self.wakeup.close()
         if self.metrics is not None:
             self.metrics.close()

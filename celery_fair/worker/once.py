@@ -12,10 +12,12 @@ from billiard.exceptions import WorkerLostError
 from celery.worker.request import Request
 from celery.worker.strategy import default
 
-from celery_fair.core.disposition import Action, Policy, disposition
+from celery_fair.core.disposition import Action, Delivery, Policy, disposition
 from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask, policy_of
+from celery_fair.worker.claims import STRICT, Claims
 from celery_fair.worker.dead_letters import (
+    DUPLICATE,
     LOST,
     MALFORMED,
     REDELIVERED,
@@ -24,7 +26,7 @@ from celery_fair.worker.dead_letters import (
     DeadLetters,
     is_redelivered,
 )
-from celery_fair.worker.mover import mover_for
+from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.source import Source
 
 __all__ = ["Once", "OnceRequest", "strategy"]
@@ -38,26 +40,42 @@ class Once:
     Arguments:
         app: Celery's.
         source: returns the present connection's source.
+        mover: returns the present connection's mover.
         dead_letters: takes what must not start.
+        claims: knows what has started.
     """
 
-    def __init__(self, app: Any, source: Callable[[], Source], dead_letters: DeadLetters) -> None:
+    def __init__(
+        self,
+        app: Any,
+        source: Callable[[], Source],
+        mover: Callable[[], Mover],
+        dead_letters: DeadLetters,
+        claims: Claims,
+    ) -> None:
         self._app = app
         self._source = source
+        self._mover = mover
         self._dead_letters = dead_letters
+        self._claims = claims
 
     def admits(self, request: Any) -> bool:
         """Say whether a request may start now; if not, see to what becomes of its message."""
         policy = policy_of(request.task)
         if policy is Policy.REPEATABLE:
             return True
-        action = disposition(is_redelivered(request.message), policy)
+        delivery, work, owner = self._claims.judge(request)
+        action = disposition(delivery, policy)
         if action is Action.RUN:
             return True
         if action is Action.ACKNOWLEDGE_THEN_RUN:
-            return self._acknowledged(request)
-        self._dead_letters.bury(request.message, REDELIVERED)
-        request.send_event("task-rejected", requeue=False)
+            return self._acknowledged(request, work)
+        if action is Action.MARK:
+            self._mark(request)
+        else:
+            twice = delivery is Delivery.CLAIMED and owner != request.id
+            self._dead_letters.bury(request.message, DUPLICATE if twice else REDELIVERED, work=work)
+            request.send_event("task-rejected", requeue=False)
         return False
 
     def starts_once(self, message: Any) -> bool:
@@ -83,26 +101,39 @@ class Once:
         """The process that ran a message's task has died."""
         self._dead_letters.bury(message, LOST)
 
-    def _acknowledged(self, request: Any) -> bool:
+    def _mark(self, request: Any) -> None:
+        try:
+            self._mover().give_back(request.message, {STRICT: True})
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it must not start
+            _log_not_started(request, "given back", exc)
+
+    def _acknowledged(self, request: Any, work: str) -> bool:
         try:
             request.message.ack()
             self._source().flush()
             if request.task.confirm:
                 self._source().confirm(request.message)
-        except Exception:  # any doubt about the acknowledgement: do not start
-            logger.exception(
-                "Not started: task %s[%s] of queue %s could not be acknowledged. The broker"
-                " delivers it again when the connection is closed",
-                request.name,
-                request.id,
-                request.message.feed.name,
-            )
+        except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
+            _log_not_started(request, "acknowledged", exc)
+            self._claims.give_up(work)
             return False
         request.acknowledged = True
         return True
 
     def _task(self, message: Any) -> Any:
         return self._app.tasks.get(_name(message))
+
+
+def _log_not_started(request: Any, what: str, exc: Exception) -> None:
+    logger.error(
+        "Not started: task %s[%s] of queue %s could not be %s. The broker delivers it again when"
+        " the connection is closed",
+        request.name,
+        request.id,
+        request.message.feed.name,
+        what,
+        exc_info=exc,
+    )
 
 
 def _name(message: Any) -> str:
@@ -137,8 +168,7 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
     dead_letters = DeadLetters(consumer.hostname, lambda: mover)
 
     def checked(message: Any, *args: Any, **kwargs: Any) -> None:
-        action = disposition(is_redelivered(message), policy_of(task))
-        if action is Action.DEAD_LETTER:
+        if is_redelivered(message):
             dead_letters.bury(message, REDELIVERED)
         else:
             handle(message, *args, **kwargs)

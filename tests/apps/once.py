@@ -25,3 +25,10 @@ app.task(base=NonRepeatableTask, bind=True, name="confirmed", confirm=True)(unti
 def retries(self: Any, seq: int) -> None:
     start(self, seq)
     self.retry()
+
+
+@app.task(base=NonRepeatableTask, bind=True, name="order", key=lambda seq, order: order)
+def order(self: Any, seq: int, order: str) -> None:
+    """What the arguments name is to be done once, however often it is published."""
+    start(self, seq)
+    finish(self, seq)

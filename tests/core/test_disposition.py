@@ -5,24 +5,72 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from celery_fair.core.disposition import TABLE, Action, Delivery, Policy, disposition
+from celery_fair.core.disposition import (
+    SKEW,
+    TABLE,
+    Action,
+    Delivery,
+    Policy,
+    disposition,
+    proves_unstarted,
+)
+
+ONCE = [Policy.BEFORE, Policy.AFTER]
+STARTS = {Action.RUN, Action.ACKNOWLEDGE_THEN_RUN}
+TIMES = st.floats(0, 4e9)
 
 
 def test_every_case_is_decided() -> None:
     assert set(TABLE) == set(product(Delivery, Policy))
+    assert all(delivery.meaning for delivery in Delivery)
 
 
-@pytest.mark.parametrize("policy", [Policy.BEFORE, Policy.AFTER])
-def test_what_may_have_started_never_starts(policy: Policy) -> None:
-    assert disposition(True, policy) is Action.DEAD_LETTER
+@pytest.mark.parametrize("policy", ONCE)
+@pytest.mark.parametrize("delivery", [Delivery.REDELIVERED, Delivery.CLAIMED])
+def test_what_may_have_started_never_starts(delivery: Delivery, policy: Policy) -> None:
+    assert disposition(delivery, policy) is Action.DEAD_LETTER
 
 
-def test_fresh_messages_run() -> None:
-    assert disposition(False, Policy.BEFORE) is Action.ACKNOWLEDGE_THEN_RUN
-    assert disposition(False, Policy.AFTER) is Action.RUN
+@pytest.mark.parametrize("policy", ONCE)
+def test_what_cannot_be_claimed_does_not_start_unmarked(policy: Policy) -> None:
+    assert disposition(Delivery.UNKNOWN, policy) is Action.MARK
 
 
-@pytest.mark.parametrize("redelivered", [False, True])
-def test_repeatable_tasks_are_celerys(redelivered: bool) -> None:
-    assert disposition(redelivered, Policy.REPEATABLE) is Action.RUN
+@pytest.mark.parametrize("delivery", [Delivery.FRESH, Delivery.UNSTARTED])
+def test_what_has_not_started_runs(delivery: Delivery) -> None:
+    assert disposition(delivery, Policy.BEFORE) is Action.ACKNOWLEDGE_THEN_RUN
+    assert disposition(delivery, Policy.AFTER) is Action.RUN
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_what_celery_does_not_start_does_not_start(policy: Policy) -> None:
+    assert disposition(Delivery.EXPIRED, policy) not in STARTS
+    assert disposition(Delivery.REVOKED, policy) not in STARTS
+    assert disposition(Delivery.UNREADABLE, policy) is Action.DEAD_LETTER
+
+
+@pytest.mark.parametrize("delivery", [Delivery.FRESH, Delivery.REDELIVERED])
+def test_repeatable_tasks_are_celerys(delivery: Delivery) -> None:
+    assert disposition(delivery, Policy.REPEATABLE) is Action.RUN
+
+
+@given(TIMES, TIMES, TIMES, st.floats(1, 1e7))
+def test_a_proof_needs_all_that_was_ever_claimed_since(
+    published: float, epoch: float, now: float, expiry: float
+) -> None:
+    if proves_unstarted(published, epoch, now, expiry):
+        assert epoch < published
+        assert now - expiry < published < now + 2 * SKEW
+
+
+@given(st.floats(1e9, 2e9), st.floats(3 * SKEW, 1e6))
+def test_a_message_that_is_remembered_is_proof(now: float, age: float) -> None:
+    assert proves_unstarted(now - age, now - age - 2 * SKEW, now, age + 2 * SKEW)
+
+
+@pytest.mark.parametrize("published", [None, True, "1700000000", [], float("nan")])
+def test_without_a_time_there_is_no_proof(published: object) -> None:
+    assert not proves_unstarted(published, 0, 2e9, 1e12)

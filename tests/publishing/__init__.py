@@ -39,6 +39,7 @@ def publish(
     persistent: bool = True,
     queue_arguments: Mapping[str, Any] | None = None,
     properties: Mapping[str, Any] | None = None,
+    headers: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Ids:
     """Publish so many messages to each queue, in turns; returns their ids.
@@ -49,7 +50,7 @@ def publish(
     (`persistent=False`) cost RabbitMQ about half as much.
     """
     properties = {"delivery_mode": 2 if persistent else 1} | dict(properties or {})
-    template = Template.of(task, args, properties, options)
+    template = Template.of(task, args, properties, headers or {}, options)
     ids = Ids({queue: [] for queue in counts})
     jobs = _noting(ids, template.jobs(counts, first))
     if url.startswith("amqp"):

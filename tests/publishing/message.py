@@ -35,12 +35,13 @@ class Template:
         task: str,
         args: Sequence[Any],
         properties: dict[str, Any],
+        headers: Mapping[str, Any],
         options: dict[str, Any],
     ) -> Template:
         app = Celery("template", set_as_current=False)
         message = app.amqp.as_task_v2(ID, task, (0, *args), argsrepr="(...)", **options)
         body = json.dumps(message.body).encode()
-        return cls(message.headers, message.properties | properties, body[len(b"[[0") :])
+        return cls(message.headers | headers, message.properties | properties, body[len(b"[[0") :])
 
     def jobs(self, counts: Mapping[str, int], first: int) -> Iterator[Job]:
         """One message of each queue in turn, until all have their count."""

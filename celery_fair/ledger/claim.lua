@@ -1,0 +1,23 @@
+-- Claim a key for an owner, unless somebody has it.
+--
+-- KEYS: 1 the claim, 2 the epoch (a hash: at, server).
+-- ARGV: 1 the owner, 2 milliseconds until the claim is forgotten, 3 1 if the epoch matters.
+-- Returns: {who had it or '', the epoch, now}; times in seconds since 1970, as text.
+local time = redis.call('TIME')
+local now = time[1] .. '.' .. string.format('%06d', time[2])
+local epoch, server = unpack(redis.call('HMGET', KEYS[2], 'at', 'server'))
+if not epoch or ARGV[3] == '1' then
+    -- A server that was restarted may have lost its last claims, one that evicts keys any.
+    local info = redis.pcall('INFO')
+    local present = type(info) == 'string'
+        and (string.match(info, 'run_id:(%w+)') or '?') .. ':' .. (string.match(info, 'evicted_keys:(%d+)') or '?')
+    if not epoch or not present or present ~= server then
+        epoch = now
+        redis.call('HSET', KEYS[2], 'at', epoch, 'server', present or '?')
+    end
+end
+local owner = redis.call('GET', KEYS[1])
+if not owner then
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+end
+return { owner or '', epoch, now }

@@ -1,0 +1,32 @@
+"""Clients for the Redis that a setting names, for callers that cannot wait long."""
+
+from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
+
+__all__ = ["client_at"]
+
+_TIMEOUT = 0.5  # seconds; an event loop waits for the answer
+
+
+def client_at(url: str, setting: str) -> Any:
+    """Return a client that gives up soon, and does not try again by itself.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: none can be made for the URL.
+    """
+    try:
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        return Redis.from_url(
+            url,
+            socket_timeout=_TIMEOUT,
+            socket_connect_timeout=_TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except (ImportError, ValueError) as exc:
+        raise ImproperlyConfigured(
+            f"{setting}: no client of Redis can be made for it: {exc}"
+        ) from exc

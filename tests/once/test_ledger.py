@@ -1,0 +1,179 @@
+"""A ledger beside the broker: work starts once, and what has not started is not given up."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.brokers import RedisServer, Space
+from tests.integration.depths import left, ready
+from tests.integration.gate import Gate
+from tests.once.conftest import DeadLetters
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+APP = "tests.apps.once"
+QUEUES = ["a"]
+POOL: dict[str, Any] = {"app": APP, "pool": "threads", "concurrency": 2, "queues": QUEUES}
+
+
+@pytest.fixture
+def ledger(space: Space, redis_server: RedisServer, tmp_path: Path) -> str:
+    """Its URL: Redis beside RabbitMQ, SQLite beside Redis."""
+    if space.kind == "redis":
+        return f"sqlite:///{tmp_path}/ledger.db"
+    return redis_server.space().url
+
+
+def conf(ledger: str) -> dict[str, Any]:
+    return {"fair_ledger": ledger, "broker_transport_options": {"visibility_timeout": 2}}
+
+
+def has_been_there_for_an_hour(ledger: str) -> None:
+    """As if it had been: a message that is older than the ledger proves nothing."""
+    since = time.time() - 3600
+    if ledger.startswith("sqlite"):
+        with closing(sqlite3.connect(ledger.partition(":///")[2])) as database:
+            database.execute("UPDATE celery_fair_claims SET at = ? WHERE key = ''", [since])
+            database.commit()
+    else:
+        with redis.Redis.from_url(ledger) as client:
+            client.hset("celery-fair:ledger", "at", since)
+
+
+def now() -> dict[str, float]:
+    return {"x-fair-published": time.time()}
+
+
+def lose(worker: WorkerProcess, space: Space, gate: Gate, count: int) -> tuple[list[str], ...]:
+    """Kill a worker that runs two tasks; returns these, and `count` that it was given besides.
+
+    On Redis a busy worker is given none, so they are put back as if it had been.
+    """
+    held = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now()).all()
+    worker.records.started.wait_ids(held)
+    flagged = {"redelivered": True} if space.kind == "redis" else {}
+    waiting = publish(space.url, {"a": count}, "after", headers=now() | flagged).all()
+    if space.kind == "rabbitmq":
+        wait_equal(lambda: ready(space, *QUEUES), 0)
+    worker.kill()
+    worker.process.end()
+    return held, waiting
+
+
+def test_what_has_not_started_runs(
+    space: Space, start_worker: StartWorker, gate: Gate, dead_letters: DeadLetters, ledger: str
+) -> None:
+    first = start_worker(space, conf=conf(ledger), args=["--prefetch-multiplier", "10"], **POOL)
+    has_been_there_for_an_hour(ledger)
+    held, waiting = lose(first, space, gate, 10)
+
+    second = start_worker(space, conf=conf(ledger), **POOL)
+
+    second.records.finished.wait_once(waiting)
+    wait_equal(lambda: sorted(dead_letters()), sorted(held))
+    assert {letter["x-fair-reason"] for letter in dead_letters().values()} == {"redelivered"}
+    assert second.records.started.repeated() == []
+    if space.kind == "rabbitmq":
+        redelivered = {r.id for r in second.records.started.read() if r.redelivered}
+        assert redelivered == set(waiting)
+    wait_equal(lambda: left(space, *QUEUES), 0)
+
+
+def test_a_ledger_that_was_emptied_proves_nothing(
+    space: Space, start_worker: StartWorker, gate: Gate, dead_letters: DeadLetters, ledger: str
+) -> None:
+    first = start_worker(space, conf=conf(ledger), args=["--prefetch-multiplier", "10"], **POOL)
+    has_been_there_for_an_hour(ledger)
+    held, waiting = lose(first, space, gate, 10)
+    if ledger.startswith("sqlite"):
+        Path(ledger.partition(":///")[2]).unlink()
+    else:
+        with redis.Redis.from_url(ledger) as client:
+            client.flushdb()
+
+    second = start_worker(space, conf=conf(ledger), **POOL)
+
+    wait_equal(lambda: sorted(dead_letters()), sorted([*held, *waiting]))
+    fresh = publish(space.url, {"a": 5}, "after", headers=now()).all()
+    second.records.finished.wait_once(fresh)
+    assert second.records.started.repeated() == []
+    assert not second.records.started.times(waiting)
+
+
+def test_of_the_same_work_one_starts(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
+) -> None:
+    """Ten orders, each of them published ten times, for eight workers."""
+    workers = [
+        start_worker(space, wait=False, app=APP, queues=QUEUES, conf=conf(ledger)) for _ in range(8)
+    ]
+    for worker in workers:
+        worker.wait_ready()
+    orders = [f"order {n}" for n in range(10)]
+    of = {
+        id_: order
+        for order in orders * 10
+        for id_ in publish(space.url, {"a": 1}, "order", [order], headers=now()).all()
+    }
+
+    records = workers[0].records
+    wait_for(
+        lambda: len(records.finished) + len(dead_letters()) >= len(of), 60, lambda: f"{records}"
+    )
+
+    assert Counter(of[record.id] for record in records.started.read()) == dict.fromkeys(orders, 1)
+    letters = dead_letters()
+    assert {letter["x-fair-reason"] for letter in letters.values()} == {"duplicate"}
+    assert {letter["x-fair-key"] for letter in letters.values()} == {f"order:{o}" for o in orders}
+    assert len(letters) == len(of) - len(orders)
+
+
+def test_a_ledger_that_is_away(
+    space: Space,
+    start_worker: StartWorker,
+    gate: Gate,
+    own_redis: RedisServer,
+    dead_letters: DeadLetters,
+) -> None:
+    """What comes by is judged strictly, now and later: it may have started without a claim."""
+    ledger = own_redis.url()
+    first = start_worker(space, conf=conf(ledger), **POOL)
+    has_been_there_for_an_hour(ledger)
+    own_redis.kill()
+    unclaimed = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now()).all()
+    first.records.started.wait_ids(unclaimed)
+    assert "The ledger cannot be reached" in first.log()
+    own_redis.start()
+    own_redis.wait_ready()
+    first.kill()
+    first.process.end()
+
+    second = start_worker(space, conf=conf(ledger), **POOL)
+
+    wait_equal(lambda: sorted(dead_letters()), sorted(unclaimed))
+    second.records.finished.wait_once(publish(space.url, {"a": 5}, "after", headers=now()).all())
+    assert second.records.started.repeated() == []
+
+
+def test_a_key_that_names_nothing(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
+) -> None:
+    worker = start_worker(space, app=APP, queues=QUEUES, conf=conf(ledger))
+    bad = publish(space.url, {"a": 1}, "order", [""], headers=now()).all()
+    few = publish(space.url, {"a": 1}, "order", headers=now()).all()
+    worker.records.finished.wait_once(publish(space.url, {"a": 1}, "order", ["x"]).all())
+
+    wait_equal(lambda: sorted(dead_letters()), sorted([*bad, *few]))
+    details = {id_: letter["x-fair-detail"] for id_, letter in dead_letters().items()}
+    assert "the key of order is '', which names no work" in details[bad[0]]
+    assert "missing 1 required positional argument" in details[few[0]]
+    assert not worker.records.started.times([*bad, *few])

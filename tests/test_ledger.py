@@ -1,0 +1,162 @@
+"""Ledgers, on the databases themselves: who claims first, and what is forgotten."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
+from tests.brokers import RedisServer, Space
+from tests.waiting import wait_equal
+
+Open = Callable[..., Ledger]
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/ledger.db"
+    space = request.getfixturevalue("redis_space")
+    assert isinstance(space, Space)
+    return space.url
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Open]:
+    """Opens ledgers, each as another worker would."""
+    ledgers: list[Ledger] = []
+
+    def open_(url: str = url, expiry: float = 3600) -> Ledger:
+        ledgers.append(ledger_at(url, expiry))
+        return ledgers[-1]
+
+    yield open_
+    for ledger in ledgers:
+        ledger.close()
+
+
+def empty(url: str) -> None:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.partition(":///")[2])) as database:
+            database.execute("DELETE FROM celery_fair_claims")
+            database.commit()
+    else:
+        import redis
+
+        with redis.Redis.from_url(url) as client:
+            client.flushdb()
+
+
+def test_who_comes_first_has_it(opened: Open) -> None:
+    one, other = opened(), opened()
+    first = one.claim("order 7", "m1", doubt=False)
+    second = other.claim("order 7", "m2", doubt=True)
+    assert (first.owner, second.owner) == (None, "m1")
+    assert first.epoch == second.epoch <= first.now <= second.now
+    assert other.claim("order 8", "m2", doubt=False).owner is None
+
+
+def test_one_of_many_at_once(opened: Open) -> None:
+    ledgers = [opened() for _ in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        for work in map(str, range(20)):
+            claims = list(threads.map(lambda each, w=work: each.claim(w, "m", False), ledgers))
+            assert sum(claim.owner is None for claim in claims) == 1
+            assert len({claim.epoch for claim in claims}) == 1
+
+
+def test_a_claim_that_is_given_up_is_free(opened: Open) -> None:
+    ledger = opened()
+    ledger.claim("w", "m1", doubt=False)
+    ledger.forget("w")
+    ledger.forget("another")
+    assert ledger.claim("w", "m2", doubt=False).owner is None
+
+
+def test_claims_expire(opened: Open) -> None:
+    ledger = opened(expiry=0.2)
+    ledger.claim("w", "m1", doubt=False)
+    assert ledger.claim("w", "m2", doubt=False).owner == "m1"
+    wait_equal(lambda: ledger.claim("w", "m3", doubt=False).owner, None, timeout=10)
+
+
+def test_an_emptied_ledger_knows_that_it_has_forgotten(opened: Open, url: str) -> None:
+    ledger = opened()
+    before = ledger.claim("w", "m1", doubt=False)
+    empty(url)
+    after = ledger.claim("w", "m2", doubt=True)
+    assert after.owner is None
+    assert before.now <= after.epoch <= after.now
+
+
+def test_a_table_that_was_dropped_is_made_again(opened: Open, tmp_path: Path) -> None:
+    ledger = opened(f"sqlite:///{tmp_path}/dropped.db")
+    before = ledger.claim("w", "m1", doubt=False)
+    with closing(sqlite3.connect(tmp_path / "dropped.db")) as database:
+        database.execute("DROP TABLE celery_fair_claims")
+    after = ledger.claim("w", "m2", doubt=True)
+    assert after.owner is None
+    assert after.epoch > before.epoch
+
+
+def test_a_redis_that_was_restarted_may_have_forgotten(own_redis: RedisServer) -> None:
+    with closing(ledger_at(own_redis.url(), 3600)) as ledger:
+        before = ledger.claim("w", "m1", doubt=False)
+        own_redis.restart()
+        assert ledger.claim("v", "m1", doubt=False).epoch == before.epoch  # it is not looked at
+        after = ledger.claim("w", "m2", doubt=True)
+        assert after.owner == "m1"
+        assert after.epoch > before.now
+        assert ledger.claim("u", "m2", doubt=True).epoch == after.epoch
+
+
+def test_a_redis_that_evicts_keys_may_have_forgotten(own_redis: RedisServer) -> None:
+    with closing(ledger_at(own_redis.url(), 3600)) as ledger:
+        before = ledger.claim("w", "m1", doubt=False)
+        own_redis.client.set("large", b"x" * 3_000_000)
+        own_redis.client.config_set("maxmemory-policy", "allkeys-random")
+        used = own_redis.client.info("memory")["used_memory"]
+        own_redis.client.config_set("maxmemory", used - 1_000_000)
+        own_redis.client.set("another", b"x")
+        own_redis.client.config_set("maxmemory", 0)
+        assert own_redis.client.info("stats")["evicted_keys"] > 0
+        assert ledger.claim("v", "m1", doubt=True).epoch > before.epoch
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "sqlite:////no/such/folder/ledger.db"])
+def test_who_does_not_answer(url: str) -> None:
+    with closing(ledger_at(url, 3600)) as ledger:
+        with pytest.raises(LedgerUnreachableError):
+            ledger.claim("w", "m", doubt=False)
+        with pytest.raises(LedgerUnreachableError):
+            ledger.forget("w")
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://host:port/0", "nosuchdb://h/d", "postgresql+nosuchdriver://h/d"]
+)
+def test_what_cannot_be_one(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="fair_ledger"):
+        ledger_at(url, 3600)
+
+
+def test_a_key_that_is_text_of_any_kind(opened: Open) -> None:
+    ledger = opened()
+    for work in ("ümläut ✓", "a\nb", "%s {} '\"; --", "x" * 200):
+        assert ledger.claim(work, "m", doubt=False).owner is None
+        assert ledger.claim(work, "n", doubt=False).owner == "m"
+
+
+def test_nothing_else_is_in_it(opened: Open, url: str, redis_space: Any) -> None:
+    if url.startswith("redis"):
+        opened().claim("w", "m", doubt=False)
+        with redis_space.server.client_of(redis_space.place) as client:
+            assert set(client.keys()) == {b"celery-fair:ledger", b"celery-fair:claim:w"}
+            assert 0 < client.pttl("celery-fair:claim:w") <= 3_600_000
