@@ -1,0 +1,68 @@
+"""On a worker without the bootstep the check holds; on any, what Celery does not start is gone."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+
+from tests.brokers import Space
+from tests.integration.depths import left, ready
+from tests.integration.gate import Gate
+from tests.once.conftest import DeadLetters
+from tests.once.test_once import APP, QUEUES, SHORT
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+
+@pytest.mark.parametrize("task", ["before", "after"])
+def test_without_the_bootstep(
+    space: Space, start_worker: StartWorker, gate: Gate, dead_letters: DeadLetters, task: str
+) -> None:
+    """What was delivered before does not start, and fresh messages run."""
+    options = {"app": APP, "pool": "threads", "queues": QUEUES, "conf": SHORT, "fair": False}
+    first = start_worker(space, **options)
+    held = publish(space.url, {"a": 1}, task, [str(gate.path)]).all()
+    first.records.started.wait_ids(held)
+    waiting = publish(space.url, {"a": 3}, task).all()
+    wait_equal(lambda: ready(space, *QUEUES), 0)
+    first.kill()
+    first.process.end()
+    if space.kind == "redis":  # kombu looks when it starts, and then every 100 seconds
+        wait_for(lambda: all_are_overdue(space.url), 15, "the visibility timeout")
+
+    second = start_worker(space, **options)
+
+    expected = waiting if task == "before" else [*held, *waiting]
+    wait_equal(lambda: sorted(dead_letters()), sorted(expected), timeout=30)
+    assert {letter["x-fair-reason"] for letter in dead_letters().values()} == {"redelivered"}
+    second.records.finished.wait_once(publish(space.url, {"a": 5}, task).all())
+    assert second.records.started.repeated() == []
+    wait_equal(lambda: left(space, *QUEUES), 0)
+
+
+def all_are_overdue(url: str) -> bool:
+    timeout = SHORT["broker_transport_options"]["visibility_timeout"]
+    with redis.Redis.from_url(url) as client:
+        return not client.zcount("unacked_index", time.time() - timeout, "+inf")
+
+
+@pytest.mark.parametrize("task", ["noop", "before", "after"])
+def test_expired_and_revoked(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters, task: str
+) -> None:
+    past = datetime.now(UTC) - timedelta(hours=1)
+    late = publish(space.url, {"a": 3}, task, expires=past).all()
+    worker = start_worker(space, app=APP, queues=QUEUES, conf=SHORT)
+    later = publish(space.url, {"a": 2}, task, countdown=600).all()
+    wait_for(lambda: worker.inspect("scheduled"), 15, "the ETAs")
+    assert worker.control("revoke", task_id=later)
+    again = publish(space.url, {"a": 1}, task).all()
+    worker.records.started.wait_once(again)
+
+    wait_equal(lambda: left(space, *QUEUES), 2)  # Celery looks at them again when they come due
+    assert not worker.records.started.times([*late, *later])
+    assert dead_letters() == {}
