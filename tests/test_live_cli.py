@@ -531,4 +531,4 @@ def test_help_teaches(name: str) -> None:
 def test_without_an_app() -> None:
     outcome = CliRunner().invoke(fair, ["status"])
     assert outcome.exit_code == 2
-    assert "status asks the workers of an app: celery -A app fair status" in outcome.output
+    assert "status is about an app and its workers: celery -A app fair status" in outcome.output

@@ -12,6 +12,7 @@ __all__ = ["fair"]
 
 _COMMANDS = {
     "demo": "celery_fair.cli.demo.command:demo",
+    "doctor": "celery_fair.cli.doctor.command:doctor",
     "explain": "celery_fair.cli.live.status:explain",
     "pause": "celery_fair.cli.live.orders:pause",
     "resume": "celery_fair.cli.live.orders:resume",

@@ -8,7 +8,7 @@ import click
 
 from celery_fair.cli.live.workers import Workers
 
-__all__ = ["asking"]
+__all__ = ["app_of", "asking"]
 
 _DESTINATION = click.option(
     "-d",
@@ -41,16 +41,17 @@ def asking(command: Callable[..., object]) -> Callable[..., object]:
     @wraps(command)
     def ask(ctx: click.Context, /, **given: Any) -> object:
         names = [name for some in given.pop("destination") for name in some.split(",") if name]
-        workers = Workers(_app(ctx), names, given.pop("timeout"))
+        workers = Workers(app_of(ctx), names, given.pop("timeout"))
         ctx.call_on_close(workers.close)
         return command(ctx, workers=workers, **given)
 
     return ask
 
 
-def _app(ctx: click.Context) -> Any:
+def app_of(ctx: click.Context) -> Any:
+    """Return the app that ``celery -A`` was given; without one, say how."""
     if ctx.obj is None:  # not through Celery
         raise click.UsageError(
-            f"{ctx.info_name} asks the workers of an app: celery -A app fair {ctx.info_name}"
+            f"{ctx.info_name} is about an app and its workers: celery -A app fair {ctx.info_name}"
         )
     return ctx.obj.app

@@ -1,0 +1,11 @@
+"""``celery -A app fair doctor``: what holds for an app, and what weakens it.
+
+::
+
+    findings.py       one line of the report
+    app_checks.py     what the app says: settings, tasks, versions
+    amqp_checks.py    what a live RabbitMQ says
+    redis_checks.py   what a live Redis says, as broker or as ledger
+    ledger_checks.py  what a ledger says
+    command.py        the command
+"""

@@ -1,0 +1,110 @@
+"""What an app says of itself: its versions, settings and tasks."""
+
+from collections.abc import Iterator
+from importlib.metadata import requires, version
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
+from celery_fair.core.disposition import Policy
+from celery_fair.settings import Settings
+from celery_fair.tasks import NonRepeatableTask, policy_of
+from celery_fair.worker.step import FairConsumerStep
+
+__all__ = ["app_findings", "non_repeatable"]
+
+
+def non_repeatable(app: Any) -> list[NonRepeatableTask]:
+    """Return an app's non-repeatable tasks, by name."""
+    tasks = (app.tasks[name] for name in sorted(app.tasks))
+    return [task for task in tasks if isinstance(task, NonRepeatableTask)]
+
+
+def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
+    """Check everything that needs no server."""
+    yield from _versions()
+    yield _step(app)
+    if app.conf.task_always_eager:
+        yield wrong(
+            "task_always_eager",
+            "tasks run where they are published: no broker, no worker, no share, no check",
+            "app.conf.task_always_eager = False",
+        )
+    yield from _tasks(app)
+    yield from _windows(app, settings)
+
+
+def _versions() -> Iterator[Finding]:
+    for text in requires("celery-fair") or []:
+        requirement = Requirement(text)
+        if requirement.name in ("celery", "kombu"):
+            found = version(requirement.name)
+            if requirement.specifier.contains(found, prereleases=True):
+                yield ok(requirement.name, f"version {found}")
+            else:
+                yield weak(
+                    requirement.name,
+                    f"version {found} is none that celery-fair is tested with"
+                    f" ({requirement.specifier})",
+                    f"pip install '{requirement.name}{requirement.specifier}'",
+                )
+
+
+def _step(app: Any) -> Finding:
+    if FairConsumerStep not in app.steps["consumer"]:
+        return wrong(
+            "bootstep",
+            "workers of this app are Celery's own: no shares, and of non-repeatable tasks nothing"
+            " but the check for redelivered messages",
+            "celery_fair.install(app), where the app is made",
+        )
+    if not getattr(app.amqp_cls, "knows_levels", False):
+        return weak(
+            "bootstep",
+            "workers are fair; publishers know no logical queues, and do not say when they"
+            " publish, without which a ledger proves nothing",
+            "celery_fair.install(app) in place of app.steps['consumer'].add(FairConsumerStep)",
+        )
+    return ok("bootstep", "workers are fair, publishers say when they publish")
+
+
+def _tasks(app: Any) -> Iterator[Finding]:
+    once = non_repeatable(app)
+    for task in once:
+        confirmed = ", with a round trip" if task.confirm else ""
+        when = "it starts" + confirmed if policy_of(task) is Policy.BEFORE else "it has ended"
+        yield ok(f"task {task.name}", f"non-repeatable, acknowledged {task.ack} {when}")
+    late = [
+        name
+        for name, task in sorted(app.tasks.items())
+        if task.acks_late and task not in once and not name.startswith("celery.")
+    ]
+    if late:
+        yield weak(
+            "acks_late",
+            f"start again after a crash, as Celery documents: {_listed(late)}",
+            "if one must not, @app.task(base=NonRepeatableTask, ack='after')",
+        )
+    if not once:
+        yield ok("tasks", "none is non-repeatable; after a lost connection any may start twice")
+
+
+def _windows(app: Any, settings: Settings) -> Iterator[Finding]:
+    if not non_repeatable(app):
+        return
+    pushed = [name for name in app.amqp.queues if settings.queue(name).fetch == "push"]
+    if pushed and settings.ledger is None:
+        yield weak(
+            "prefetch",
+            "what waits in a worker's window counts as delivered: after a lost connection or a kill"
+            f" it is dead-lettered, unstarted. Queues: {_listed(pushed)}",
+            "fair_queues = {'…': {'fetch': 'pull'}} where non-repeatable tasks are; or fair_ledger",
+        )
+    elif not pushed:
+        yield ok("prefetch", "queues are pulled from: no worker holds what it does not run")
+
+
+def _listed(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,168 @@
+"""`celery -A app fair doctor` on real brokers: each weakness is made, and found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner
+from click.testing import Result as Outcome
+from kombu import Queue
+
+from celery_fair import FairConsumerStep, NonRepeatableTask, install
+from celery_fair.cli import fair
+from tests.brokers import RedisServer, Space
+from tests.publishing import publish
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+def work() -> None:
+    """Only its definition counts."""
+
+
+@contextmanager
+def app_on(url: str, fair_: bool = True, once: bool = True, **conf: Any) -> Iterator[Celery]:
+    with Celery("shop", broker=url, set_as_current=False) as app:
+        app.conf.update(conf)
+        if fair_:
+            install(app)
+        if once:
+            app.task(base=NonRepeatableTask, name="charge", shared=False)(work)
+            app.task(base=NonRepeatableTask, ack="after", name="export", shared=False)(work)
+        app.task(name="report", shared=False)(work)
+        yield app
+
+
+def outcome(app: Celery, *options: str) -> Outcome:
+    context = CLIContext(app=app, no_color=True, workdir=None)
+    return CliRunner().invoke(fair, ["doctor", *options], obj=context)
+
+
+def findings(app: Celery) -> dict[str, dict[str, str]]:
+    done = outcome(app, "--json")
+    assert done.stderr == "", done.exception
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    found = json.loads(done.stdout)
+    levels = {finding["level"] for finding in found}
+    assert done.exit_code == int("wrong" in levels)
+    assert outcome(app, "--strict").exit_code == int(levels != {"ok"})
+    for finding in found:
+        assert finding["level"] == "ok" or finding["mend"]
+    by_topic = {finding["topic"]: finding for finding in found}
+    assert len(by_topic) == len(found)
+    return by_topic
+
+
+def test_all_is_well_on_rabbitmq(rabbitmq_space: Space, tmp_path: Path) -> None:
+    queue = Queue("pay", routing_key="pay", queue_arguments=QUORUM)
+    with app_on(
+        rabbitmq_space.url,
+        task_queues=[queue],
+        task_default_queue="pay",
+        fair_queues={"pay": {"fetch": "pull"}},
+        fair_ledger=f"sqlite:///{tmp_path}/ledger.db",
+    ) as app:
+        publish(rabbitmq_space.url, {"pay": 3}, queue_arguments=QUORUM)
+        found = findings(app)
+        assert {finding["level"] for finding in found.values()} == {"ok"}
+        assert found["broker"]["text"].startswith("RabbitMQ ")
+        assert found["queue pay"]["text"] == "quorum queue, 3 messages, 0 consumers"
+        assert found["task charge"]["text"] == "non-repeatable, acknowledged before it starts"
+        assert found["task export"]["text"] == "non-repeatable, acknowledged after it has ended"
+        assert "sqlite: complete since 20" in found["ledger"]["text"]
+        assert "report" not in str(found)
+
+
+def test_weaknesses_on_rabbitmq(rabbitmq_space: Space) -> None:
+    with app_on(rabbitmq_space.url, fair_queues={"pay": {}}, task_default_queue="other") as app:
+        publish(rabbitmq_space.url, {"pay": 3, "dead-letters": 2})
+        found = findings(app)
+        assert found["queue pay"]["level"] == "weak"
+        assert found["queue pay"]["text"].startswith("classic queue, 3 messages")
+        assert found["queue other"]["text"] == "is not there yet; the first worker declares it"
+        assert found["prefetch"]["level"] == "weak"
+        assert "2 wait in queue dead-letters" in found["dead letters"]["text"]
+        assert found["ledger"]["text"].startswith("none")
+        assert "other" not in rabbitmq_space.depths(), "a doctor changes nothing"
+
+
+def test_weaknesses_on_redis(redis_space: Space) -> None:
+    transport = {"visibility_timeout": 60}
+    with app_on(
+        redis_space.url,
+        task_time_limit=90,
+        task_acks_late=True,
+        broker_transport_options=transport,
+        fair_ledger=redis_space.url,
+    ) as app:
+        publish(redis_space.url, {"dead-letters": 2, "celery": 1})
+        found = findings(app)
+        assert found["broker"]["text"].startswith("Redis ")
+        assert found["broker: persistence"]["level"] == "weak"
+        assert found["ledger: persistence"]["level"] == "weak"
+        assert found["visibility timeout"]["text"].endswith("export, report")
+        assert "charge" not in found["visibility timeout"]["text"]
+        assert found["acks_late"]["text"].endswith(": report")
+        assert found["queue celery"]["text"] == "1 messages"
+        assert found["dead letters"]["level"] == "weak"
+
+
+def test_a_durable_redis(own_redis: RedisServer) -> None:
+    with app_on(own_redis.url(), fair_ledger=own_redis.url(), task_time_limit=90) as app:
+        assert {finding["level"] for finding in findings(app).values()} == {"ok"}
+        own_redis.client.config_set("maxmemory", 10**9)
+        own_redis.client.config_set("maxmemory-policy", "allkeys-lru")
+        assert findings(app)["broker: memory"]["level"] == "wrong"
+        assert findings(app)["ledger: memory"]["level"] == "wrong"
+
+
+def test_an_app_that_is_not_fair(redis_space: Space) -> None:
+    with app_on(redis_space.url, fair_=False, task_always_eager=True) as app:
+        found = findings(app)
+        assert found["bootstep"]["level"] == found["task_always_eager"]["level"] == "wrong"
+        app.steps["consumer"].add(FairConsumerStep)
+        assert findings(app)["bootstep"]["level"] == "weak"
+
+
+def test_no_task_is_non_repeatable(rabbitmq_space: Space) -> None:
+    with app_on(rabbitmq_space.url, once=False) as app:
+        publish(rabbitmq_space.url, {"celery": 1})
+        found = findings(app)
+        assert found["queue celery"]["level"] == "ok"
+        assert "none is non-repeatable" in found["tasks"]["text"]
+        assert "ledger" not in found
+
+
+def test_settings_that_no_worker_takes(redis_space: Space) -> None:
+    with app_on(redis_space.url, fair_queues={"pay": {"quantum": -1}}) as app:
+        found = findings(app)
+        assert found.keys() == {"settings"}
+        assert "quantum" in found["settings"]["text"]
+
+
+def test_what_does_not_answer() -> None:
+    ledger = "redis://:secret@127.0.0.1:1/0"
+    with app_on("amqp://guest:secret@127.0.0.1:1//", fair_ledger=ledger) as app:
+        found = findings(app)
+        assert found["broker"]["level"] == found["ledger"]["level"] == "wrong"
+        assert "secret" not in str(found)
+
+
+def test_as_text(redis_space: Space) -> None:
+    with app_on(redis_space.url, task_acks_late=True) as app:
+        text = outcome(app).stdout
+        assert max(map(len, text.splitlines())) <= 100
+        assert "→ " in text
+        assert text.splitlines()[-1].endswith(" wrong")
+        print(text)
+
+
+def test_help() -> None:
+    text = CliRunner().invoke(fair, ["doctor", "--help"]).stdout
+    assert "celery -A shop fair doctor" in text
