@@ -70,9 +70,8 @@ def death_headers(
     return headers
 
 
-def with_headers(message: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+def with_headers(headers: Any, more: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message's headers and `more`; of headers that are none, what they look like."""
-    headers = message.headers
     if headers is None or isinstance(headers, Mapping):
         return {**(headers or {}), **more}
     return {"x-fair-headers": repr(headers)[:_LONGEST], **more}
@@ -83,10 +82,13 @@ def properties_of(message: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
     properties = {
         name: value for name, value in message.properties.items() if name not in _SEPARATE
     }
+    new = with_headers(message.headers, headers)
+    if not message.errors:  # it has been decompressed
+        new.pop("compression", None)
     return {
         "priority": message.properties.get("priority"),
         "content_type": message.content_type,
         "content_encoding": message.content_encoding,
-        "headers": with_headers(message, headers),
+        "headers": new,
         "properties": properties | {"delivery_mode": 2},
     }

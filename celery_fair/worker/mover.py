@@ -108,7 +108,10 @@ class AmqpMover(Mover):
     def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         if self._channel is None:
             self._open()
-        copy = self._channel.prepare_message(message.body, **properties_of(message, headers))
+        body = (
+            message.body or b""
+        )  # an empty one is text, which would be encoded as it is said to be
+        copy = self._channel.prepare_message(body, **properties_of(message, headers))
         self._channel.basic_publish_confirm(
             copy,
             exchange=exchange,
@@ -158,7 +161,7 @@ class RedisMover(Mover):
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         queue = queue_of(message)
         send = Commands(message.channel)
-        payload = {**message._raw, "headers": with_headers(message, headers)}
+        payload = {**message._raw, "headers": with_headers(message._raw["headers"], headers)}
         if exchange:
             self.declare(message.channel)
             to, push = send.lists(exchange)[0], "LPUSH"

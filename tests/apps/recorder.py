@@ -22,7 +22,8 @@ class Record(NamedTuple):
     redelivered: bool
 
     def line(self) -> bytes:
-        return "\t".join(map(str, self)).encode() + b"\n"
+        fields = (str(field).encode("unicode_escape") for field in self)  # an id may be any text
+        return b"\t".join(fields) + b"\n"
 
     @classmethod
     def parse(cls, line: str) -> Record:

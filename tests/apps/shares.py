@@ -47,7 +47,8 @@ def tell_the_test(**_: Any) -> None:
 
 def start(task: Any, seq: int) -> None:
     delivery = task.request.delivery_info
-    started(delivery["routing_key"], task.request.id, seq, bool(delivery.get("redelivered")))
+    redelivered = bool(delivery.get("redelivered"))
+    started(delivery["routing_key"], task.request.id, int(seq), redelivered)
 
 
 def finish(task: Any, seq: int) -> None:
