@@ -11,6 +11,7 @@ import click
 __all__ = ["fair"]
 
 _COMMANDS = {
+    "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "explain": "celery_fair.cli.live.status:explain",

@@ -1,0 +1,123 @@
+"""Redis: letters are read where they are, and moved or removed in one step each."""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from importlib.resources import files
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from celery_fair.letters.letter import Letter
+from celery_fair.letters.letter_queue import (
+    GoneError,
+    Keep,
+    LetterQueue,
+    Letters,
+    ReplayError,
+    nothing,
+)
+from celery_fair.letters.payload import fresh_payload, letter_of, targets
+
+__all__ = ["RedisLetters"]
+
+_PAGE = 500
+"""Letters read at a time."""
+
+
+class _Place(NamedTuple):
+    key: str
+    raw: bytes
+    payload: Any
+
+
+class RedisLetters(LetterQueue):
+    """The dead-letter queue on Redis: a list for each priority, the oldest letter at its end.
+
+    Arguments:
+        connection: kombu's, connected.
+        name: the queue's.
+        exchanges: the app's, by name.
+    """
+
+    def __init__(self, connection: Any, name: str, exchanges: Mapping[str, Any]) -> None:
+        self._channel = connection.default_channel
+        self._name = name
+        self._exchanges = exchanges
+        self._passed: dict[str, int] = {}
+        """How many letters `browse` has left behind itself in each list."""
+
+    def count(self) -> int:
+        return sum(int(self._command("LLEN", key)) for key in self._lists(self._name))
+
+    def browse(self, keep: Keep = nothing) -> Letters:
+        for key in self._lists(self._name):
+            left = int(self._command("LLEN", key))
+            self._passed[key] = 0
+            while left > 0:
+                last = -1 - self._passed[key]
+                page = self._command("LRANGE", key, last - min(_PAGE, left) + 1, last)
+                if not page:
+                    break
+                left -= len(page)
+                self._passed[key] += len(page)
+                for raw in reversed(page):
+                    yield _letter(key, raw)
+
+    def replay(self, letter: Letter) -> None:
+        place = letter.handle
+        channel = self._channel
+        exchange, _ = letter.origin
+        queues = targets(channel, letter, self._exchanges)
+        if exchange and channel.typeof(exchange).type == "fanout":
+            raise ReplayError(
+                f"exchange {exchange!r} is a fanout, which Redis keeps no messages of; publish the"
+                " task anew"
+            )
+        fresh = fresh_payload(place.payload, letter)
+        step = channel._get_message_priority(fresh, reverse=False)
+        lists = [self._key(channel._q_for_pri(queue, step)) for queue in queues]
+        copies = []
+        for _ in lists:
+            fresh["properties"]["delivery_tag"] = str(uuid4())
+            copies.append(json.dumps(fresh))
+        keys = [place.key, *lists]
+        self._taken(letter, "EVAL", self._script, len(keys), *keys, place.raw, *copies)
+
+    def remove(self, letter: Letter) -> None:
+        self._taken(letter, "LREM", letter.handle.key, -1, letter.handle.raw)
+
+    def is_lost(self, error: Exception) -> bool:
+        from redis.exceptions import ConnectionError as Lost
+        from redis.exceptions import TimeoutError as Late
+
+        return isinstance(error, OSError | Lost | Late)
+
+    def _taken(self, letter: Letter, *command: Any) -> None:
+        if not self._command(*command):
+            raise GoneError("somebody else has replayed or removed it meanwhile")
+        self._passed[letter.handle.key] -= 1
+
+    def _lists(self, queue: str) -> list[str]:
+        channel = self._channel
+        return [self._key(channel._q_for_pri(queue, step)) for step in channel.priority_steps]
+
+    def _key(self, name: str) -> str:
+        return f"{self._channel.global_keyprefix}{name}"
+
+    @cached_property
+    def _script(self) -> str:
+        return files("celery_fair.letters").joinpath("replay.lua").read_text()
+
+    def _command(self, *args: Any) -> Any:
+        from redis import Redis
+
+        # Kombu's client adds its key prefix to some commands' keys; ours have it already.
+        return Redis.execute_command(self._channel.client, *args)  # type: ignore[no-untyped-call]
+
+
+def _letter(key: str, raw: bytes) -> Letter:
+    try:
+        payload = json.loads(raw)
+    except (ValueError, RecursionError):
+        return Letter({}, {}, raw, _Place(key, raw, None), "it is no JSON")
+    return letter_of(payload, _Place(key, raw, payload))

@@ -1,0 +1,466 @@
+"""`dead-letters replay` and `purge`: what was asked for is done once, and all else stays."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kombu import Connection, Exchange, Queue
+
+from celery_fair.cli.dead_letters import ordering
+from celery_fair.cli.dead_letters.interruption import stoppable
+from celery_fair.letters.census import Census
+from celery_fair.letters.opened import opened
+from celery_fair.letters.replay import Plan, purge, replay
+from tests.brokers import Space
+from tests.dead_letters.conftest import NAME, Box
+
+# Replay -------------------------------------------------------------------
+
+
+def test_replayed_message_is_fresh(box: Box) -> None:
+    body = b"\x80\x81[[1]]"
+    kept = {"priority": 3, "correlation_id": "c", "reply_to": "r"}
+    box.put("t1", body, content_type="application/x-odd", properties=kept, redelivered=True)
+
+    assert box.order("replay", "t1") == {
+        "replayed": ["t1"],
+        "refused": [],
+        "failed": {},
+        "duplicates": [],
+    }
+
+    assert box.ids() == []
+    (message,) = box.get("orders")
+    assert message.headers == {"id": "t1", "task": "shop.charge"}
+    assert (message.body, message.content_type) == (body, "application/x-odd")
+    assert {name: message.properties[name] for name in kept} == kept
+    assert not message.delivery_info.get("redelivered")
+    assert message.delivery_info["routing_key"] == "orders"
+
+
+def test_order_of_replayed_letters_and_of_those_that_stay(box: Box) -> None:
+    ids = [f"t{number}" for number in range(600)]
+    for number, each in enumerate(ids):
+        box.put(each, reason="redelivered" if number % 3 else "malformed")
+    box.order("replay", "--all", "--reason", "malformed")
+    assert [message.headers["id"] for message in box.get("orders")] == ids[::3]
+    assert box.ids() == [each for number, each in enumerate(ids) if number % 3]
+
+
+@pytest.mark.parametrize("said", [True, "no", None, ...])
+def test_what_may_have_started_is_refused(box: Box, said: Any) -> None:
+    box.put("t1", may_have_started=said)
+    box.put("t2")
+
+    report = box.order("replay", "--all", status=1)
+
+    assert (report["replayed"], report["refused"]) == (["t2"], ["t1"])
+    assert box.ids() == ["t1"]
+    outcome = box.run("replay", "t1")
+    assert outcome.exit_code == 1
+    assert (
+        "Refused: t1: may have started; look at what it did, then --may-have-started"
+        in outcome.stderr
+    )
+    assert box.order("replay", "t1", "--may-have-started")["replayed"] == ["t1"]
+    assert [message.headers["id"] for message in box.get("orders")] == ["t2", "t1"]
+
+
+def test_to_its_exchange(box: Box) -> None:
+    box.app.conf.task_queues = [Queue("deep", Exchange("tree", type="topic"), routing_key="a.#")]
+    box.app.amqp.queues["deep"](box.channel).declare()
+    box.put("t1", exchange="tree", routing_key="a.b.c")
+
+    assert box.order("replay", "t1")["replayed"] == ["t1"]
+
+    (message,) = box.get("deep")
+    assert message.delivery_info["exchange"] == "tree"
+    assert message.delivery_info["routing_key"] == "a.b.c"
+
+
+UNROUTABLE = {
+    "no such exchange": ({"exchange": "nosuch", "routing_key": "a"}, "nosuch"),
+    "no binding": (
+        {"exchange": NAME + ".bound", "routing_key": "b"},
+        "no queue is bound to exchange 'dead-letters.bound' for routing key 'b'; declare one",
+    ),
+    "no queue named": ({"queue": ...}, "x-fair-queue None does not say where it was"),
+    "a queue of another type": ({"queue": 7}, "x-fair-queue 7 does not say where it was"),
+    "an exchange of another type": ({"exchange": ["a"]}, "both must be text"),
+}
+
+
+@pytest.mark.parametrize(("headers", "reason"), UNROUTABLE.values(), ids=UNROUTABLE)
+def test_what_cannot_be_routed_stays(box: Box, headers: dict[str, Any], reason: str) -> None:
+    bound = Exchange(NAME + ".bound", type="direct")
+    Queue("other", bound, routing_key="other")(box.channel).declare()
+    box.put("t1", **headers)
+    box.put("t2")
+
+    report = box.order("replay", "--all", status=1)
+
+    assert reason in report["failed"].pop("t1")
+    assert report == {"replayed": ["t2"], "refused": [], "failed": {}, "duplicates": []}
+    assert box.ids() == ["t1"]
+
+
+def test_queue_that_is_gone(rabbitmq_space: Space) -> None:
+    box = Box(rabbitmq_space.url)
+    with box.connection:
+        box.put("t1", queue="gone")
+        report = box.order("replay", "t1", status=1)
+        assert report["failed"] == {"t1": "there is no queue 'gone'; declare it"}
+        assert box.ids() == ["t1"]
+
+
+def test_redis_key_that_is_no_queue(redis_space: Space) -> None:
+    box = Box(redis_space.url)
+    with box.connection:
+        box.put("t1", queue="text")
+        box.channel.client.set("text", "x")
+        report = box.order("replay", "t1", status=1)
+        assert "key text is no queue but a string" in report["failed"]["t1"]
+        assert box.ids() == ["t1"]
+
+
+def test_redis_priority(redis_space: Space) -> None:
+    box = Box(redis_space.url)
+    with box.connection:
+        box.put("t1", properties={"priority": 6})
+        box.order("replay", "t1")
+        assert redis_space.ready() == {"orders\x06\x166": 1}
+
+
+NO_MESSAGES = [
+    *(b"\xff", b"[" * 100_000, b"7", b"null", b"{}", b'{"properties": 1}', b'{"properties": {}}'),
+    b'{"properties": {}, "headers": [1]}',
+]
+
+
+def test_what_is_no_message(redis_space: Space) -> None:
+    box = Box(redis_space.url)
+    with box.connection:
+        for raw in NO_MESSAGES:
+            box.channel.client.lpush(NAME, raw)
+        ids = box.ids()
+        assert len(set(ids)) == len(NO_MESSAGES)
+        assert all(box.run("show", each).exit_code == 0 for each in ids)
+        report = box.order("replay", "--all", "--may-have-started", status=1)
+        assert report["failed"].keys() == set(ids)
+        assert all("it can only be purged" in text for text in report["failed"].values())
+        assert box.ids() == ids
+        assert box.order("purge", "--all", "--yes")["purged"] == ids
+        assert redis_space.ready() == {}
+
+
+def test_malformed_letters_are_replayed_as_they_are(box: Box) -> None:
+    box.put(None, b"\xff\xfe")
+    box.put(["no", "text"], b"", task=7)
+    ids = box.ids()
+    assert box.order("replay", *ids)["replayed"] == ids
+    first, second = box.get("orders")
+    assert (bytes(first.body), first.headers) == (b"\xff\xfe", {"task": "shop.charge"})
+    assert second.headers == {"id": ["no", "text"], "task": 7}
+
+
+def test_dry_run_changes_nothing(box: Box) -> None:
+    for each in ("t1", "t2", "t1"):
+        box.put(each)
+    box.put("t3", may_have_started=True)
+    before = box.list()
+
+    report = box.order("replay", "--all", "--dry-run", status=1)
+
+    assert report == {
+        "replayed": ["t1", "t2"],
+        "refused": ["t3"],
+        "failed": {},
+        "duplicates": ["t1"],
+        "dry_run": True,
+    }
+    assert box.order("purge", "--all", "--dry-run")["purged"] == ["t1", "t1", "t2", "t3"]
+    assert "t1: would be replayed" in box.run("replay", "t1", "--dry-run").stdout
+    assert box.list() == before
+    assert box.get("orders") == []
+
+
+# Copies -------------------------------------------------------------------
+
+
+def test_one_of_two_copies_is_replayed(box: Box) -> None:
+    box.put("t1", worker="a@host", time="2026-05-31T13:00:00+00:00")
+    box.put("t2")
+    box.put("t1", worker="b@host", reason="redelivered")
+
+    report = box.order("replay", "--all", "--reason", "malformed")
+
+    assert report["replayed"] == ["t2", "t1"]
+    assert report["duplicates"] == ["t1"]
+    assert box.ids() == []
+    assert [message.headers["id"] for message in box.get("orders")] == ["t2", "t1"]
+
+
+def test_a_copy_that_may_have_started_speaks_for_all(box: Box) -> None:
+    box.put("t1")
+    box.put("t1", may_have_started=True)
+    report = box.order("replay", "--all", "--reason", "malformed", status=1)
+    assert report["refused"] == ["t1"]
+    assert box.ids() == ["t1", "t1"]
+
+
+def test_same_id_other_message(box: Box) -> None:
+    box.put("t1", b"[[1], {}, {}]")
+    box.put("t1", b"[[2], {}, {}]")
+
+    report = box.order("replay", "t1", status=1)
+
+    first, second = (letter["digest"] for letter in box.list())
+    assert report["failed"] == {
+        "t1": f"2 different messages have this id; name one by its digest: {first}, {second}"
+    }
+    assert box.order("replay", second)["replayed"] == [second]
+    (message,) = box.get("orders")
+    assert message.body == b"[[2], {}, {}]"
+    assert box.ids() == ["t1"]
+
+
+def test_an_unknown_id_among_others(box: Box) -> None:
+    box.put("t1")
+    report = box.order("replay", "nosuch", "t1", status=1)
+    assert report["replayed"] == ["t1"]
+    assert report["failed"] == {"nosuch": "there is no such dead letter; list shows their ids"}
+
+
+# Somebody else, and the end -----------------------------------------------
+
+
+@pytest.fixture
+def second(box: Box) -> Iterator[Connection]:
+    """A connection such as a command has."""
+    with box.app.connection_for_write() as connection:
+        yield connection
+
+
+def planned(box: Box, connection: Connection) -> Plan:
+    plan = Plan(Census.of(opened(box.app, connection), lambda _: True))
+    for copies in plan.chosen():
+        plan.take(copies, may_have_started=True)
+    return plan
+
+
+def test_what_somebody_else_took_meanwhile(box: Box, second: Connection) -> None:
+    for each in ("t1", "t2", "t2"):
+        box.put(each)
+    plan = planned(box, second)
+    box.get(NAME)
+    box.put("t2")
+    box.put("t4")
+
+    report = replay(opened(box.app, second), plan)
+
+    assert report.failed.keys() == {"t1", "t2"}
+    assert "somebody else has taken it" in report.failed["t1"]
+    assert report.done == []
+    assert box.get("orders") == []
+    assert box.ids() == ["t2", "t4"]
+
+
+def test_interrupted(box: Box, second: Connection) -> None:
+    for each in ("t1", "t2", "t3"):
+        box.put(each)
+    plan = planned(box, second)
+    report = replay(opened(box.app, second), plan, stop=lambda: bool(plan.report.done))
+    assert report.done == ["t1"]
+    assert report.failed == dict.fromkeys(["t2", "t3"], "not tried: interrupted")
+    assert box.ids() == ["t2", "t3"]
+
+
+def test_lost_connection(box: Box, second: Connection) -> None:
+    for each in ("t1", "t2"):
+        box.put(each)
+    plan = planned(box, second)
+    queue = opened(box.app, second)
+
+    def lose() -> None:
+        raise OSError("the cable was cut")
+
+    report = replay(queue, plan, tick=lose)
+
+    assert report.done == ["t1"]
+    assert "the cable was cut" in report.failed["t2"]
+    assert not report.whole
+    second.close()
+    assert box.ids() == ["t2"]
+
+
+def test_a_browse_that_is_left_early_changes_nothing(box: Box, second: Connection) -> None:
+    ids = ["t1", "t2", "t3"]
+    for each in ids:
+        box.put(each)
+    with closing(opened(box.app, second).browse(lambda _: True)) as letters:
+        assert next(letters).id == "t1"
+    assert box.ids() == ids
+
+
+def test_claims_are_forgotten_before_the_replay(box: Box, second: Connection) -> None:
+    box.put("t1", key="claim-1", may_have_started=True)
+    box.put("t2", key=7)
+    box.put("t3", key="claim-3")
+    plan = planned(box, second)
+    forgotten = []
+
+    def forget(key: str) -> None:
+        if key == "claim-3":
+            raise KeyError(key)
+        forgotten.append((key, list(plan.report.done)))
+
+    report = replay(opened(box.app, second), plan, forget=forget)
+
+    assert forgotten == [("claim-1", [])]
+    assert report.done == ["t1", "t2"]
+    assert report.failed == {"t3": "'claim-3'"}
+    assert box.ids() == ["t3"]
+
+
+# Purge --------------------------------------------------------------------
+
+
+def test_purge(box: Box) -> None:
+    for each in ("t1", "t2", "t1", "t3"):
+        box.put(each, task=each)
+    assert box.order("purge", "t1", "--yes")["purged"] == ["t1", "t1"]
+    assert box.order("purge", "--all", "--task", "t3", "--yes")["purged"] == ["t3"]
+    assert box.ids() == ["t2"]
+    assert box.get("orders") == []
+
+
+def test_purge_by_filter_leaves_other_copies(box: Box) -> None:
+    box.put("t1", reason="redelivered")
+    box.put("t1")
+    box.order("purge", "--all", "--reason", "malformed", "--yes")
+    (letter,) = box.list()
+    assert letter["reason"] == "redelivered"
+
+
+def test_purge_interrupted(box: Box, second: Connection) -> None:
+    box.put("t1")
+    box.put("t2")
+    plan = planned(box, second)
+    queue = opened(box.app, second)
+    report = purge(queue, plan, lambda _: True, stop=lambda: bool(plan.report.done))
+    assert (report.done, list(report.failed)) == (["t1"], ["t2"])
+    assert box.ids() == ["t2"]
+
+
+# What is asked ------------------------------------------------------------
+
+
+class Terminal:
+    """Stands for ``sys``, with standard input as a terminal."""
+
+    def __init__(self, real: Any) -> None:
+        self.stderr = real.stderr
+        self.stdin = self
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def redis_box(redis_space: Space) -> Iterator[Box]:
+    box = Box(redis_space.url)
+    with box.connection:
+        yield box
+
+
+def test_asks_on_a_terminal(redis_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("t1", "t2", "t3"):
+        redis_box.put(each)
+    monkeypatch.setattr(ordering, "sys", Terminal(ordering.sys))
+
+    outcome = redis_box.run("replay", "--all", input="n\n")
+    assert (outcome.exit_code, "Replay 3 dead letters?" in outcome.stderr) == (1, True)
+    outcome = redis_box.run("purge", "t1", input="n\n")
+    assert (outcome.exit_code, "Remove 1 dead letters for good?" in outcome.stderr) == (1, True)
+    assert redis_box.ids() == ["t1", "t2", "t3"]
+    assert redis_box.order("replay", "t1")["replayed"] == ["t1"]
+    assert redis_box.order("replay", "--all", "--yes")["replayed"] == ["t2", "t3"]
+
+
+def test_purge_without_a_terminal_needs_yes(redis_box: Box) -> None:
+    redis_box.put("t1")
+    outcome = redis_box.run("purge", "t1")
+    assert outcome.exit_code == 2
+    assert "purge removes letters for good; say --yes, or --dry-run to look" in outcome.stderr
+    assert redis_box.ids() == ["t1"]
+
+
+@pytest.mark.parametrize("words", [[], ["t1", "--all"], ["t1", "--task", "a"], ["--task", "a"]])
+@pytest.mark.parametrize("command", ["replay", "purge"])
+def test_which_letters_must_be_said(redis_box: Box, command: str, words: list[str]) -> None:
+    outcome = redis_box.run(command, *words)
+    assert outcome.exit_code == 2
+    assert "name letters by their ids, which dead-letters list shows, or give --all" in (
+        outcome.stderr
+    )
+
+
+def test_nothing_to_do(redis_box: Box) -> None:
+    outcome = redis_box.run("replay", "--all")
+    assert (outcome.exit_code, outcome.stdout, outcome.stderr) == (0, "", "0 replayed.\n")
+
+
+def test_progress_is_shown_on_a_terminal(redis_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for each in ("t1", "t2"):
+        redis_box.put(each)
+    terminal = Terminal(ordering.sys)
+    terminal.stderr = Screen()
+    monkeypatch.setattr(ordering, "sys", terminal)
+    assert redis_box.order("replay", "--all", "--yes")["replayed"] == ["t1", "t2"]
+    assert "Replaying" in terminal.stderr.getvalue()
+    assert "100%" in terminal.stderr.getvalue()
+
+
+def test_ctrl_c_is_kept_until_the_letter_is_done() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with stoppable() as stop:
+        assert not stop()
+        signal.raise_signal(signal.SIGINT)
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+# Another transport --------------------------------------------------------
+
+
+def test_memory() -> None:
+    box = Box("memory://dead-letters")
+    with box.connection:
+        box.get(NAME)
+        box.declare("orders")
+        for each in ("t1", "t2", "t1", "t3", "t4"):
+            box.put(each, may_have_started=each == "t3")
+        assert box.ids() == ["t1", "t2", "t1", "t3", "t4"]
+        assert json.loads(box.run("show", "t2", "--json").stdout)[0]["body"]["args"] == [7]
+        assert box.order("replay", "t2")["replayed"] == ["t2"]
+        assert box.ids() == ["t1", "t1", "t3", "t4"]
+        report = box.order("replay", "--all", status=1)
+        assert (report["replayed"], report["duplicates"]) == (["t1", "t4"], ["t1"])
+        assert report["refused"] == ["t3"]
+        assert box.order("purge", "--all", "--yes")["purged"] == ["t3"]
+        messages = box.get("orders")
+        assert [message.headers["id"] for message in messages] == ["t2", "t1", "t4"]
+        assert messages[0].headers == {"id": "t2", "task": "shop.charge"}
+        assert messages[0].body == b"[[7], {}, {}]"
