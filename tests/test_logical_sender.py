@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from celery import Celery, chain, chord, group
 from celery.exceptions import ImproperlyConfigured
-from kombu import Queue
+from kombu import Connection, Queue
 
 from celery_fair import install
 from tests.brokers import Space
@@ -172,9 +173,16 @@ def test_an_address_elsewhere_is_kept_though_the_default_queue_is_logical(app: C
     assert [queue for queue, _ in take(app)] == ["celery"]
 
 
-def test_an_app_without_logical_queues_has_the_sender_of_celery(app: Celery) -> None:
+def test_messages_say_when_they_were_published(app: Celery, space: Space) -> None:
+    before = time.time()
+    app.send_task("t", queue="sms", priority=7)
     app.conf.fair_logical_queues = None
-    assert app.amqp.send_task_message.__module__ == "celery.app.amqp"
+    del app.amqp
+    app.send_task("t", queue="celery")
+    with Connection(space.url) as connection:
+        for name in ("sms.fast", "celery"):
+            message = Queue(name)(connection.default_channel).get(no_ack=True)
+            assert before <= message.headers["x-fair-published"] <= time.time()
 
 
 def test_bad_settings_are_refused_before_anything_is_published(app: Celery) -> None:

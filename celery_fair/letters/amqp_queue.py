@@ -68,7 +68,7 @@ class AmqpLetters(LetterQueue):
     def replay(self, letter: Letter) -> None:
         exchange, key = letter.origin
         message = letter.handle
-        properties = message.properties | {_HEADERS: letter.fresh_headers}
+        properties = message.properties | {_HEADERS: letter.replayed_headers()}
         self._publish(type(message)(letter.body, **properties), exchange, key)
         try:
             self.remove(letter)

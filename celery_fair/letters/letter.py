@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
+from time import time
 from typing import Any
+
+from celery_fair.headers import PREFIX, PUBLISHED
 
 __all__ = ["Letter"]
 
-_OURS = "x-fair-"
 _OF_A_DELIVERY = {"redelivered", "x-delivery-count"}
 """Headers that a broker, or kombu's emulation of one, has put there."""
 
@@ -59,6 +61,10 @@ class Letter:
     def fresh_headers(self) -> dict[Any, Any]:
         """The headers as they were before the message became a dead letter or was delivered."""
         return {name: value for name, value in self.headers.items() if not _is_later(name)}
+
+    def replayed_headers(self) -> dict[Any, Any]:
+        """Return the headers of a message that is published now."""
+        return self.fresh_headers | {PUBLISHED: time()}
 
     @property
     def task(self) -> str | None:
@@ -119,7 +125,7 @@ class Letter:
 
 
 def _is_later(name: Any) -> bool:
-    return isinstance(name, str) and (name.startswith(_OURS) or name in _OF_A_DELIVERY)
+    return isinstance(name, str) and (name.startswith(PREFIX) or name in _OF_A_DELIVERY)
 
 
 def _shown(value: Any) -> str:

@@ -44,7 +44,7 @@ def fresh_payload(payload: Mapping[str, Any], letter: Letter) -> dict[str, Any]:
         "delivery_info": {"exchange": exchange, "routing_key": key},
         "delivery_tag": str(uuid4()),
     }
-    fresh = {**payload, "headers": letter.fresh_headers, "properties": properties}
+    fresh = {**payload, "headers": letter.replayed_headers(), "properties": properties}
     fresh.pop("redelivered", None)
     return fresh
 

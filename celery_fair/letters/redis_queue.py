@@ -17,6 +17,7 @@ from celery_fair.letters.letter_queue import (
     nothing,
 )
 from celery_fair.letters.payload import fresh_payload, letter_of, targets
+from celery_fair.redis_client import Commands
 
 __all__ = ["RedisLetters"]
 
@@ -41,21 +42,22 @@ class RedisLetters(LetterQueue):
 
     def __init__(self, connection: Any, name: str, exchanges: Mapping[str, Any]) -> None:
         self._channel = connection.default_channel
+        self._send = Commands(self._channel)
         self._name = name
         self._exchanges = exchanges
         self._passed: dict[str, int] = {}
         """How many letters `browse` has left behind itself in each list."""
 
     def count(self) -> int:
-        return sum(int(self._command("LLEN", key)) for key in self._lists(self._name))
+        return sum(int(self._send("LLEN", key)) for key in self._send.lists(self._name))
 
     def browse(self, keep: Keep = nothing) -> Letters:
-        for key in self._lists(self._name):
-            left = int(self._command("LLEN", key))
+        for key in self._send.lists(self._name):
+            left = int(self._send("LLEN", key))
             self._passed[key] = 0
             while left > 0:
                 last = -1 - self._passed[key]
-                page = self._command("LRANGE", key, last - min(_PAGE, left) + 1, last)
+                page = self._send("LRANGE", key, last - min(_PAGE, left) + 1, last)
                 if not page:
                     break
                 left -= len(page)
@@ -75,7 +77,7 @@ class RedisLetters(LetterQueue):
             )
         fresh = fresh_payload(place.payload, letter)
         step = channel._get_message_priority(fresh, reverse=False)
-        lists = [self._key(channel._q_for_pri(queue, step)) for queue in queues]
+        lists = [self._send.key(channel._q_for_pri(queue, step)) for queue in queues]
         copies = []
         for _ in lists:
             fresh["properties"]["delivery_tag"] = str(uuid4())
@@ -93,26 +95,13 @@ class RedisLetters(LetterQueue):
         return isinstance(error, OSError | Lost | Late)
 
     def _taken(self, letter: Letter, *command: Any) -> None:
-        if not self._command(*command):
+        if not self._send(*command):
             raise GoneError("somebody else has replayed or removed it meanwhile")
         self._passed[letter.handle.key] -= 1
-
-    def _lists(self, queue: str) -> list[str]:
-        channel = self._channel
-        return [self._key(channel._q_for_pri(queue, step)) for step in channel.priority_steps]
-
-    def _key(self, name: str) -> str:
-        return f"{self._channel.global_keyprefix}{name}"
 
     @cached_property
     def _script(self) -> str:
         return files("celery_fair.letters").joinpath("replay.lua").read_text()
-
-    def _command(self, *args: Any) -> Any:
-        from redis import Redis
-
-        # Kombu's client adds its key prefix to some commands' keys; ours have it already.
-        return Redis.execute_command(self._channel.client, *args)  # type: ignore[no-untyped-call]
 
 
 def _letter(key: str, raw: bytes) -> Letter:

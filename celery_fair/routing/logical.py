@@ -24,13 +24,11 @@ from celery.app.amqp import AMQP
 from celery.utils.imports import symbol_by_name
 
 from celery_fair.core.levels import HIGHEST
+from celery_fair.headers import PUBLISHED
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import LogicalQueue, Settings
 
-__all__ = ["PUBLISHED", "amqp_class", "priorities_back", "sender", "stamped"]
-
-PUBLISHED = "x-fair-published"
-"""The header that says when a message was published, in seconds since 1970."""
+__all__ = ["amqp_class", "priorities_back", "sender", "stamped"]
 
 
 def amqp_class(base: Any) -> type[AMQP]:

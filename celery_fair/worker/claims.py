@@ -5,16 +5,13 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.core.disposition import Delivery, proves_unstarted
+from celery_fair.headers import PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
-from celery_fair.routing.logical import PUBLISHED
 from celery_fair.worker.dead_letters import is_redelivered
 
-__all__ = ["STRICT", "Claims"]
+__all__ = ["Claims"]
 
 logger = logging.getLogger(__name__)
-
-STRICT = "x-fair-strict"
-"""The header of a message that may have started, or may start, without a claim."""
 
 _RETRY = 1.0
 _PATIENCE = 20  # times as long as an attempt took: the loop does not stand still for a silent host

@@ -22,7 +22,7 @@ from kombu.transport import virtual
 from kombu.utils.json import dumps
 
 from celery_fair.dead_letter import dead_letter_queue, properties_of, with_headers
-from celery_fair.worker.redis_commands import Commands
+from celery_fair.redis_client import Commands
 
 __all__ = ["AmqpMover", "Mover", "RedisMover", "VirtualMover", "mover_for", "queue_of"]
 

@@ -13,9 +13,10 @@ from celery.worker.request import Request
 from celery.worker.strategy import default
 
 from celery_fair.core.disposition import Action, Delivery, Policy, disposition
+from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask, policy_of
-from celery_fair.worker.claims import STRICT, Claims
+from celery_fair.worker.claims import Claims
 from celery_fair.worker.dead_letters import (
     DUPLICATE,
     LOST,

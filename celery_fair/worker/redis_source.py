@@ -22,10 +22,10 @@ from typing import Any
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
+from celery_fair.redis_client import Commands
 from celery_fair.worker.delivery import delivery_class
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.pulled import Pulled
-from celery_fair.worker.redis_commands import Commands
 from celery_fair.worker.source import Source
 
 __all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource"]

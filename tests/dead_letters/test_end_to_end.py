@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.brokers import Space
 from tests.dead_letters.conftest import Box
@@ -15,13 +18,17 @@ from tests.workers import StartWorker
 CONF: dict[str, Any] = {"broker_transport_options": {"visibility_timeout": 2}}
 
 
-def test_letters_of_a_killed_worker(space: Space, start_worker: StartWorker, gate: Gate) -> None:
+@pytest.mark.parametrize("ledger", [False, True], ids=["strict", "ledger"])
+def test_letters_of_a_killed_worker(
+    space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path, ledger: bool
+) -> None:
+    conf = CONF | ({"fair_ledger": f"sqlite:///{tmp_path}/ledger.db"} if ledger else {})
     options: dict[str, Any] = {
         "app": "tests.apps.once",
         "pool": "threads",
         "concurrency": 2,
         "queues": ["a"],
-        "conf": CONF,
+        "conf": conf,
     }
     first = start_worker(space, **options)
     ids = publish(space.url, {"a": 2}, "after", [str(gate.path)]).all()
@@ -30,7 +37,7 @@ def test_letters_of_a_killed_worker(space: Space, start_worker: StartWorker, gat
     first.kill()
     first.process.end()
     second = start_worker(space, **options)
-    box = Box(space.url, **CONF)
+    box = Box(space.url, **conf)
     with box.connection:
         wait_equal(lambda: sorted(box.ids("--reason", "redelivered")), sorted(ids), 30)
         second.stop()

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import reduce
 from typing import Any
 
@@ -13,9 +13,11 @@ from celery_fair.cli.dead_letters.filters import Filters, filtering
 from celery_fair.cli.dead_letters.interruption import stoppable
 from celery_fair.cli.dead_letters.reporting import conclude
 from celery_fair.cli.dead_letters.showing import spellings
+from celery_fair.ledger import ledger_at
 from celery_fair.letters.census import Census, Copies
 from celery_fair.letters.letter import Letter
 from celery_fair.letters.replay import Plan, Report, purge, replay
+from celery_fair.settings import Settings
 
 __all__ = ["purge_letters", "replay_letters"]
 
@@ -79,8 +81,12 @@ def replay_letters(
         else:
             if len(plan.todo) > 1 and not yes and sys.stdin.isatty():
                 click.confirm(f"Replay {len(plan.todo)} dead letters?", abort=True, err=True)
-            with stoppable() as stop, _progress(plan, "Replaying") as tick:
-                report = replay(queue, plan, stop=stop, tick=tick)
+            with (
+                _claims(ctx, may_have_started) as forget,
+                stoppable() as stop,
+                _progress(plan, "Replaying") as tick,
+            ):
+                report = replay(queue, plan, forget=forget, stop=stop, tick=tick)
     conclude(ctx, report, "replayed", as_json, dry_run)
 
 
@@ -148,6 +154,17 @@ def _foreseen(
         plan.report.done += [plan.name(key)] * done(copies)
         plan.report.duplicates += [plan.name(key)] * duplicates(copies)
     return plan.report
+
+
+@contextmanager
+def _claims(ctx: click.Context, may_have_started: bool) -> Iterator[Callable[[str], object]]:
+    """What was looked at may be claimed anew; otherwise it would come back as a duplicate."""
+    settings = Settings.of(ctx.obj.app)
+    if settings.ledger is None or not may_have_started:
+        yield lambda key: None
+    else:
+        with closing(ledger_at(settings.ledger, settings.ledger_expiry)) as ledger:
+            yield ledger.forget
 
 
 @contextmanager
