@@ -1,6 +1,8 @@
 """Every code block of the documentation is run or checked, and a wrong one is found."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,11 @@ def test_there_are_pages_and_blocks() -> None:
     assert {"README.md", "quickstart.md", "settings.md"} <= {page.name for page in PAGES}
     languages = {block.language for page in PAGES for block in blocks(page.read_text())}
     assert {"python", "console"} <= languages
+
+
+def test_table_of_dispositions_is_the_present_one() -> None:
+    script = ROOT / "scripts" / "disposition_table.py"
+    subprocess.run([sys.executable, str(script), "--check"], check=True)
 
 
 WRONG = {

@@ -80,6 +80,16 @@ def test_a_claim_that_is_given_up_is_free(opened: Open) -> None:
     assert ledger.claim("w", "m2", doubt=False).owner is None
 
 
+def test_a_new_epoch(opened: Open) -> None:
+    one, other = opened(), opened()
+    before = one.claim("w", "m1", doubt=False)
+    assert other.claim("v", "m1", doubt=False).epoch == before.epoch
+    one.renew()
+    after = other.claim("w", "m2", doubt=False)
+    assert after.owner == "m1"
+    assert before.epoch < after.epoch <= after.now
+
+
 def test_claims_expire(opened: Open) -> None:
     ledger = opened(expiry=0.2)
     ledger.claim("w", "m1", doubt=False)

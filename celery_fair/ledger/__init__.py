@@ -61,6 +61,10 @@ class Ledger(ABC):
     def forget(self, key: str) -> None:
         """Give a claim up: the work has not been started, or is to be done again."""
 
+    @abstractmethod
+    def renew(self) -> None:
+        """Begin a new epoch: something may have started without a claim."""
+
     def close(self) -> None:
         """Leave nothing open."""
 

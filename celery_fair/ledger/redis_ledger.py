@@ -28,6 +28,9 @@ class RedisLedger(Ledger):
     def forget(self, key: str) -> None:
         self._asked(self._client.delete, _name(key))
 
+    def renew(self) -> None:
+        self._asked(self._client.delete, _EPOCH)
+
     def close(self) -> None:
         self._client.close()
 

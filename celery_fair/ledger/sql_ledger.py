@@ -124,6 +124,9 @@ class SqlLedger(Ledger):
         except SQLAlchemyError as exc:
             raise LedgerUnreachableError(str(exc)) from exc
 
+    def renew(self) -> None:
+        self.forget(_EPOCH)
+
     def close(self) -> None:
         self._engine.dispose()
 

@@ -21,7 +21,9 @@ class Claims:
     """Claims work before it starts.
 
     While the ledger is away, messages are marked, so that later no ledger takes the want of a claim
-    for a proof; with the mark, a message is judged by the broker's word alone, as without a ledger.
+    for a proof: of a message with the mark the broker's word is believed alone, as without a
+    ledger. When it is back, its epoch is renewed, for the sake of a message whose marked copy is
+    on its way while the broker delivers it again.
 
     Arguments:
         ledger: none, and each message is judged by the broker's word.
@@ -45,15 +47,16 @@ class Claims:
         message = request.message
         redelivered = is_redelivered(message)
         by_broker = Delivery.REDELIVERED if redelivered else Delivery.FRESH
-        if self._ledger is None or (message.headers or {}).get(STRICT):
+        if self._ledger is None:
             return by_broker, "", ""
         work = request.task.work(request)
+        marked = bool((message.headers or {}).get(STRICT))
         claim = self._claim(work, str(request.id), redelivered)
         if claim is None:
-            return (by_broker if redelivered else Delivery.UNKNOWN), work, ""
+            return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, ""
         if claim.owner is not None:
             return Delivery.CLAIMED, work, claim.owner
-        if redelivered and self._proves_unstarted(message, claim):
+        if redelivered and not marked and self._proves_unstarted(message, claim):
             return Delivery.UNSTARTED, work, ""
         return by_broker, work, ""
 
@@ -67,6 +70,8 @@ class Claims:
         if self._ledger is None or asked < self._ask_at:
             return None
         try:
+            if self._away:
+                self._ledger.renew()
             claim = self._ledger.claim(work, owner, redelivered)
         except LedgerUnreachableError as exc:
             self._ask_at = monotonic() + max(_RETRY, _PATIENCE * (monotonic() - asked))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from celery.exceptions import Reject
+
 from celery_fair import NonRepeatableTask
 from tests.apps.shares import app, finish, start, wait_at
 
@@ -32,3 +34,9 @@ def order(self: Any, seq: int, order: str) -> None:
     """What the arguments name is to be done once, however often it is published."""
     start(self, seq)
     finish(self, seq)
+
+
+@app.task(base=NonRepeatableTask, bind=True, name="rejects", ack="after")
+def rejects(self: Any, seq: int) -> None:
+    start(self, seq)
+    raise Reject(f"task {seq} rejects its message", requeue=False)

@@ -157,3 +157,18 @@ def test_retry_is_refused(space: Space, start_worker: StartWorker) -> None:
 
     assert worker.records.started.times(ids) == dict.fromkeys(ids, 1)
     wait_equal(lambda: left(space, *QUEUES), 0)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_task_that_rejects_its_message(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters, pool: str
+) -> None:
+    """On Redis, Celery's worker would delete it."""
+    worker = start_worker(space, app=APP, pool=pool, queues=QUEUES, conf=CONF)
+    ids = publish(space.url, {"a": 3}, "rejects").all()
+    worker.records.finished.wait_once(publish(space.url, {"a": 3}, "after").all())
+
+    wait_equal(lambda: sorted(dead_letters()), sorted(ids))
+    assert {letter["x-fair-reason"] for letter in dead_letters().values()} == {"rejected"}
+    assert worker.records.started.times(ids) == dict.fromkeys(ids, 1)
+    wait_equal(lambda: left(space, *QUEUES), 0)
