@@ -10,7 +10,7 @@ CONSTRAINTS := constraints.txt constraints-celery.txt
 ASIDE := -n 4 --dist loadfile
 # These measure when tasks start, to some tens of milliseconds.
 ALONE := tests/fairness tests/live/test_leashes.py
-BENCHMARKS := scheduler fairness throughput
+BENCHMARKS := scheduler fairness throughput once
 
 # A virtual environment knows its own path: one that was moved is made anew.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))

@@ -44,8 +44,11 @@ class Run:
 class Contestant:
     """A worker, its backlog, and its runs so far."""
 
-    def __init__(self, name: str, worker: WorkerProcess, queues: Mapping[str, int]) -> None:
+    def __init__(
+        self, name: str, worker: WorkerProcess, queues: Mapping[str, int], task: str
+    ) -> None:
         self.name = name
+        self._task = task
         self.runs: list[Run] = []
         self._worker = worker
         self._queues = queues
@@ -59,7 +62,8 @@ class Contestant:
                 name: missing * part // sum(self._queues.values()) + 1
                 for name, part in self._queues.items()
             }
-            self._published += len(publish(self._worker.broker_url, each, persistent=False).all())
+            ids = publish(self._worker.broker_url, each, self._task, persistent=False)
+            self._published += len(ids.all())
 
     def run(self, seconds: float) -> Run:
         """Let it work for so long."""
@@ -91,11 +95,11 @@ class Contestant:
 
 @contextmanager
 def contestant(
-    name: str, server: Server, queues: Mapping[str, int], **options: Any
+    name: str, server: Server, queues: Mapping[str, int], task: str = "noop", **options: Any
 ) -> Iterator[Contestant]:
     """Start a worker (see `WorkerProcess` for the options), asleep; `queues` weighs its backlog."""
     space = server.space()
     with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
-        found = Contestant(name, start(space, queues=list(queues), **options), queues)
+        found = Contestant(name, start(space, queues=list(queues), **options), queues, task)
         found._signal(signal.SIGSTOP)
         yield found

@@ -21,6 +21,7 @@ from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions, Settings
+from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.claims import Claims
 from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
@@ -136,7 +137,15 @@ class FairWorker:
         self.in_flight.forget_dropped(c.pool)
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
         c.qos = FairQoS(c.initial_prefetch_count, self.dispatcher.prefetch_raised)
-        self.dispatcher.source = source_for(c.connection, c.hub, self.meter, self.wakeup.soon)
+        once = any(isinstance(task, NonRepeatableTask) for task in c.app.tasks.values())
+        self.dispatcher.source = source_for(
+            c.connection,
+            c.hub,
+            self.meter,
+            self.wakeup.soon,
+            self.wakeup.at if once else None,
+            self.settings.pull_interval,
+        )
         self._mover = mover_for(self.settings.dead_letters, c.connection, self.source.flush)
         c.on_decode_error = _undecodable
         self.consumer = c.task_consumer = FairTaskConsumer(

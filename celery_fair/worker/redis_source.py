@@ -9,6 +9,10 @@ when a buffer runs empty, and before a choice if the last look is some milliseco
 urgent would wait until a window of something else is used up. When nothing can be started, a
 ``BRPOP`` on a connection of its own, watched by the event loop, waits for the next message of any
 queue whose buffer is empty.
+
+The server takes that message off its list before anybody has it: if the connection or the worker is
+lost just then, so is the message, as with kombu. Where tasks are non-repeatable, the worker does
+not wait for a bell; it looks again after a while.
 """
 
 import logging
@@ -49,13 +53,25 @@ class RedisSource(Source):
         connection: the worker's kombu connection.
         hub: the event loop.
         soon: asks for the dispatcher to run soon.
+        at: asks for it at a time, if it is not to be woken by a message.
+        interval: seconds between two looks at the most, then.
     """
 
-    def __init__(self, connection: Any, hub: Any, soon: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        hub: Any,
+        soon: Callable[[], object],
+        at: Callable[[float], object] | None = None,
+        interval: float = 0.05,
+    ) -> None:
         self.channel = connection.channel()
         self._send = Commands(self.channel)
         self._hub = hub
         self._soon = soon
+        self._at = at
+        self._interval = interval
+        self._wait = 0.0
         self._feeds: dict[str, RedisFeed] = {}
         self._bell: Any = None
         self._listening: set[str] = set()
@@ -105,9 +121,13 @@ class RedisSource(Source):
         self._silence()
 
     def seek(self) -> None:
-        """Nothing can be started, though slots are free: look once more, then listen."""
+        """Nothing can be started, though slots are free: look once more, then wait."""
         self.fetch()
-        self.listen()
+        if self._at is None:
+            self.listen()
+        elif any(not feed.buffer and feed.room > 0 for feed in self._feeds.values()):
+            self._wait = min(max(2 * self._wait, _LOOK_AGAIN), self._interval)
+            self._at(monotonic() + self._wait)
 
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
@@ -117,6 +137,8 @@ class RedisSource(Source):
             return
         for feed, (left, *messages) in zip(feeds, self._taken(feeds), strict=True):
             feed.fetched(messages, left, now)
+            if messages:
+                self._wait = 0.0
 
     def take(self, feed: "RedisFeed") -> int:
         """Take one message of a feed, if there is one; return how many are left."""

@@ -92,13 +92,26 @@ class VirtualSource(Source):
         return PulledVirtualFeed(channel=self._connection.channel(), **options)
 
 
-def source_for(connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]) -> Source:
-    """Return the source that fits a connection's transport and the worker's loop."""
+def source_for(
+    connection: Any,
+    hub: Any,
+    meter: RefillMeter,
+    soon: Callable[[], object],
+    at: Callable[[float], object] | None,
+    interval: float,
+) -> Source:
+    """Return the source that fits a connection's transport and the worker's loop.
+
+    Arguments:
+        soon: asks for the dispatcher to run soon.
+        at: asks for it at a time: given where it must not be a message that wakes the worker.
+        interval: seconds between two looks at the most, then.
+    """
     driver = connection.transport.driver_type
     if driver == "amqp":
         return AmqpSource(connection, hub, meter, soon)
     if driver == "redis" and hub:
         from celery_fair.worker.redis_source import RedisSource
 
-        return RedisSource(connection, hub, soon)
+        return RedisSource(connection, hub, soon, at, interval)
     return VirtualSource(connection)

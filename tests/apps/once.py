@@ -20,6 +20,7 @@ def until_open(self: Any, seq: int, gate: str = "") -> None:
 
 for ack in ("before", "after"):
     app.task(base=NonRepeatableTask, bind=True, name=ack, ack=ack)(until_open)
+app.task(bind=True, name="plain")(until_open)
 app.task(base=NonRepeatableTask, bind=True, name="confirmed", confirm=True)(until_open)
 
 

@@ -1,0 +1,172 @@
+"""What it costs that a task starts at most once, and how soon a pulled message starts.
+
+    python -m benchmarks.once [--json] [--rounds N] [--seconds S] [--messages M] [BROKER:POOL ...]
+
+The same work on the same fair worker: as a repeatable task, acknowledged early (plain), and as a
+non-repeatable one in each of its ways. As in `throughput`, all contestants of a pool live at the
+same time and run in turns, and a ratio is the median of the ratios within the rounds.
+
+Then single messages to one idle worker, on a queue that is pushed and on one that is pulled: from
+before they are published to the task's first line.
+"""
+
+import argparse
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import monotonic_ns
+from typing import Any
+
+from benchmarks.contestant import Contestant, contestant
+from benchmarks.progress import Progress
+from tests.brokers import RabbitMQ, RedisServer
+from tests.brokers.space import Server
+from tests.publishing import publish
+from tests.workers import starting_workers
+
+QUEUES = {"a": 1, "b": 1}
+APP = "tests.apps.once"
+BROKERS = {"rabbitmq": RabbitMQ, "redis": RedisServer}
+POOLS = {"solo": 1, "prefork": 2}
+PULL = {"fair_queues": {name: {"fetch": "pull"} for name in QUEUES}}
+WARM_UP = 300
+BACKLOG_SECONDS_AT = 6000
+"""Tasks per second that no contestant reaches: the backlog is sized by it."""
+
+
+def ways(redis: str, folder: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """By name: the task, and the settings."""
+    return {
+        "plain": ("plain", {}),
+        "before": ("before", {}),
+        "confirm": ("confirmed", {}),
+        "after": ("after", {}),
+        "pull": ("before", PULL),
+        "ledger, Redis": ("before", {"fair_ledger": redis}),
+        "ledger, SQLite": ("before", {"fair_ledger": f"sqlite:///{folder}/ledger.db"}),
+    }
+
+
+def measure(
+    server: Server, pool: str, rounds: int, seconds: float, redis: RedisServer, progress: Progress
+) -> list[dict[str, Any]]:
+    """Run the ways of one pool in turns."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        everybody = [
+            stack.enter_context(
+                contestant(
+                    name,
+                    server,
+                    QUEUES,
+                    task,
+                    app=APP,
+                    pool=pool,
+                    concurrency=POOLS[pool],
+                    conf=conf,
+                )
+            )
+            for name, (task, conf) in ways(redis.space().url, folder).items()
+        ]
+        for each in everybody:
+            each.refill(WARM_UP + 500)
+            each.warm_up(WARM_UP)
+        for number in range(rounds):
+            for each in everybody if number % 2 else reversed(everybody):
+                each.refill(int(BACKLOG_SECONDS_AT * seconds))
+                each.run(seconds)
+            progress.step(f"{server.kind} {pool}")
+    return [row(server.kind, pool, each, everybody[0]) for each in everybody]
+
+
+def row(broker: str, pool: str, way: Contestant, plain: Contestant) -> dict[str, Any]:
+    pairs = list(zip(way.runs, plain.runs, strict=True))
+    return {
+        "broker": broker,
+        "pool": f"{pool} {POOLS[pool]}",
+        "way": way.name,
+        "speed": median(run.speed for run in way.runs),
+        "ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
+        "cpu": median(run.cost for run in way.runs),
+    }
+
+
+def latencies(server: Server, fetch: str, messages: int) -> dict[str, Any]:
+    """Milliseconds from before the publishing to the start, on an idle worker."""
+    conf = {"fair_queues": {"a": {"fetch": fetch}}}
+    with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
+        space = server.space()
+        worker = start(space, app=APP, queues=["a"], conf=conf)
+        found = []
+        for _ in range(messages):
+            began = monotonic_ns()
+            ids = publish(space.url, {"a": 1}, "before").all()
+            (record,) = worker.records.started.wait_once(ids)
+            found.append((record.monotonic_ns - began) / 1e6)
+    found.sort()
+    return {
+        "broker": server.kind,
+        "fetch": fetch,
+        "median": median(found),
+        "p95": found[int(0.95 * len(found))],
+        "longest": found[-1],
+    }
+
+
+def show(rows: list[dict[str, Any]], waits: list[dict[str, Any]]) -> None:
+    print("tasks per second, of plain; microseconds of the main process's CPU per task")
+    print(f"{'broker':<9} {'pool':<10} {'way':<15} {'speed':>7} {'ratio':>6} {'CPU':>6}")
+    for r in rows:
+        print(
+            f"{r['broker']:<9} {r['pool']:<10} {r['way']:<15} {r['speed']:>7.0f} {r['ratio']:>6.2f}"
+            f" {r['cpu'] * 1e6:>6.0f}"
+        )
+    print("milliseconds until a message to an idle worker starts")
+    print(f"{'broker':<9} {'fetch':<6} {'median':>7} {'95 %':>7} {'longest':>8}")
+    for w in waits:
+        print(
+            f"{w['broker']:<9} {w['fetch']:<6} {w['median']:>7.1f} {w['p95']:>7.1f}"
+            f" {w['longest']:>8.1f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.once", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--rounds", type=int, default=7, help="of turns (default: 7)")
+    parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
+    parser.add_argument(
+        "--messages", type=int, default=100, help="to an idle worker (default: 100)"
+    )
+    every = [f"{broker}:{pool}" for broker in BROKERS for pool in POOLS]
+    parser.add_argument("what", nargs="*", metavar="BROKER:POOL", help=f"of {', '.join(every)}")
+    args = parser.parse_args()
+    what = [each.split(":") for each in args.what or every]
+    kinds = list(dict.fromkeys(kind for kind, _ in what))
+    progress = Progress(len(what) * args.rounds + 2 * len(kinds))
+    rows, waits = [], []
+    with ExitStack() as stack:
+
+        def started(make: Any) -> Any:
+            server = make()
+            stack.callback(server.end)
+            server.start()
+            server.wait_ready()
+            return server
+
+        redis = started(RedisServer)
+        for kind in kinds:
+            server = started(BROKERS[kind])
+            for pool in (pool for broker, pool in what if broker == kind):
+                rows += measure(server, pool, args.rounds, args.seconds, redis, progress)
+            for fetch in ("push", "pull"):
+                waits.append(latencies(server, fetch, args.messages))
+                progress.step(f"{kind} {fetch}")
+    progress.close()
+    print(json.dumps({"speeds": rows, "waits": waits})) if args.json else show(rows, waits)
+
+
+if __name__ == "__main__":
+    main()
