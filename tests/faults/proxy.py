@@ -124,7 +124,7 @@ class Proxy:
         self._do(self._hold(directions or ("up", "down")))
 
     def release(self) -> None:
-        """Hold nothing any more, and be as fast as can be."""
+        """Hold nothing any more, be as fast as can be, and forget all traps."""
         self._do(self._release())
 
     def slow(self, bytes_per_second: float) -> None:
@@ -171,6 +171,7 @@ class Proxy:
 
     async def _release(self) -> None:
         self._rate = None
+        self._traps.clear()
         for flows in self._flows.values():
             flows.set()
 
