@@ -11,6 +11,7 @@ ASIDE := -n 4 --dist loadfile
 # These measure when tasks start, to some tens of milliseconds.
 ALONE := tests/fairness tests/live/test_leashes.py
 BENCHMARKS := scheduler fairness throughput once
+SECONDS ?= 600
 
 # A virtual environment knows its own path: one that was moved is made anew.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
@@ -61,6 +62,10 @@ docs: $(STAMP) ## the documentation, in docs/_build/html
 .PHONY: bench
 bench: $(STAMP) ## the benchmarks, each with its table
 	@set -e; for name in $(BENCHMARKS); do $(RUN) benchmarks.$$name; done
+
+.PHONY: faults
+faults: $(STAMP) brokers ## the fault matrix, again and again for SECONDS=600
+	$(RUN) tests.faults --seconds $(SECONDS)
 
 .PHONY: constraints
 constraints: ## pin today's versions of what make installs; with the oldest Python, see the script

@@ -89,6 +89,8 @@ class AmqpMover(Mover):
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         if monotonic() < self._rests_until:
             raise ConnectionError("the broker took no message a moment ago")
+        if not exchange:
+            self._check()
         fresh = self._channel is None
         try:
             self._publish(message, headers, exchange)
@@ -96,6 +98,7 @@ class AmqpMover(Mover):
             self._drop()
             if fresh:
                 self._rests_until = monotonic() + _REST
+            if fresh or not exchange:  # given back a second time, it might start a second time
                 raise
             self._move(message, headers, exchange)  # it may have been cut while it was idle
             return
@@ -104,6 +107,14 @@ class AmqpMover(Mover):
             raise
         message.ack()
         self._flush()
+
+    def _check(self) -> None:
+        """Forget a connection that was cut while it was idle: a round trip shows it."""
+        if self._channel is not None:
+            try:
+                self._channel.confirm_select()
+            except self._consuming.connection_errors:
+                self._drop()
 
     def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         if self._channel is None:

@@ -7,6 +7,8 @@ among queues needs to see what all of them have, so this one reads until the soc
 import errno
 from typing import Any
 
+from amqp import RecoverableConnectionError
+
 __all__ = ["DrainingReader"]
 
 _MOST = 500
@@ -21,8 +23,10 @@ class DrainingReader:
         self._hub = hub
 
     def __call__(self) -> None:
+        # A write that failed, of an acknowledgement say, has marked it; whose caller may have had
+        # other worries. The socket stays readable, and nobody else will say so.
         if not self._connection.connected:
-            return
+            raise RecoverableConnectionError("the broker's connection is lost")
         drain = self._connection.drain_events
         for _ in range(_MOST):
             try:
@@ -33,4 +37,9 @@ class DrainingReader:
                 if exc.errno in (errno.EAGAIN, errno.EINTR):
                     return
                 raise
-        self._hub.call_soon(self)
+        self._hub.call_soon(self._again)
+
+    def _again(self) -> None:
+        # The event loop may have been reset since, for another connection.
+        if self._connection.connected:
+            self()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from celery.exceptions import Reject
@@ -10,11 +11,12 @@ from celery_fair import NonRepeatableTask
 from tests.apps.shares import app, finish, start, wait_at
 
 
-def until_open(self: Any, seq: int, gate: str = "") -> None:
-    """Run until the gate is open, if one is named."""
+def until_open(self: Any, seq: int, gate: str = "", seconds: float = 0) -> None:
+    """Run until the gate is open, if one is named; then take time without taking a processor."""
     start(self, seq)
     if gate:
         wait_at(gate)
+    time.sleep(seconds)  # this is the work, as in `nap`
     finish(self, seq)
 
 

@@ -1,0 +1,324 @@
+"""The faults, as data: what is done to whom, and what it may cost.
+
+A fault's function is given a `Run` and returns when the damage is done and its
+cause is over. What it may cost at the most:
+
+- each worker killed: as many messages as it runs at once, of those that are
+  acknowledged before they start;
+- each connection lost: one of those whose acknowledgement is a round trip
+  ("confirmed", and all on Redis), if the answer is what was lost; on Redis also
+  what was in the answer to a BRPOP (see `test_lost_answer.py`);
+- a queue deleted or flushed: what was in it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Literal, NamedTuple
+
+import psutil
+
+from tests.brokers import RedisServer
+from tests.faults.accounting import Account
+from tests.faults.scene import QUEUES, Run, Scene
+from tests.waiting import wait_for
+
+TASKS = ("before", "after", "confirmed")
+BOTH = ("rabbitmq", "redis")
+BLIND = 1.0
+"""Seconds that a black hole lasts, if work has stopped: "confirmed" does not go on in one."""
+DELETED = "was deleted at the broker"
+"""What the worker says of a queue that it declares again."""
+SLOW = 40_000
+"""Bytes per second: some tens of messages."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    act: Callable[[Run], None]
+    brokers: tuple[str, ...] = BOTH
+    queue_types: tuple[str, ...] = ("classic", "quorum")
+    """On RabbitMQ."""
+    pools: tuple[str, ...] = ("threads",)
+    kills: int = 0
+    """Workers that die without a farewell."""
+    cuts: int = 1
+    """How often the worker loses its connection."""
+    deletes: bool = False
+    buries: bool = True
+    """Whether it leads to dead letters."""
+    mortal: bool = False
+    """Whether it hurts a whole broker."""
+
+    def may_lose(self, scene: Scene, tasks: tuple[str, ...]) -> float:
+        if self.deletes:
+            return math.inf
+        early = set(tasks) - {"after"}
+        killed = self.kills * scene.concurrency if early else 0
+        if scene.space.kind == "redis":
+            return killed + self.cuts * (2 if early else 1)
+        return killed + (self.cuts if "confirmed" in early else 0)
+
+
+# The network -------------------------------------------------------------------
+
+
+def cut(run: Run) -> None:
+    run.publish()
+    run.moment()
+    run.proxy.cut(reset=run.rng.random() < 0.7)
+
+
+def cut_at(method: str, when: Literal["before", "after"], most: int, run: Run) -> None:
+    """Cut at one of the first so many."""
+    trap = run.proxy.on(method, nth=run.some(most), when=when)
+    run.publish()
+    trap.wait()
+
+
+def cut_at_again(
+    method: str, when: Literal["before", "after"], containing: bytes, run: Run
+) -> None:
+    """Cut, and cut again at what a worker does when it is back."""
+    run.publish()
+    run.moment()
+    trap = run.proxy.on(method, when=when, containing=containing)
+    run.proxy.cut()
+    trap.wait()
+
+
+def black_hole(run: Run) -> None:
+    """What the worker says is lost, though every write succeeds."""
+    run.publish()
+    run.moment()
+    run.proxy.hold("up")
+    run.started(run.started(0) + run.some(6), BLIND)
+    run.proxy.cut()
+    run.proxy.release()
+
+
+def deaf(run: Run) -> None:
+    """What the broker says is lost."""
+    run.publish()
+    run.moment()
+    run.proxy.hold("down")
+    run.started(run.started(0) + run.some(6), BLIND)
+    run.proxy.cut()
+    run.proxy.release()
+
+
+def slow(run: Run) -> None:
+    run.proxy.slow(SLOW)
+    run.publish()
+    run.moment()
+    run.proxy.cut()
+    run.moment()
+    run.proxy.release()
+
+
+# The broker --------------------------------------------------------------------
+
+
+def broker_killed(run: Run) -> None:
+    run.publish()
+    run.moment()
+    run.scene.space.server.kill()
+    run.scene.space.server.restart()
+
+
+def broker_restarted(run: Run) -> None:
+    run.publish()
+    run.moment()
+    run.scene.space.server.restart()
+
+
+def flushed(run: Run) -> None:
+    run.publish()
+    run.moment()
+    server = run.scene.space.server
+    assert isinstance(server, RedisServer)
+    server.flush(run.scene.space.place)
+
+
+def queue_deleted(run: Run) -> None:
+    """A classic one.
+
+    A quorum queue of RabbitMQ 3.10 that is declared again at once refuses messages for a while, or
+    takes the consumer of the deleted one for its own and delivers into nothing.
+    """
+    run.publish()
+    run.moment()
+    before = run.worker_process.log().count(DELETED)
+    run.scene.delete(run.rng.choice(QUEUES))
+    log = run.worker_process.log
+    wait_for(lambda: log().count(DELETED) > before, 15, log)
+
+
+# The worker --------------------------------------------------------------------
+
+
+def worker_killed(run: Run) -> None:
+    run.publish()
+    run.moment()
+    run.worker_process.kill()
+    run.worker_process.process.end()
+
+
+def child_killed(run: Run) -> None:
+    """SIGKILL for one of the pool's processes."""
+    run.publish()
+    run.moment()
+    children = [child.pid for child in run.worker_process.children()]
+    running = wait_for(lambda: [pid for pid in run.busy() if pid in children], 10, "a busy child")
+    psutil.Process(run.rng.choice(running)).kill()
+
+
+def terminated(run: Run) -> None:
+    """SIGTERM: a warm shutdown."""
+    run.publish()
+    run.moment()
+    assert run.worker_process.stop() == 0
+
+
+def terminated_and_cut(run: Run) -> None:
+    """The connection breaks while what was not started is given back."""
+    run.publish()
+    run.moment()
+    trap = run.proxy.on("confirm", nth=2) if run.kind == "rabbitmq" else run.proxy.on("EVAL")
+    run.worker_process.sigterm()
+    run.worker_process.wait()
+    assert run.kind == "redis" or trap.fired.is_set()
+
+
+def quit_(run: Run) -> None:
+    """SIGQUIT: a cold shutdown."""
+    run.publish()
+    run.moment()
+    run.worker_process.sigquit()
+    run.worker_process.wait()
+
+
+def stopped(run: Run) -> None:
+    """The worker sleeps while its broker gives its messages to another, and then wakes."""
+    run.publish()
+    run.moment()
+    os.kill(run.worker_process.pid, signal.SIGSTOP)
+    try:
+        run.proxy.cut()
+        run.scene.second()
+        run.scene.drained()
+    finally:
+        os.kill(run.worker_process.pid, signal.SIGCONT)
+
+
+_DEAD = b"dead-letters"
+_AMQP = {
+    f"cut {when} {method}": Fault(partial(cut_at, method, when, most), ("rabbitmq",))
+    for method, most in (("deliver", 20), ("ack", 20))
+    for when in ("before", "after")
+} | {
+    f"cut {when} {method}": Fault(
+        partial(cut_at_again, method, when, containing), ("rabbitmq",), cuts=2
+    )
+    for method, containing in (
+        ("consume", QUEUES[0].encode()),
+        ("publish", _DEAD),
+        ("confirm", b""),
+    )
+    for when in ("before", "after")
+}
+_REDIS = {
+    f"cut {when} {command}": Fault(fault, ("redis",), cuts=2)
+    for when in ("before", "after")
+    for command, fault in {
+        "fetch (EVALSHA)": partial(cut_at, "EVALSHA", when, 4),
+        "ack (ZREM)": partial(cut_at, "ZREM", when, 10),
+        "listening (BRPOP)": partial(cut_at_again, "BRPOP", when, b""),
+        "move (EVAL)": partial(cut_at_again, "EVAL", when, _DEAD),
+    }.items()
+}
+
+FAULTS: dict[str, Fault] = (
+    {"cut": Fault(cut)}
+    | _AMQP
+    | _REDIS
+    | {
+        "black hole, then cut": Fault(black_hole),
+        "deaf, then cut": Fault(deaf),
+        "slow, then cut": Fault(slow),
+        "broker kill -9": Fault(broker_killed, mortal=True),
+        "broker restart": Fault(broker_restarted, mortal=True),
+        "queue deleted": Fault(
+            queue_deleted, ("rabbitmq",), queue_types=("classic",), deletes=True
+        ),
+        "flushed": Fault(flushed, ("redis",), deletes=True),
+        "worker kill -9": Fault(worker_killed, kills=1, pools=("threads", "prefork")),
+        "child kill -9": Fault(child_killed, pools=("prefork",), kills=1, cuts=0),
+        "SIGTERM": Fault(terminated, pools=("threads", "prefork"), cuts=0, buries=False),
+        "SIGTERM, then cut": Fault(terminated_and_cut),
+        "SIGQUIT": Fault(quit_, pools=("threads", "prefork"), kills=1),
+        "SIGSTOP and SIGCONT": Fault(stopped),
+    }
+)
+
+
+class Case(NamedTuple):
+    """One cell of the matrix."""
+
+    fault: str
+    broker: str
+    queue_type: str
+    pool: str
+    tasks: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return f"{self.broker}-{self.queue_type}" if self.queue_type else self.broker
+
+    @property
+    def mortal(self) -> bool:
+        return FAULTS[self.fault].mortal
+
+    def __str__(self) -> str:
+        return f"{self.fault}/{self.label}/{self.pool}/{'+'.join(self.tasks)}"
+
+
+def cases() -> Iterator[Case]:
+    """The whole matrix; with each fault all tasks in turns, and each alone."""
+    for name, fault in FAULTS.items():
+        for broker in fault.brokers:
+            for queue_type in fault.queue_types if broker == "rabbitmq" else ("",):
+                for pool in fault.pools:
+                    for tasks in (TASKS, *((task,) for task in TASKS)):
+                        yield Case(name, broker, queue_type, pool, tasks)
+
+
+def execute(case: Case, scene: Scene, seed: int) -> dict[str, Account]:
+    """One run of a case on a scene that fits it: the accounts, by task.
+
+    Raises:
+        LawBrokenError: if what must hold does not.
+    """
+    fault, run = FAULTS[case.fault], Run(scene, case.tasks, Random(seed))
+    scene.ready()
+    if fault.mortal:
+        scene.age()
+    run.begin()
+    try:
+        fault.act(run)
+    finally:
+        scene.proxy.release()
+    scene.settle()
+    dead = scene.dead_letters()
+    accounts = {task: Account.of(ids, scene.records, dead) for task, ids in run.ids.items()}
+    total = Account.of(run.all_ids, scene.records, dead)
+    total.check(fault.may_lose(scene, case.tasks), fault.buries)
+    if "after" in accounts:
+        accounts["after"].check(fault.may_lose(scene, ("after",)), fault.buries)
+    return accounts

@@ -1,0 +1,243 @@
+"""A TCP proxy between worker and broker, which misbehaves on demand.
+
+It understands enough of what it forwards to act at a given moment: just before
+the third acknowledgement, say, or right after the first message was delivered.
+
+    with Proxy(space) as proxy:
+        trap = proxy.on("ack", nth=3, when="before")
+        ...a worker at proxy.url, and work...
+        trap.wait()
+
+Directions are named as seen from the worker: "up" to the broker, "down" from it.
+A cut ends every connection. Where nothing else is said it is a reset, as from a
+machine that has lost its power; but whoever has just been forwarded something
+gets an orderly end, since a reset may overtake what came before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from tests.brokers import Space
+from tests.faults.wire import Splitter, Unit, splitters
+from tests.ports import free_port
+
+Direction = Literal["up", "down"]
+T = TypeVar("T")
+
+BLOCK = 65_536
+PATIENCE = 10
+"""Seconds for the proxy's own thread to do what it is told."""
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time
+
+
+@dataclass(eq=False)
+class Trap:
+    """What is to happen at the nth such method, or command, once."""
+
+    method: str
+    nth: int = 1
+    when: Literal["before", "after"] = "before"
+    action: Literal["cut", "hold", "note"] = "cut"
+    reset: bool = True
+    containing: bytes = b""
+    fired: Event = field(default_factory=Event)
+
+    def springs(self, unit: Unit, when: str) -> bool:
+        """Count, and say whether it is this one."""
+        name = unit.begins if when == "before" else unit.completes
+        if when != self.when or name != self.method or self.containing not in unit.about:
+            return False
+        self.nth -= 1
+        return self.nth == 0
+
+    def wait(self, timeout: float = 30) -> None:
+        if not self.fired.wait(timeout):
+            raise TimeoutError(f"waited {timeout:g} s: {self.nth} more of {self.method} to come")
+
+
+class _Link:
+    """One client's connection, and the one to the broker that was made for it."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.sockets = {"down": client, "up": server}
+        """By the direction in which they are written to."""
+        self.ended = asyncio.Event()
+        self.reset: set[str] = set()
+
+    def end(self, reset: bool, politely: str | None = None) -> None:
+        self.reset = {side for side in self.sockets if reset and side != politely}
+        self.ended.set()
+
+    def close(self) -> None:
+        for side, end in self.sockets.items():
+            if side in self.reset:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            end.close()
+
+
+class Proxy:
+    """Listens on a port of its own until it is closed."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._links: set[_Link] = set()
+        self._traps: list[Trap] = []
+        self._rate: float | None = None
+        self._flows = {"up": asyncio.Event(), "down": asyncio.Event()}
+        for flows in self._flows.values():
+            flows.set()
+        self._thread = Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+        self._accepting = asyncio.run_coroutine_threadsafe(self._accept(), self._loop)
+
+    @property
+    def url(self) -> str:
+        """The space's, by way of this proxy."""
+        return self._space.url.replace(f":{self._space.server.port}/", f":{self.port}/")
+
+    # Orders ---------------------------------------------------------------
+
+    def on(self, method: str, **options: Any) -> Trap:
+        """Set a trap; see `Trap` for the options."""
+        trap = Trap(method, **options)
+        self._do(self._set(trap))
+        return trap
+
+    def cut(self, reset: bool = True) -> None:
+        """End every connection now, and forget what is held back."""
+        self._do(self._cut(reset))
+
+    def hold(self, *directions: Direction) -> None:
+        """A black hole: keep what goes that way, on later connections too."""
+        self._do(self._hold(directions or ("up", "down")))
+
+    def release(self) -> None:
+        """Hold nothing any more, be as fast as can be, and forget all traps."""
+        self._do(self._release())
+
+    def slow(self, bytes_per_second: float) -> None:
+        """Each direction of a connection carries no more than that, until `release`."""
+        self._do(self._slow(bytes_per_second))
+
+    def close(self) -> None:
+        self._accepting.cancel()
+        self._do(self._cut(reset=True))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE)
+        self._loop.close()
+        self._listener.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _do(self, order: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(order, self._loop).result(PATIENCE)
+
+    # In the proxy's own thread --------------------------------------------
+
+    async def _set(self, trap: Trap) -> None:
+        self._traps.append(trap)
+
+    async def _cut(self, reset: bool) -> None:
+        links = set(self._links)
+        for link in links:
+            link.end(reset)
+        while links & self._links:
+            await asyncio.sleep(0)
+
+    async def _hold(self, directions: tuple[str, ...]) -> None:
+        for direction in directions:
+            self._flows[direction].clear()
+
+    async def _release(self) -> None:
+        self._rate = None
+        self._traps.clear()
+        for flows in self._flows.values():
+            flows.set()
+
+    async def _slow(self, rate: float) -> None:
+        self._rate = rate
+
+    async def _accept(self) -> None:
+        serving = set()
+        while True:
+            client, _ = await self._loop.sock_accept(self._listener)
+            task = self._loop.create_task(self._serve(client))
+            serving.add(task)
+            task.add_done_callback(serving.discard)
+
+    async def _serve(self, client: socket.socket) -> None:
+        server = socket.socket()
+        link = _Link(client, server)
+        for end in (client, server):
+            end.setblocking(False)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._links.add(link)
+        try:
+            await self._loop.sock_connect(server, ("127.0.0.1", self._space.server.port))
+            await self._forward(link)
+        except OSError:  # the broker is down: so is the way to it
+            link.end(reset=True)
+        finally:
+            link.close()
+            self._links.discard(link)
+
+    async def _forward(self, link: _Link) -> None:
+        up, down = splitters(self._space.kind)
+        tasks = [
+            self._loop.create_task(self._pump(link, "up", up)),
+            self._loop.create_task(self._pump(link, "down", down)),
+            self._loop.create_task(link.ended.wait()),
+        ]
+        _, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _pump(self, link: _Link, direction: Direction, splitter: Splitter) -> None:
+        source = link.sockets["down" if direction == "up" else "up"]
+        target = link.sockets[direction]
+        while data := await self._loop.sock_recv(source, BLOCK):
+            for unit in splitter.feed(data):
+                if self._sprung(link, direction, unit, "before"):
+                    return
+                await self._flows[direction].wait()
+                await self._loop.sock_sendall(target, unit.data)
+                if self._sprung(link, direction, unit, "after"):
+                    return
+                if self._rate:
+                    await asyncio.sleep(len(unit.data) / self._rate)
+
+    def _sprung(self, link: _Link, direction: Direction, unit: Unit, when: str) -> bool:
+        """Spring the traps for this unit; says whether the connection is to end."""
+        for trap in [trap for trap in self._traps if trap.springs(unit, when)]:
+            self._traps.remove(trap)
+            if trap.action == "hold":
+                self._flows[direction].clear()
+            elif trap.action == "cut":
+                for other in self._links:
+                    other.end(trap.reset)
+                link.end(trap.reset, politely=direction if when == "after" else None)
+            trap.fired.set()
+        return link.ended.is_set()

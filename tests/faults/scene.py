@@ -1,0 +1,242 @@
+"""A worker behind a proxy, at a place on a broker of its own: where faults happen.
+
+A scene outlives a run: a worker that has survived is the next run's victim. One
+that has not is replaced, and the new one drains what the other has left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Any
+
+import psutil
+from kombu import Connection
+
+from celery_fair.dead_letter import dead_letter_queue
+from tests.apps.recorder import Record
+from tests.brokers import Space
+from tests.brokers.control import ControlError
+from tests.faults.proxy import Proxy
+from tests.integration.depths import left
+from tests.publishing import publish
+from tests.records import Records
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess, starting_workers
+
+QUEUES = ["faults.a", "faults.b"]
+CONF: dict[str, Any] = {
+    "fair_queues": {"faults.a": {"quantum": 1}, "faults.b": {"quantum": 3}},
+    # On Redis what a lost worker held comes back in two or three seconds.
+    "broker_transport_options": {"visibility_timeout": 2, "unacked_restore_interval": 1},
+    # Beside a quorum queue, Celery declares 28 queues for ETAs. As quorum queues themselves they
+    # take the broker seconds at every return, and those that are too young then have no leader.
+    "broker_native_delayed_delivery_queue_type": "classic",
+}
+NAP = 0.02
+"""Seconds of work in a task, so that some run when the fault comes."""
+AGE = 8
+"""Seconds: a younger quorum queue can vanish with its node."""
+RESUMES_WITHIN = 10
+SETTLES_WITHIN = 60
+
+
+class Scene:
+    """See the module.
+
+    Arguments:
+        queue_type: "classic" or "quorum" on RabbitMQ; of no meaning on Redis.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        folder: Path,
+        *,
+        queue_type: str = "classic",
+        pool: str = "threads",
+        concurrency: int = 2,
+    ) -> None:
+        self.space, self.pool, self.concurrency = space, pool, concurrency
+        self.queue_type = queue_type if space.kind == "rabbitmq" else ""
+        self.records = Records(folder / "tasks")
+        self._stack = ExitStack()
+        self.proxy = self._stack.enter_context(Proxy(space))
+        self._start: StartWorker = self._stack.enter_context(starting_workers(folder))
+        self._worker: WorkerProcess | None = None
+        self._second: WorkerProcess | None = None
+        self._dead: Counter[str] = Counter()
+        publish(space.url, dict.fromkeys(QUEUES, 0), queue_arguments=self._arguments)
+        self._declared = time.monotonic()
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        return {"x-queue-type": self.queue_type} if self.queue_type else {}
+
+    @property
+    def label(self) -> str:
+        return f"{self.space.kind}-{self.queue_type}" if self.queue_type else self.space.kind
+
+    @property
+    def worker(self) -> WorkerProcess:
+        """The victim; a new one if there is none, or none any more."""
+        if self._worker is None or not self._worker.running:
+            if self._worker is not None:
+                self._worker.end()
+            self._worker = self._new(self.proxy.url)
+        return self._worker
+
+    def second(self) -> WorkerProcess:
+        """One more, straight at the broker, until `settle`."""
+        self._second = self._new(self.space.url)
+        return self._second
+
+    def _new(self, url: str) -> WorkerProcess:
+        return self._start(
+            url,
+            app="tests.apps.once",
+            pool=self.pool,
+            concurrency=self.concurrency,
+            queues=QUEUES,
+            queue_arguments=self._arguments,
+            conf=CONF,
+            records=self.records,
+        )
+
+    def publish(self, count: int, task: str) -> list[str]:
+        """Straight to the broker."""
+        each = {QUEUES[0]: count - count // 2, QUEUES[1]: count // 2}
+        options = {"queue_arguments": self._arguments}
+        return publish(self.space.url, each, task, ["", NAP], **options).all()
+
+    def ready(self) -> None:
+        """Wait until the victim works."""
+        self.worker  # noqa: B018
+        self._probe(30)
+
+    def age(self) -> None:
+        """Wait until the queues are old enough to survive their node."""
+        if self.queue_type == "quorum":
+            Event().wait(max(0.0, self._declared + AGE - time.monotonic()))
+
+    def settle(self) -> None:
+        """Wait until nothing is at the broker and nothing runs; the worker then still works."""
+        self.worker  # noqa: B018
+        self._probe(RESUMES_WITHIN)
+        self.drained()
+        if self._second is not None:
+            self._second.stop()
+            self._second = None
+        wait_for(lambda: not self.running(), SETTLES_WITHIN, lambda: f"the end of {self.running()}")
+
+    def drained(self) -> None:
+        """Wait until nothing is at the broker."""
+        wait_for(
+            self._empty,
+            SETTLES_WITHIN,
+            lambda: f"empty queues: {self.space.depths()}\n{self._logs()}",
+            interval=0.05,
+        )
+
+    def _empty(self) -> bool:
+        try:
+            return left(self.space, *QUEUES) == 0
+        except ControlError:  # the queue has no leader yet: its node has just returned
+            return False
+
+    def _logs(self) -> str:
+        workers = filter(None, (self._worker, self._second))
+        return "\n".join(worker.log()[-5000:] for worker in workers)
+
+    def delete(self, queue: str) -> None:
+        """The queue, with what is in it."""
+        with Connection(self.space.url) as connection, connection.channel() as channel:
+            channel.queue_delete(queue)
+
+    def _probe(self, timeout: float) -> None:
+        """What is published now is done soon: the worker consumes from both queues."""
+        ids = self.publish(len(QUEUES), "before")
+        try:
+            self.records.finished.wait_ids(ids, timeout)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.space.depths()}\n{self._logs()}") from None
+
+    def running(self) -> list[Record]:
+        """Tasks that have started and may still end."""
+        ended = {record.id for record in self.records.finished.read()}
+        open_ = [record for record in self.records.started.read() if record.id not in ended]
+        return [record for record in open_ if psutil.pid_exists(record.pid)]
+
+    def dead_letters(self) -> Counter[str]:
+        """How many dead letters there have been, by task id."""
+        with Connection(self.space.url) as connection, connection.channel() as channel:
+            queue = dead_letter_queue("dead-letters")(channel)
+            queue.declare()
+            while (message := queue.get()) is not None:
+                message.ack()
+                self._dead[message.headers["id"]] += 1
+        return self._dead
+
+    def end(self) -> None:
+        self._stack.close()
+
+
+class Run:
+    """One fault among a number of messages.
+
+    Arguments:
+        tasks: the names of the tasks that take turns.
+    """
+
+    def __init__(self, scene: Scene, tasks: Sequence[str], rng: Random, count: int = 40) -> None:
+        self.scene, self.rng = scene, rng
+        self._count, self._tasks = count, list(tasks)
+        self.ids: dict[str, list[str]] = {task: [] for task in tasks}
+
+    def begin(self) -> None:
+        """From now on `worker_process` is the victim, dead or alive."""
+        self.worker_process = self.scene.worker
+
+    @property
+    def kind(self) -> str:
+        return self.scene.space.kind
+
+    @property
+    def proxy(self) -> Proxy:
+        return self.scene.proxy
+
+    @property
+    def all_ids(self) -> list[str]:
+        return [task_id for ids in self.ids.values() for task_id in ids]
+
+    def publish(self) -> None:
+        """All messages, the tasks in turns."""
+        left_over, turn = self._count, 4
+        while left_over > 0:
+            for task in self.rng.sample(self._tasks, len(self._tasks)):
+                self.ids[task] += self.scene.publish(min(turn, left_over), task)
+                left_over -= min(turn, left_over)
+
+    def some(self, most: int) -> int:
+        return self.rng.randint(1, most)
+
+    def moment(self) -> None:
+        """Wait until some have started, and then a little: until the work is in full swing."""
+        self.started(self.some(self._count // 3))
+        Event().wait(self.rng.uniform(0, 0.03))
+
+    def started(self, count: int, timeout: float = 30) -> int:
+        """Wait until so many have started, or the time is up; returns how many have."""
+        records, ids = self.scene.records.started, self.all_ids
+        with suppress(TimeoutError):
+            wait_for(lambda: len(records.times(ids)) >= count, timeout)
+        return len(records.times(ids))
+
+    def busy(self) -> list[int]:
+        """The processes in which tasks run."""
+        return [record.pid for record in self.scene.running()]

@@ -1,0 +1,40 @@
+"""A message that was given back, though its confirmation was lost, is not given back twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import RabbitMQ
+from tests.faults.accounting import Account
+from tests.faults.scene import QUEUES, Scene
+from tests.integration.depths import ready
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_for
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_confirmation_of_what_was_given_back_is_lost(
+    rabbitmq: RabbitMQ, tmp_path: Path, when: str
+) -> None:
+    scene, gate = Scene(rabbitmq.space(), tmp_path), Gate()
+    try:
+        scene.ready()
+        held = publish(scene.space.url, {QUEUES[0]: 2}, "before", [str(gate.path)]).all()
+        scene.records.started.wait_ids(held)
+        ids = scene.publish(30, "before")
+        wait_for(lambda: ready(scene.space, *QUEUES) < 30, 15, "messages to be buffered")
+        trap = scene.proxy.on("confirm", nth=2, when=when)
+        scene.worker.sigterm()
+        trap.wait()
+        gate.open()
+        scene.worker.wait()
+
+        scene.settle()
+
+        Account.of([*held, *ids], scene.records, scene.dead_letters()).check()
+    finally:
+        gate.open()
+        scene.end()
