@@ -37,8 +37,8 @@ def test_there_are_pages_and_blocks() -> None:
     assert {"python", "console"} <= languages
 
 
-def test_table_of_dispositions_is_the_present_one() -> None:
-    script = ROOT / "scripts" / "disposition_table.py"
+def test_made_tables_are_the_present_ones() -> None:
+    script = ROOT / "scripts" / "made_tables.py"
     subprocess.run([sys.executable, str(script), "--check"], check=True)
 
 

@@ -4,10 +4,10 @@ A fault's function is given a `Run` and returns when the damage is done and its
 cause is over. What it may cost at the most:
 
 - each worker killed: as many messages as it runs at once, of those that are
-  acknowledged before they start;
+  acknowledged before they start (one that is being acknowledged is for a slot
+  that is free);
 - each connection lost: one of those whose acknowledgement is a round trip
-  ("confirmed", and all on Redis), if the answer is what was lost; on Redis also
-  what was in the answer to a BRPOP (see `test_lost_answer.py`);
+  ("confirmed", and all on Redis), if the answer is what was lost;
 - a queue deleted or flushed: what was in it.
 """
 
@@ -39,6 +39,20 @@ SLOW = 40_000
 """Bytes per second: some tens of messages."""
 
 
+class Loss(NamedTuple):
+    """What a fault may cost at the most."""
+
+    everything: bool
+    """Whatever is in the queue."""
+    running: int
+    """Workers, and with each what it runs."""
+    answers: int
+    """Connections, and with each a message whose acknowledgement's answer was lost."""
+
+    def messages(self, concurrency: int) -> float:
+        return math.inf if self.everything else self.running * concurrency + self.answers
+
+
 @dataclass(frozen=True)
 class Fault:
     act: Callable[[Run], None]
@@ -56,14 +70,13 @@ class Fault:
     mortal: bool = False
     """Whether it hurts a whole broker."""
 
-    def may_lose(self, scene: Scene, tasks: tuple[str, ...]) -> float:
-        if self.deletes:
-            return math.inf
+    def loss(self, kind: str, tasks: tuple[str, ...]) -> Loss:
         early = set(tasks) - {"after"}
-        killed = self.kills * scene.concurrency if early else 0
-        if scene.space.kind == "redis":
-            return killed + self.cuts * (2 if early else 1)
-        return killed + (self.cuts if "confirmed" in early else 0)
+        by_round_trip = early if kind == "redis" else early & {"confirmed"}
+        return Loss(self.deletes, self.kills if early else 0, self.cuts if by_round_trip else 0)
+
+    def may_lose(self, scene: Scene, tasks: tuple[str, ...]) -> float:
+        return self.loss(scene.space.kind, tasks).messages(scene.concurrency)
 
 
 # The network -------------------------------------------------------------------
@@ -239,7 +252,6 @@ _REDIS = {
     for command, fault in {
         "fetch (EVALSHA)": partial(cut_at, "EVALSHA", when, 4),
         "ack (ZREM)": partial(cut_at, "ZREM", when, 10),
-        "listening (BRPOP)": partial(cut_at_again, "BRPOP", when, b""),
         "move (EVAL)": partial(cut_at_again, "EVAL", when, _DEAD),
     }.items()
 }
@@ -258,11 +270,11 @@ FAULTS: dict[str, Fault] = (
             queue_deleted, ("rabbitmq",), queue_types=("classic",), deletes=True
         ),
         "flushed": Fault(flushed, ("redis",), deletes=True),
-        "worker kill -9": Fault(worker_killed, kills=1, pools=("threads", "prefork")),
+        "worker kill -9": Fault(worker_killed, kills=1, cuts=0, pools=("threads", "prefork")),
         "child kill -9": Fault(child_killed, pools=("prefork",), kills=1, cuts=0),
         "SIGTERM": Fault(terminated, pools=("threads", "prefork"), cuts=0, buries=False),
         "SIGTERM, then cut": Fault(terminated_and_cut),
-        "SIGQUIT": Fault(quit_, pools=("threads", "prefork"), kills=1),
+        "SIGQUIT": Fault(quit_, pools=("threads", "prefork"), kills=1, cuts=0),
         "SIGSTOP and SIGCONT": Fault(stopped),
     }
 )

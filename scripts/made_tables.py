@@ -1,0 +1,89 @@
+"""Write the tables into the documentation that are made from code.
+
+    python scripts/made_tables.py [--check]
+
+With --check, say only whether the documentation has them.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
+from tests.faults.matrix import FAULTS, Fault, Loss  # noqa: E402
+
+END = "<!-- end -->"
+
+
+def dispositions() -> Iterator[list[str]]:
+    """What becomes of a message whose turn has come."""
+    yield ["delivery", "", *(policy.value for policy in Policy)]
+    for delivery in Delivery:
+        actions = (TABLE[delivery, policy].value for policy in Policy)
+        yield [delivery.value, delivery.meaning, *actions]
+
+
+def faults() -> Iterator[list[str]]:
+    """What each fault of the matrix may cost at the most."""
+    yield ["fault", "broker", '`"before"`', "with `confirm`", '`"after"`', "dead letters"]
+    for name, fault in FAULTS.items():
+        for broker in fault.brokers:
+            losses = (lost(fault.loss(broker, (t,))) for t in ("before", "confirmed", "after"))
+            yield [name, brokers(fault, broker), *losses, "perhaps" if fault.buries else "none"]
+
+
+def lost(loss: Loss) -> str:
+    """In words."""
+    if loss.everything:
+        return "what was in it"
+    parts = ["what ran"] * bool(loss.running) + ["one per cut"] * bool(loss.answers)
+    return " and ".join(parts) or "none"
+
+
+def brokers(fault: Fault, broker: str) -> str:
+    """With the types of its queues."""
+    return "Redis" if broker == "redis" else f"RabbitMQ, {' and '.join(fault.queue_types)}"
+
+
+TABLES: dict[str, tuple[Callable[[], Iterator[list[str]]], str]] = {
+    "dispositions": (dispositions, "docs/how-to/non-repeatable.md"),
+    "faults": (faults, "docs/guarantees.md"),
+}
+
+
+def markdown(rows: Iterator[list[str]]) -> str:
+    """Return rows as a table; the first has the headings."""
+    head, *others = rows
+    lines = [head, ["---"] * len(head), *others]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def rewritten(page: str, name: str, table: str) -> str:
+    """Return a page with the table as it is now."""
+    begin = f"<!-- table of {name}: made by scripts/made_tables.py -->"
+    head, found, rest = page.partition(begin)
+    if not found:
+        sys.exit(f"no page has {begin}")
+    _, _, tail = rest.partition(END)
+    return f"{head}{begin}\n\n{table}\n\n{END}{tail}"
+
+
+def main() -> None:
+    old = []
+    for name, (rows, path) in TABLES.items():
+        page = ROOT / path
+        before = page.read_text()
+        after = rewritten(before, name, markdown(rows()))
+        if before != after and "--check" in sys.argv[1:]:
+            old.append(path)
+        elif before != after:
+            page.write_text(after)
+    if old:
+        sys.exit(f"not up to date: {', '.join(old)}; python scripts/made_tables.py")
+
+
+if __name__ == "__main__":
+    main()
