@@ -17,8 +17,7 @@ def test_connection_is_cut_while_a_solo_worker_works(rabbitmq: RabbitMQ, tmp_pat
     url, started = scene.space.url, scene.records.started
     try:
         scene.ready()
-        # What comes while the first is held waits in the socket; while the second is, in the
-        # buffer.
+        # What comes while the first is held waits in the socket, then in the buffer.
         first = publish(url, {QUEUES[0]: 1}, "before", [str(gates[0].path)]).all()
         started.wait_ids(first)
         second = publish(url, {QUEUES[0]: 1}, "before", [str(gates[1].path)]).all()

@@ -28,8 +28,6 @@ QUORUM = {
     "cut after publish",
     "cut before confirm",
     "black hole, then cut",
-    "worker kill -9",
-    "SIGTERM",
     "SIGTERM, then cut",
 }
 
