@@ -193,6 +193,7 @@ class FairWorker:
         self.dispatcher.handler = None
         if self.consumer is None:
             return
+        self.c.pool.settle()
         if not self._given_back(self.consumer):
             self.consumer.abandon()
             self._close_source()

@@ -14,6 +14,8 @@ from typing import Any
 from billiard.einfo import ExceptionInfo
 from celery.worker import state
 
+from celery_fair.worker.prefork import settle, write_now
+
 __all__ = ["InFlight", "ObservedPool", "check_time_limits"]
 
 
@@ -131,7 +133,7 @@ class ObservedPool:
             target = _guarded(target, error_callback)
         self._in_flight.board(request)
         try:
-            return self._observed.apply_async(
+            job = self._observed.apply_async(
                 target,
                 args,
                 kwargs,
@@ -140,9 +142,20 @@ class ObservedPool:
                 timeout_callback=on_timeout if timeout_callback else None,
                 **options,
             )
+            write_now(self._observed)
         except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
             land(request)
             raise
+        return job
+
+    def flush(self) -> None:
+        """As the pool's own, which throws away what no process has accepted."""
+        settle(self._observed)
+        self._observed.flush()
+
+    def settle(self) -> None:
+        """Wait until the processes have what was handed over."""
+        settle(self._observed)
 
 
 _FAILED = object()

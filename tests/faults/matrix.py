@@ -35,6 +35,8 @@ BLIND = 1.0
 """Seconds that a black hole lasts, if work has stopped: "confirmed" does not go on in one."""
 DELETED = "was deleted at the broker"
 """What the worker says of a queue that it declares again."""
+PATIENCE = 90
+"""Seconds for a worker to end; under prefork Celery now and then takes half a minute."""
 SLOW = 40_000
 """Bytes per second: some tens of messages."""
 
@@ -196,7 +198,7 @@ def terminated(run: Run) -> None:
     """SIGTERM: a warm shutdown."""
     run.publish()
     run.moment()
-    assert run.worker_process.stop() == 0
+    assert run.worker_process.stop(PATIENCE) == 0
 
 
 def terminated_and_cut(run: Run) -> None:
@@ -205,7 +207,7 @@ def terminated_and_cut(run: Run) -> None:
     run.moment()
     trap = run.proxy.on("confirm", nth=2) if run.kind == "rabbitmq" else run.proxy.on("EVAL")
     run.worker_process.sigterm()
-    run.worker_process.wait()
+    run.worker_process.wait(PATIENCE)
     assert run.kind == "redis" or trap.fired.is_set()
 
 
@@ -214,7 +216,7 @@ def quit_(run: Run) -> None:
     run.publish()
     run.moment()
     run.worker_process.sigquit()
-    run.worker_process.wait()
+    run.worker_process.wait(PATIENCE)
 
 
 def stopped(run: Run) -> None:
