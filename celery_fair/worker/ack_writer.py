@@ -35,7 +35,7 @@ class AckWriter:
         self._send = connection.transport.write
         self._on_first = on_first
         self._waiting: list[bytes] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a cold shutdown unsubscribes within the signal's handler
         self._most = _MOST
         connection.frame_writer = self
 

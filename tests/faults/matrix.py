@@ -16,7 +16,9 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -37,6 +39,7 @@ DELETED = "was deleted at the broker"
 """What the worker says of a queue that it declares again."""
 PATIENCE = 90
 """Seconds for a worker to end; under prefork Celery now and then takes half a minute."""
+HANGS_AFTER = 30
 SLOW = 40_000
 """Bytes per second: some tens of messages."""
 
@@ -212,11 +215,17 @@ def terminated_and_cut(run: Run) -> None:
 
 
 def quit_(run: Run) -> None:
-    """SIGQUIT: a cold shutdown."""
+    """SIGQUIT: a cold shutdown, and SIGKILL where that hangs.
+
+    Celery does all of it within the signal's handler, which then may wait for a lock of the code
+    that it has interrupted (that of the thread pool, for one).
+    """
     run.publish()
     run.moment()
     run.worker_process.sigquit()
-    run.worker_process.wait(PATIENCE)
+    with suppress(subprocess.TimeoutExpired):
+        run.worker_process.wait(HANGS_AFTER)
+    run.worker_process.process.end()
 
 
 def stopped(run: Run) -> None:
