@@ -172,7 +172,7 @@ class RedisMover(Mover):
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         queue = queue_of(message)
         send = Commands(message.channel)
-        payload = {**message._raw, "headers": with_headers(message._raw["headers"], headers)}
+        payload = {**message._raw, "headers": with_headers(message._raw.get("headers"), headers)}
         if exchange:
             self.declare(message.channel)
             to, push = send.lists(exchange)[0], "LPUSH"

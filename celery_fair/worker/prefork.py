@@ -7,9 +7,9 @@ have started. So a job is written at once, which a process with nothing to do al
 anything is thrown away the processes are waited for to accept what they were sent.
 """
 
+import select
 from collections.abc import Callable
 from contextlib import suppress
-from select import POLLIN, poll
 from time import monotonic
 from typing import Any
 
@@ -44,9 +44,9 @@ def settle(pool: Any) -> None:
         write_now(pool)
         for writer in list(inner._active_writers):
             _advance(writer)
-        answers = poll()
+        answers = select.poll()
         for fd in inner._fileno_to_outq:
-            answers.register(fd, POLLIN)
+            answers.register(fd, select.POLLIN)
         for fd, _ in answers.poll(50):
             _call(hub, fd, inner.handle_result_event)
 

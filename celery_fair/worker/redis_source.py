@@ -285,6 +285,8 @@ class RedisFeed(Feed):
     def _take_in(self, raw: bytes, record: Callable[[Any, Any, str], object]) -> None:
         try:
             message = self._message(loads(raw), channel=self.channel)
+            if not isinstance(message.delivery_info, dict):
+                raise TypeError(f"delivery info is {message.delivery_info!r}")  # noqa: TRY301
             record(self.channel.qos, message, message.delivery_tag)
         except Exception as exc:  # anything can be in a list; the worker must live
             if _is_lost_connection(exc):
