@@ -146,13 +146,13 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_publish(app: Celery, way: Callable[[Celery, Any], None]) -> None:
-    way(app, app.task(name="t")(nothing))
+    way(app, app.task(name="t", shared=False)(nothing))
     assert take(app) == [("sms.fast", on_the_wire(app, 7))]
 
 
 def test_each_message_of_a_group_and_of_a_chord_by_its_own_priority(app: Celery) -> None:
     app.conf.update(result_backend="cache+memory://", task_ignore_result=False)
-    task = app.task(name="t")(nothing)
+    task = app.task(name="t", shared=False)(nothing)
     parts = [task.si().set(queue="sms", priority=priority) for priority in (9, 1)]
     group(parts).apply_async()
     chord(parts)(task.s().set(queue="sms"))

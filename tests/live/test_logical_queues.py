@@ -93,7 +93,7 @@ def by_route(app: Celery) -> list[str]:
 
 
 def by_attribute(app: Celery) -> list[str]:
-    return [app.task(name="placed", queue="sms", priority=7)(body).delay(0).id]
+    return [app.task(name="placed", queue="sms", priority=7, shared=False)(body).delay(0).id]
 
 
 def by_canvas(app: Celery) -> list[str]:

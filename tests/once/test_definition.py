@@ -18,7 +18,7 @@ def work() -> None:
 def define(**options: Any) -> Any:
     with Celery("definitions", set_as_current=False) as app:
         app.conf.task_acks_late = True
-        return app.task(base=NonRepeatableTask, lazy=False, **options)(work)
+        return app.task(base=NonRepeatableTask, lazy=False, shared=False, **options)(work)
 
 
 @pytest.mark.parametrize(("ack", "late"), [("before", False), ("after", True)])
