@@ -1,0 +1,27 @@
+"""The fault matrix, once: brokers that are killed, or restarted. Apart, since that takes long."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.matrix import Case
+from tests.faults.quick import QUICK, SEED
+from tests.faults.scenes import Scenes
+
+pytestmark = pytest.mark.newest
+
+MORTAL = [case for case in QUICK if case.mortal]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def aged(scenes: Scenes) -> None:
+    """Quorum queues have to reach a certain age, so they are made first."""
+    for case in MORTAL:
+        if case.queue_type == "quorum":
+            scenes.of(case)
+
+
+@pytest.mark.parametrize("case", MORTAL, ids=str)
+def test_fault(scenes: Scenes, case: Case) -> None:
+    for task, account in scenes.execute(case, SEED).items():
+        print(f"{task}: {account}")
