@@ -123,9 +123,9 @@ class Proxy:
         """A black hole: keep what goes that way, on later connections too."""
         self._do(self._hold(directions or ("up", "down")))
 
-    def release(self) -> None:
-        """Hold nothing any more, be as fast as can be, and forget all traps."""
-        self._do(self._release())
+    def release(self, *directions: Direction) -> None:
+        """Hold nothing that goes that way; without one, nothing, be fast and forget all traps."""
+        self._do(self._release(directions))
 
     def slow(self, bytes_per_second: float) -> None:
         """Each direction of a connection carries no more than that, until `release`."""
@@ -169,11 +169,12 @@ class Proxy:
         for direction in directions:
             self._flows[direction].clear()
 
-    async def _release(self) -> None:
-        self._rate = None
-        self._traps.clear()
-        for flows in self._flows.values():
-            flows.set()
+    async def _release(self, directions: tuple[str, ...]) -> None:
+        if not directions:
+            self._rate = None
+            self._traps.clear()
+        for direction in directions or self._flows:
+            self._flows[direction].set()
 
     async def _slow(self, rate: float) -> None:
         self._rate = rate

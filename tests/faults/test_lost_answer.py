@@ -18,9 +18,10 @@ def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: P
     scene = Scene(redis_server.space(), tmp_path)
     try:
         scene.ready()
-        scene.proxy.on("EVALSHA", nth=3, when="after", action="note").wait()  # it looks
-        scene.proxy.hold("down")
+        scene.proxy.on("EVALSHA", nth=3, action="hold").wait()  # it is about to look
         ids = scene.publish(1, "after")
+        scene.proxy.hold("down")
+        scene.proxy.release("up")
         wait_for(lambda: not scene.space.ready(), 15, "the message to be taken")
         scene.proxy.cut()
         scene.proxy.release()
