@@ -23,6 +23,19 @@ DATABASES = 512
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
+# In one step: a message that moves meanwhile would be nowhere.
+_DEPTHS = """
+local found = { redis.call('HLEN', 'unacked') }
+for _, key in ipairs(redis.call('KEYS', '*')) do
+    if redis.call('TYPE', key).ok == 'list' then
+        found[#found + 1] = key
+        found[#found + 1] = redis.call('LLEN', key)
+    end
+end
+return found
+"""
+
+
 class RedisServer:
     kind = "redis"
 
@@ -120,6 +133,7 @@ class RedisServer:
         so they are shown under its name.
         """
         with self.client_of(place) as client:
-            lists = [key for key in client.scan_iter() if client.type(key) == b"list"]
-            depths = {key.decode(): Depth(client.llen(key), 0) for key in lists}
-            return depths | {"unacked": Depth(0, client.hlen("unacked"))}
+            unacked, *lists = client.eval(_DEPTHS, 0)
+        names, depths = lists[::2], lists[1::2]
+        waiting = {name.decode(): Depth(n, 0) for name, n in zip(names, depths, strict=True)}
+        return waiting | {"unacked": Depth(0, unacked)}
