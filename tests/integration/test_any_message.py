@@ -41,7 +41,7 @@ def hardy(module_space: Space, start_module_worker: StartWorker) -> Survivor:
     return Survivor(start_module_worker, module_space.server.space(), "solo")
 
 
-@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=80, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(message=MESSAGES, once=st.booleans())
 def test_any_message(hardy: Survivor, message: Malformed, once: bool) -> None:
     """The next good one runs, and of the other nothing is left behind."""

@@ -10,6 +10,9 @@ from tests.integration.survivor import Survivor
 from tests.workers import StartWorker
 
 
+pytestmark = pytest.mark.newest
+
+
 @pytest.fixture(scope="module")
 def survivor(module_space: Space, start_module_worker: StartWorker) -> Survivor:
     return Survivor(start_module_worker, module_space.server.space(), pool="prefork")
