@@ -43,7 +43,7 @@ test-core: $(STAMP) ## the algorithms, every branch of them
 
 .PHONY: test-older
 test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
-	$(RUN) tox run -q -e celery55,celery56
+	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
 test-current: $(STAMP) brokers ## everything else on the newest Celery

@@ -22,6 +22,11 @@ from tests.publishing import publish
 QUORUM = {"x-queue-type": "quorum"}
 
 
+@pytest.fixture(autouse=True)
+def _no_tasks_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("celery._state._on_app_finalizers", set())
+
+
 def work() -> None:
     """Only its definition counts."""
 

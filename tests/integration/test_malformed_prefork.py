@@ -9,7 +9,6 @@ from tests.integration.malformed import MALFORMED
 from tests.integration.survivor import Survivor
 from tests.workers import StartWorker
 
-
 pytestmark = pytest.mark.newest
 
 
