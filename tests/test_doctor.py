@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner

@@ -79,7 +79,7 @@ def test_cancelled_and_deleted_queues(space: Space, start_worker: StartWorker) -
     assert "ok" in worker.control("cancel_consumer", queue="one")
     ids = publish(space.url, {"one": 3})
     worker.records.started.wait_once(publish(space.url, {"three": 3}).all())
-    assert ready(space, "one") == 3
+    wait_equal(lambda: ready(space, "one"), 3)
     assert "ok" in worker.control("add_consumer", queue="one")
     worker.records.started.wait_once(ids.all())
 
