@@ -37,6 +37,7 @@ BLIND = 1.0
 """Seconds that a black hole lasts, if work has stopped: "confirmed" does not go on in one."""
 DELETED = "was deleted at the broker"
 """What the worker says of a queue that it declares again."""
+LOST = "Connection to broker lost"
 HANGS_AFTER = 10
 ENDS_WITHIN = 60
 SLOW = 40_000
@@ -235,6 +236,8 @@ def stopped(run: Run) -> None:
     """The worker sleeps while its broker gives its messages to another, and then wakes."""
     run.publish()
     run.moment()
+    log = run.worker_process.log
+    before = log().count(LOST)
     os.kill(run.worker_process.pid, signal.SIGSTOP)
     try:
         run.proxy.cut()
@@ -242,6 +245,8 @@ def stopped(run: Run) -> None:
         run.scene.drained()
     finally:
         os.kill(run.worker_process.pid, signal.SIGCONT)
+    # Until it knows, it may take what is published next on one connection and lose it on another.
+    wait_for(lambda: log().count(LOST) > before, 15, log)
 
 
 _DEAD = b"dead-letters"
