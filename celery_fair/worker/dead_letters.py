@@ -18,6 +18,7 @@ __all__ = [
     "REJECTED",
     "UNKNOWN",
     "DeadLetters",
+    "described",
     "is_redelivered",
     "message_dead_lettered",
 ]
@@ -77,7 +78,7 @@ class DeadLetters:
         headers = death_headers(
             message.delivery_info, queue, self._hostname, reason, detail, may_have_started, work
         )
-        name, id_ = _described(message)
+        name, id_ = described(message)
         try:
             self._mover().bury(message, headers)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the worker goes on
@@ -118,7 +119,8 @@ def is_redelivered(message: Any) -> bool:
     return bool(info.get("redelivered") or flagged)
 
 
-def _described(message: Any) -> tuple[Any, Any]:
+def described(message: Any) -> tuple[Any, Any]:
+    """Return a message's task and its id, as its headers have them, of whatever type."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     return headers.get("task"), headers.get("id")
 

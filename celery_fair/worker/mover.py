@@ -119,9 +119,7 @@ class AmqpMover(Mover):
     def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         if self._channel is None:
             self._open()
-        body = (
-            message.body or b""
-        )  # an empty one is text, which would be encoded as it is said to be
+        body = message.body or b""  # an empty one is text, and would be encoded by its own word
         copy = self._channel.prepare_message(body, **properties_of(message, headers))
         self._channel.basic_publish_confirm(
             copy,

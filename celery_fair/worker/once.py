@@ -7,6 +7,7 @@ Celery's own swallows errors and goes on, and under prefork leaves after the tas
 import logging
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from billiard.exceptions import WorkerLostError
 from celery.worker.request import Request
@@ -25,6 +26,7 @@ from celery_fair.worker.dead_letters import (
     REJECTED,
     UNKNOWN,
     DeadLetters,
+    described,
     is_redelivered,
 )
 from celery_fair.worker.mover import Mover, mover_for
@@ -138,8 +140,7 @@ def _log_not_started(request: Any, what: str, exc: Exception) -> None:
 
 
 def _name(message: Any) -> str:
-    headers = message.headers if isinstance(message.headers, dict) else {}
-    name = headers.get("task")
+    name, _ = described(message)
     return name if isinstance(name, str) else ""
 
 
@@ -156,6 +157,19 @@ class OnceRequest(Request):
         return super().on_failure(exc_info, *args, **kwargs)
 
 
+_movers: WeakKeyDictionary[Any, tuple[Any, Mover]] = WeakKeyDictionary()
+"""Of workers without the bootstep: by the consumer, its connection and the mover for it."""
+
+
+def _mover_of(consumer: Any) -> Mover:
+    """Return one for all tasks of a consumer's present connection."""
+    connection, mover = _movers.get(consumer, (None, None))
+    if mover is None or connection is not consumer.connection:
+        mover = mover_for(Settings.of(consumer.app).dead_letters, consumer.connection)
+        _movers[consumer] = consumer.connection, mover
+    return mover
+
+
 def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., object]:
     """Celery's strategy for non-repeatable tasks; on a worker without the bootstep, with the check.
 
@@ -165,7 +179,7 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
     handle: Callable[..., object] = default(task, app, consumer, **options)
     if hasattr(consumer, "fair"):
         return handle
-    mover = mover_for(Settings.of(app).dead_letters, consumer.connection)
+    mover = _mover_of(consumer)
     dead_letters = DeadLetters(consumer.hostname, lambda: mover)
 
     def checked(message: Any, *args: Any, **kwargs: Any) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from celery.exceptions import Reject
 
 from celery_fair import NonRepeatableTask
-from tests.apps.shares import app, finish, start, wait_at
+from tests.apps.shares import app, finish, start, wait_at, work_for
 
 
 def until_open(self: Any, seq: int, gate: str = "", seconds: float = 0) -> None:
@@ -16,7 +15,7 @@ def until_open(self: Any, seq: int, gate: str = "", seconds: float = 0) -> None:
     start(self, seq)
     if gate:
         wait_at(gate)
-    time.sleep(seconds)  # this is the work, as in `nap`
+    work_for(seconds)
     finish(self, seq)
 
 

@@ -62,6 +62,11 @@ def wait_at(gate: str) -> None:
         waiting.recv(1)
 
 
+def work_for(seconds: float) -> None:
+    """The work itself: a call of a slow partner, say. No test waits by it."""
+    time.sleep(seconds)
+
+
 @app.task(bind=True, name="noop")
 def noop(self: Any, seq: int) -> None:
     start(self, seq)
@@ -80,7 +85,7 @@ def spin(self: Any, seq: int, us: int) -> None:
 def nap(self: Any, seq: int, seconds: float) -> None:
     """Take time without taking a processor."""
     start(self, seq)
-    time.sleep(seconds)  # this is the work: a call of a slow partner, say
+    work_for(seconds)
     finish(self, seq)
 
 

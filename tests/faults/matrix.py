@@ -28,6 +28,7 @@ import psutil
 
 from tests.brokers import RedisServer
 from tests.faults.accounting import Account
+from tests.faults.proxy import Direction
 from tests.faults.scene import QUEUES, Run, Scene
 from tests.waiting import wait_for
 
@@ -111,21 +112,11 @@ def cut_at_again(
     trap.wait()
 
 
-def black_hole(run: Run) -> None:
-    """What the worker says is lost, though every write succeeds."""
+def held(direction: Direction, run: Run) -> None:
+    """What the worker says is lost, though every write succeeds; or what the broker says."""
     run.publish()
     run.moment()
-    run.proxy.hold("up")
-    run.started(run.started(0) + run.some(6), BLIND)
-    run.proxy.cut()
-    run.proxy.release()
-
-
-def deaf(run: Run) -> None:
-    """What the broker says is lost."""
-    run.publish()
-    run.moment()
-    run.proxy.hold("down")
+    run.proxy.hold(direction)
     run.started(run.started(0) + run.some(6), BLIND)
     run.proxy.cut()
     run.proxy.release()
@@ -280,8 +271,8 @@ FAULTS: dict[str, Fault] = (
     | _AMQP
     | _REDIS
     | {
-        "black hole, then cut": Fault(black_hole),
-        "deaf, then cut": Fault(deaf),
+        "black hole, then cut": Fault(partial(held, "up")),
+        "deaf, then cut": Fault(partial(held, "down")),
         "slow, then cut": Fault(slow),
         "broker kill -9": Fault(broker_killed, mortal=True),
         "broker restart": Fault(broker_restarted, mortal=True),
