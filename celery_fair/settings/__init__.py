@@ -1,0 +1,251 @@
+"""The `fair_…` settings: read once, checked whole, refused with setting, queue and value named.
+
+They live on ``app.conf`` like Celery's own: as attributes, in a config module, or under Django's
+``CELERY_FAIR_…``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.levels import Levels, check_levels
+from celery_fair.settings.queues import (
+    LIVE_OPTIONS,
+    QueueOptions,
+    options_of,
+    parse_live_options,
+    parse_option,
+)
+from celery_fair.settings.values import (
+    Address,
+    address,
+    flag,
+    imported,
+    mapping,
+    one_of,
+    quantum,
+    queue_name,
+    seconds,
+    text,
+    url,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+__all__ = [
+    "LIVE_OPTIONS",
+    "Address",
+    "Cost",
+    "LogicalQueue",
+    "QueueOptions",
+    "Settings",
+    "parse_live_options",
+    "parse_option",
+]
+
+Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
+"""``cost(task_name, args, kwargs, headers)``: what a message costs, above zero, in any one unit."""
+
+_NAMES = (
+    "fair_queues",
+    "fair_default_quantum",
+    "fair_cost",
+    "fair_logical_queues",
+    "fair_policy",
+    "fair_max_wait",
+    "fair_leash_url",
+    "fair_metrics",
+    "fair_metrics_queues",
+    "fair_pull_interval",
+    "fair_dead_letters",
+    "fair_ledger",
+    "fair_ledger_expiry",
+)
+POLICIES = ("dwrr", "strict")
+
+
+@dataclass(frozen=True)
+class LogicalQueue:
+    """One entry of ``fair_logical_queues``.
+
+    Attributes:
+        levels: the physical queue of each priority.
+        native: the broker's own priorities are used, on one queue of the logical queue's name.
+    """
+
+    levels: Levels
+    native: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of one app, checked. Made by `Settings.of`."""
+
+    queues: Mapping[str, QueueOptions] = field(default_factory=dict)
+    default_quantum: float = 1.0
+    cost: Cost | None = None
+    logical_queues: Mapping[str, LogicalQueue] = field(default_factory=dict)
+    policy: str = "dwrr"
+    max_wait: float | None = None
+    leash_url: str | None = None
+    metrics: Address | None = None
+    metrics_queues: int = 100
+    pull_interval: float = 0.05
+    dead_letters: str = "dead-letters"
+    ledger: str | None = None
+    ledger_expiry: float = 7 * 86400
+
+    @classmethod
+    def of(cls, app: "Celery") -> "Settings":
+        """Read and check the app's settings.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: naming the setting, the queue, the value and
+                what is allowed.
+        """
+        conf = app.conf
+        _refuse_unknown(conf)
+        default = quantum("fair_default_quantum", conf.get("fair_default_quantum", 1))
+        logical = _logical_queues(conf.get("fair_logical_queues"))
+        policy = one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
+        queues = _queues(conf.get("fair_queues"), default, logical)
+        _refuse_classes(queues, policy)
+        return cls(
+            queues=queues,
+            default_quantum=default,
+            cost=_cost(conf.get("fair_cost", 1)),
+            logical_queues=logical,
+            policy=policy,
+            max_wait=_max_wait(conf.get("fair_max_wait"), policy),
+            leash_url=_leash_url(conf, queues),
+            metrics=address("fair_metrics", conf.get("fair_metrics")),
+            metrics_queues=whole("fair_metrics_queues", conf.get("fair_metrics_queues", 100), 1),
+            dead_letters=queue_name(
+                "fair_dead_letters", conf.get("fair_dead_letters", "dead-letters")
+            ),
+            ledger=url("fair_ledger", conf.get("fair_ledger")),
+            ledger_expiry=seconds(
+                "fair_ledger_expiry", conf.get("fair_ledger_expiry", cls.ledger_expiry)
+            ),
+            pull_interval=seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
+        )
+
+    def queue(self, name: str) -> QueueOptions:
+        """Return the options of a queue, the defaults if it is not named in ``fair_queues``."""
+        return self.queues.get(name) or QueueOptions(self.default_quantum)
+
+
+def _refuse_unknown(conf: Any) -> None:
+    for key in conf.keys():  # noqa: SIM118 - Celery's view iterates over sections, not keys
+        name = str(key).lower().removeprefix("celery_")
+        if name.startswith("fair_") and name not in _NAMES:
+            raise ImproperlyConfigured(
+                f"{key} is not a setting of celery_fair; there are: {', '.join(_NAMES)}"
+            )
+
+
+def _refuse_classes(queues: Mapping[str, QueueOptions], policy: str) -> None:
+    for name, options in queues.items():
+        if options.level and policy != "strict":
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['class']: {options.level} has no meaning with fair_policy ="
+                f" {policy!r}; set fair_policy = 'strict', or leave the class out"
+            )
+
+
+def _queues(
+    value: Any, default_quantum: float, logical: Mapping[str, LogicalQueue]
+) -> dict[str, QueueOptions]:
+    for name in mapping("fair_queues", value):
+        if name in logical and not logical[name].native:
+            raise ImproperlyConfigured(
+                f"fair_queues: {name!r} is a logical queue; give options to its levels:"
+                f" {', '.join(logical[name].levels.queues)}"
+            )
+    return {
+        queue_name("fair_queues", name): options_of(name, options, default_quantum)
+        for name, options in mapping("fair_queues", value).items()
+    }
+
+
+def _logical_queues(value: Any) -> dict[str, LogicalQueue]:
+    logical = {
+        queue_name("fair_logical_queues", name): _logical_queue(name, options)
+        for name, options in mapping("fair_logical_queues", value).items()
+    }
+    for name, queue in logical.items():
+        for level in queue.levels.queues:
+            if level in logical and not logical[level].native:
+                raise ImproperlyConfigured(
+                    f"fair_logical_queues[{name!r}]['levels']: {level!r} is a logical queue itself;"
+                    f" a level must be a queue of the broker"
+                )
+    return logical
+
+
+def _logical_queue(name: str, options: Any) -> LogicalQueue:
+    where = f"fair_logical_queues[{name!r}]"
+    if not isinstance(options, Mapping) or set(options) - {"levels", "native"}:
+        raise ImproperlyConfigured(
+            f"{where} must be a mapping with 'levels' and, optionally, 'native', not {options!r}"
+        )
+    native = flag(f"{where}['native']", options.get("native", False))
+    levels = options.get("levels", {name: [0, 9]} if native else None)
+    try:
+        checked = check_levels(levels)
+    except ValueError as exc:
+        raise ImproperlyConfigured(f"{where}['levels']: {exc}") from None
+    for queue in checked.queues:
+        queue_name(f"{where}['levels']", queue)
+    return LogicalQueue(checked, native)
+
+
+def _max_wait(value: Any, policy: str) -> float | None:
+    if value is None:
+        return None
+    if policy != "strict":
+        raise ImproperlyConfigured(
+            "fair_max_wait needs fair_policy = 'strict': nothing starves without"
+        )
+    return seconds("fair_max_wait", value, ", or None,")
+
+
+def _leash_url(conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
+    url = text("fair_leash_url", conf.get("fair_leash_url"))
+    if url is None:
+        url = _broker_url(conf)
+    clustered = [name for name, options in queues.items() if options.scope == "cluster"]
+    if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
+        return url
+    if clustered:
+        shown = url and f"{url.partition('://')[0]}://…"  # there may be a password in it
+        raise ImproperlyConfigured(
+            f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
+            f" share; set fair_leash_url = 'redis://…', not {shown!r}"
+        )
+    return None
+
+
+def _broker_url(conf: Any) -> str | None:
+    """Return the first of the broker's URLs, wherever Celery has it from."""
+    url = conf.broker_read_url
+    if isinstance(url, (list, tuple)):
+        url = url[0] if url else None
+    return url.split(";")[0] if isinstance(url, str) else None
+
+
+def _cost(value: Any) -> Cost | None:
+    if isinstance(value, str):
+        value = imported(value)
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    if value == 1 and not isinstance(value, bool):
+        return None
+    raise ImproperlyConfigured(
+        f"fair_cost must be 1, or a callable (task, args, kwargs, headers) -> number, or the dotted"
+        f" path of one, not {value!r}"
+    )
