@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import monotonic
 from typing import Any, NoReturn
 
 from amqp import NotFound
@@ -23,14 +22,13 @@ from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.claims import Claims
-from celery_fair.worker.cluster_leash import ClusterLeash
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.cost import cost_of
 from celery_fair.worker.dead_letters import DeadLetters
 from celery_fair.worker.desk import Desk
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.feed import Feed
-from celery_fair.worker.gate import Gate, Leash, LocalLeash
+from celery_fair.worker.gates import Gates
 from celery_fair.worker.in_flight import InFlight, ObservedPool, check_time_limits
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.mover import Mover, mover_for
@@ -61,12 +59,12 @@ class FairWorker:
         _refuse_exclusive(self.settings, c.conninfo.transport.driver_type)
         declare_queues(c.app, self.settings)
         select_levels(c.app, self.settings)
-        self.gates: dict[str, Gate] = {}
+        self.gates = Gates(self.settings, c.hostname)
         self.scheduler: DeficitRoundRobin | ClassScheduler = (
             ClassScheduler() if self.settings.policy == "strict" else DeficitRoundRobin()
         )
         self.meter = RefillMeter()
-        self.sizing = Sizing(self._options, self.meter)
+        self.sizing = Sizing(self.gates.options, self.meter)
         self.desk = Desk(self)
         self.in_flight = InFlight()
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
@@ -259,38 +257,11 @@ class FairWorker:
 
     def reconfigure(self, feed: Feed, options: QueueOptions) -> None:
         """Give a queue other options, from now on and on every later connection."""
-        before, gate = feed.gate.options, feed.gate
-        gate.options = options
-        if options.quantum != before.quantum:
+        if options.quantum != feed.gate.options.quantum:
             self.scheduler.reweight(feed.flow, options.quantum)
-        if options.rate is None or gate.leash is None:
-            gate.leash = self._leash(feed.name, options)
-        elif (options.rate, options.burst) != (before.rate, before.burst):
-            gate.leash.change(options.rate, options.burst, monotonic())
+        self.gates.change(feed.name, options)
         self.dispatcher.regate(feed.name)
         self.c.call_soon(self.sizing.at_once)
-
-    def _options(self, queue: str) -> QueueOptions:
-        """The queue's options, as they were set last."""
-        gate = self.gates.get(queue)
-        return self.settings.queue(queue) if gate is None else gate.options
-
-    def _gate(self, queue: str) -> Gate:
-        """The queue's gate; it outlives connections, like what was set live."""
-        if queue not in self.gates:
-            options = self.settings.queue(queue)
-            self.gates[queue] = Gate(options, self._leash(queue, options))
-        return self.gates[queue]
-
-    def _leash(self, queue: str, options: QueueOptions) -> Leash | None:
-        if options.rate is None:
-            return None
-        if options.scope == "worker":
-            return LocalLeash(options.rate, options.burst, monotonic())
-        assert self.settings.leash_url is not None
-        return ClusterLeash(
-            self.settings.leash_url, queue, options.rate, options.burst, self.c.hostname
-        )
 
     def _flow(self, queue: str, options: QueueOptions) -> Flow:
         if isinstance(self.scheduler, ClassScheduler):
@@ -298,7 +269,7 @@ class FairWorker:
         return self.scheduler.add(queue, options.quantum)
 
     def _make_feed(self, queue: Any) -> Feed:
-        c, gate, source = self.c, self._gate(queue.name), self.source
+        c, gate, source = self.c, self.gates.of(queue.name), self.source
         make: Callable[..., Feed] = source.feed
         if gate.options.fetch == "pull":
             eager = self.settings.policy == "strict"
