@@ -10,7 +10,6 @@ Then single messages to one idle worker, on a queue that is pushed and on one th
 before they are published to the task's first line.
 """
 
-import argparse
 import json
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
+from benchmarks.turns import arguments, pairs, take_turns
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 from tests.publishing import publish
@@ -32,8 +32,6 @@ BROKERS = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "prefork": 2}
 PULL = {"fair_queues": {name: {"fetch": "pull"} for name in QUEUES}}
 WARM_UP = 300
-BACKLOG_SECONDS_AT = 6000
-"""Tasks per second that no contestant reaches: the backlog is sized by it."""
 
 
 def ways(redis: str, folder: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -70,14 +68,7 @@ def measure(
             )
             for name, (task, conf) in ways(redis.space().url, folder).items()
         ]
-        for each in everybody:
-            each.refill(WARM_UP + 500)
-            each.warm_up(WARM_UP)
-        for number in range(rounds):
-            for each in everybody if number % 2 else reversed(everybody):
-                each.refill(int(BACKLOG_SECONDS_AT * seconds))
-                each.run(seconds)
-            progress.step(f"{server.kind} {pool}")
+        take_turns(everybody, rounds, seconds, WARM_UP, progress, f"{server.kind} {pool}")
     return [row(server.kind, pool, each, everybody[0]) for each in everybody]
 
 
@@ -133,15 +124,11 @@ def show(rows: list[dict[str, Any]], waits: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.once", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--rounds", type=int, default=7, help="of turns (default: 7)")
-    parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
+    every = pairs(BROKERS, POOLS)
+    parser = arguments("benchmarks.once", __doc__, every)
     parser.add_argument(
         "--messages", type=int, default=100, help="to an idle worker (default: 100)"
     )
-    every = [f"{broker}:{pool}" for broker in BROKERS for pool in POOLS]
-    parser.add_argument("what", nargs="*", metavar="BROKER:POOL", help=f"of {', '.join(every)}")
     args = parser.parse_args()
     what = [each.split(":") for each in args.what or every]
     kinds = list(dict.fromkeys(kind for kind, _ in what))

@@ -8,7 +8,6 @@ same time and run in turns (see `contestant.py`); a ratio is the median of the r
 rounds of such turns.
 """
 
-import argparse
 import json
 from contextlib import ExitStack
 from statistics import median
@@ -16,6 +15,7 @@ from typing import Any
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
+from benchmarks.turns import arguments, pairs, take_turns
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 
@@ -25,8 +25,6 @@ BROKERS = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "threads": 8, "prefork": 2}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
-BACKLOG_SECONDS_AT = 6000
-"""Tasks per second that no contestant reaches: the backlog is sized by it."""
 
 
 def contestants(stack: ExitStack, server: Server, pool: str) -> list[Contestant]:
@@ -46,14 +44,7 @@ def measure(
     """Run the contestants of one pool in turns."""
     with ExitStack() as stack:
         fair, *vanilla = everybody = contestants(stack, server, pool)
-        for each in everybody:
-            each.refill(WARM_UP + 500)
-            each.warm_up(WARM_UP)
-        for number in range(rounds):
-            for each in everybody if number % 2 else reversed(everybody):
-                each.refill(int(BACKLOG_SECONDS_AT * seconds))
-                each.run(seconds)
-            progress.step(f"{server.kind} {pool}")
+        take_turns(everybody, rounds, seconds, WARM_UP, progress, f"{server.kind} {pool}")
     best = max(vanilla, key=lambda each: median(run.speed for run in each.runs))
     return row(server.kind, pool, fair, best)
 
@@ -88,12 +79,8 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--rounds", type=int, default=7, help="of turns (default: 7)")
-    parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
-    every = [f"{broker}:{pool}" for broker in BROKERS for pool in POOLS]
-    parser.add_argument("what", nargs="*", metavar="BROKER:POOL", help=f"of {', '.join(every)}")
+    every = pairs(BROKERS, POOLS)
+    parser = arguments("benchmarks.throughput", __doc__, every)
     args = parser.parse_args()
     what = [each.split(":") for each in args.what or every]
     progress = Progress(len(what) * args.rounds)
