@@ -271,6 +271,28 @@ def test_the_turn_ahead_is_told() -> None:
     assert scheduler.rounds_ahead(flow) == 4
 
 
+def test_one_flow_is_held_dropped_and_given_another_quantum_within_its_class() -> None:
+    scheduler = ClassScheduler()
+    flow, other = scheduler.add("a", 1, 1), scheduler.add("b", 1, 1)
+    for each in (flow, other):
+        scheduler.offer(each, 1)
+    scheduler.reweight(flow, 3)
+    assert Counter(served(scheduler, 1, 400)) == {"a": 300, "b": 100}
+
+    assert scheduler.is_backlogged(flow)
+    scheduler.hold(flow)
+    assert scheduler.is_held(flow)
+    assert not scheduler.is_backlogged(flow)
+    assert set(served(scheduler, 1, 10)) == {"b"}
+    scheduler.release(flow)
+    assert not scheduler.is_held(flow)
+    assert set(served(scheduler, 1, 10)) == {"a", "b"}
+
+    scheduler.drop(flow)
+    assert flow.head is None
+    assert set(served(scheduler, 1, 10)) == {"b"}
+
+
 def test_a_key_is_there_once_over_all_classes() -> None:
     scheduler = ClassScheduler()
     scheduler.add("a", 1, 0)
