@@ -1,0 +1,6 @@
+"""The event log: what a worker writes down of each message, for `celery_fair.pipeline`.
+
+::
+
+    records.py    the schema
+"""

@@ -1,0 +1,90 @@
+"""What is in the event log: one JSON object a line, of one of five kinds.
+
+Version 1. A later version may add fields and kinds and changes none: readers leave out what they do
+not know, and read a missing field as null. Times are seconds since 1970, of the clock of the host
+that writes; durations are seconds.
+
+A *process* is one life of one operating system process: under prefork the worker and each child
+write a file each. It is named by `node`, `pid` and `boot`, and counts its records from 0 in `seq`:
+a gap shows that records are missing. The event's id is `node:pid:boot:seq`.
+
+`started` is written before the work. A process that was killed writes nothing afterwards, so only
+an intent can show that work was begun; a `process` record of state `dead`, which another worker of
+the same host appends to the file of one that is gone, or `exit`, shows that it will not be ended.
+"""
+
+from typing import Final
+
+__all__ = ["FIELDS", "KINDS", "VERSION", "Kind"]
+
+VERSION: Final = 1
+
+Kind = dict[str, tuple[str, str]]
+"""Fields of one kind of record: name to (type, meaning); the type is one of `string`, `long`,
+`double`, `boolean` and `map<string,double>`. Each may be null."""
+
+FIELDS: Final[Kind] = {
+    "v": ("long", "version of the record"),
+    "kind": ("string", "started, finished, rejected, queue, process"),
+    "node": ("string", "the worker's node name, `celery@host`"),
+    "pid": ("long", "process id"),
+    "boot": ("string", "random; another for each process that ever was"),
+    "seq": ("long", "0, 1, 2, … within the process"),
+    "at": ("double", "when it was written"),
+}
+"""What every record has."""
+
+KINDS: Final[dict[str, Kind]] = {
+    "started": {
+        "id": ("string", "the task's id"),
+        "retries": ("long", "how often the task was retried before; each retry is another start"),
+        "task": ("string", "the task's name"),
+        "queue": ("string", "the queue that it was taken from"),
+        "published": ("double", "when it was published, by the publisher's clock"),
+        "received": ("double", "when the worker got the message"),
+        "redelivered": ("boolean", "whether the broker had handed it out before"),
+        "repeatable": ("boolean", "false for a NonRepeatableTask"),
+        "cost_key": ("string", "what its cost was estimated by"),
+        "cost": ("double", "what its queue was charged at dispatch"),
+    },
+    "finished": {
+        "id": ("string", "the task's id"),
+        "retries": ("long", "as in its start"),
+        "task": ("string", "the task's name"),
+        "queue": ("string", "the queue that it was taken from"),
+        "state": ("string", "SUCCESS, FAILURE, RETRY, IGNORED or REJECTED"),
+        "runtime": ("double", "from the start of the work to its end, by a monotonic clock"),
+        "cost_key": ("string", "as in its start"),
+        "exception": ("string", "the exception's class, of a failure"),
+    },
+    "rejected": {
+        "id": ("string", "the task's id, where the message has one"),
+        "retries": ("long", "as in a start"),
+        "task": ("string", "the task's name, where the message has one"),
+        "queue": ("string", "the queue that it was taken from"),
+        "published": ("double", "when it was published"),
+        "reason": ("string", "why it went to the dead letters (`x-fair-reason`)"),
+        "may_have_started": ("boolean", "what the dead letter says of itself"),
+    },
+    "queue": {
+        "queue": ("string", "the queue's name"),
+        "state": (
+            "string",
+            "from now on: ready (has messages here), empty, throttled (own leash, cap), unassigned",
+        ),
+        "quantum": ("double", "its quantum now"),
+        "level": ("long", "its class: a higher one is served first"),
+        "depth": ("long", "messages that wait for it at the broker, where that is known"),
+    },
+    "process": {
+        "state": ("string", "`boot`, `heartbeat`, `exit`, or `dead` (written by another process)"),
+        "parent": ("string", "`boot` of the worker's main process; its own in that process"),
+        "concurrency": ("long", "slots of the worker"),
+        "pool": ("string", "prefork, threads, solo, gevent or eventlet"),
+        "heartbeat": ("double", "seconds between two heartbeats"),
+        "quanta": ("map<string,double>", "quantum of each queue that the worker consumes"),
+        "dropped": ("long", "records that could not be written, so far"),
+        "version": ("string", "of celery-fair"),
+    },
+}
+"""The five kinds, and what each has besides."""
