@@ -51,12 +51,13 @@ class RabbitMQ:
     def __init__(self) -> None:
         self._server_script = program("rabbitmq-server", *SERVER_SCRIPTS, package=PACKAGE)
         self._epmd_program = program("epmd", package=PACKAGE)
-        self._escript = program("escript", package=PACKAGE)
+        escript = program("escript", package=PACKAGE)
         self.folder = folder("rabbitmq")
         self.port, self._dist_port, self._epmd_port = free_port(), free_port(), free_port()
         self.node = f"rabbit{self.port}@localhost"
         self._vhosts = count()
         self._process: Process | None = None
+        self.control = Control(escript, self.node, self.folder, self._environment)
         self._write_configuration()
         self._start_epmd()
 
@@ -147,8 +148,7 @@ class RabbitMQ:
 
     def end(self) -> None:
         """End everything that was started, and remove its folder."""
-        if "control" in self.__dict__:
-            self.control.end()
+        self.control.end()
         self._forget_process()
         self._epmd.end()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -158,10 +158,6 @@ class RabbitMQ:
         return "\n".join(f.read_text(errors="replace") for f in files if f.exists())
 
     # Administration -------------------------------------------------------
-
-    @cached_property
-    def control(self) -> Control:
-        return Control(self._escript, self.node, self.folder, self._environment)
 
     def url(self, place: str = "/") -> str:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/{place}"
