@@ -9,10 +9,11 @@ copy is as safe as any message.
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.resources import files
-from threading import Lock
+from threading import RLock
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -31,6 +32,9 @@ logger = logging.getLogger(__name__)
 _CONFIRM_TIMEOUT = 5.0
 """Seconds for the broker to confirm a message: one under a memory alarm never does."""
 
+_PROBE_TIMEOUT = 2.0
+"""Seconds for it to confirm that it takes messages at all."""
+
 _REST = 10.0
 """Seconds for which a broker that has not taken a message is left in peace."""
 
@@ -44,7 +48,8 @@ class Mover(ABC):
 
     def __init__(self, dead_letters: str) -> None:
         self._dead_letters = dead_letters
-        self._lock = Lock()  # a task in a greenlet of its own may have its message rejected
+        self._lock = RLock()  # a task in a greenlet of its own may have its message rejected
+        self._moving = False
 
     def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
         """Move a message to the dead letters, with more headers.
@@ -52,13 +57,25 @@ class Mover(ABC):
         Raises:
             Exception: whatever the transport does; the message is where it was.
         """
-        with self._lock:
+        with self._alone():
             self._move(message, headers, self._dead_letters)
 
     def give_back(self, message: Any, headers: Mapping[str, Any]) -> None:
         """Return a message to its queue, with more headers, as one that nobody has been given."""
-        with self._lock:
+        with self._alone():
             self._move(message, headers, "")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One move after the other; none within another, as a signal's handler would have it."""
+        with self._lock:
+            if self._moving:
+                raise ConnectionError("a message is being moved, which this has interrupted")
+            self._moving = True
+            try:
+                yield
+            finally:
+                self._moving = False
 
     @abstractmethod
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
@@ -89,36 +106,59 @@ class AmqpMover(Mover):
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         if monotonic() < self._rests_until:
             raise ConnectionError("the broker took no message a moment ago")
-        if not exchange:
-            self._check()
-        fresh = self._channel is None
         try:
+            self._be_ready()
             self._publish(message, headers, exchange)
-        except self._consuming.connection_errors:
-            self._drop()
-            if fresh:
-                self._rests_until = monotonic() + _REST
-            if fresh or not exchange:  # given back a second time, it might start a second time
-                raise
-            self._move(message, headers, exchange)  # it may have been cut while it was idle
-            return
         except Exception:  # re-raised; a late confirmation must not be taken for the next
             self._drop()
             raise
         message.ack()
         self._flush()
 
-    def _check(self) -> None:
-        """Forget a connection that was cut while it was idle: a round trip shows it."""
-        if self._channel is not None:
-            try:
-                self._channel.confirm_select()
-            except self._consuming.connection_errors:
-                self._drop()
+    def _be_ready(self) -> None:
+        """Have a connection on which the broker takes messages now.
+
+        Raises:
+            Exception: whatever it does instead, which is not tried again for a while.
+        """
+        try:
+            if self._channel is None or not self._is_open():
+                self._open()
+                self._probe()
+        except Exception:
+            self._rests_until = monotonic() + _REST
+            raise
+
+    def _is_open(self) -> bool:
+        """Whether the connection still works; it may have been cut while it was idle."""
+        try:
+            self._probe()
+        except TimeoutError:
+            raise
+        except self._consuming.connection_errors:
+            self._drop()
+            return False
+        return True
+
+    def _probe(self) -> None:
+        """Publish what is routed nowhere, twice.
+
+        Under an alarm RabbitMQ takes one message from a connection and then reads no more of it
+        until the alarm is over, when it takes all that has come: each try with the message itself
+        would leave another copy.
+        """
+        nothing = self._channel.prepare_message(b"")
+        key = f"celery-fair-probe-{uuid4()}"
+        try:
+            for _ in range(2):
+                self._channel.basic_publish_confirm(
+                    nothing, exchange="", routing_key=key, confirm_timeout=_PROBE_TIMEOUT
+                )
+        except AccessRefused:  # an answer, too
+            self._channel = self._connection.channel()
+            self._channel.confirm_select()
 
     def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
-        if self._channel is None:
-            self._open()
         body = message.body or b""  # an empty one is text, and would be encoded by its own word
         copy = self._channel.prepare_message(body, **properties_of(message, headers))
         self._channel.basic_publish_confirm(

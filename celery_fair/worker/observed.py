@@ -6,7 +6,7 @@ would count as a restart of the worker.
 
 from bisect import bisect_left
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import NamedTuple
 
 __all__ = ["BOUNDS", "Observed", "Waits"]
@@ -31,7 +31,7 @@ class Observed:
 
     def __init__(self, label: Callable[[str], str]) -> None:
         self._label = label
-        self._lock = Lock()
+        self._lock = RLock()  # a cold shutdown comes by within a signal's handler
         self._waits: dict[str, Waits] = {}
         self._held: dict[tuple[str, str], float] = {}
         self._open: dict[str, tuple[str, float]] = {}  # by queue: the reason, and since when

@@ -34,6 +34,14 @@ run(Node, add_vhost, [Name]) ->
     ok = call(Node, rabbit_auth_backend_internal, set_permissions,
               [<<"guest">>, VHost, All, All, All, <<"tests">>]),
     "";
+%% A user whose password is the name, who may do what the patterns say: configure, write, read.
+run(Node, add_user, [Rest]) ->
+    [Name, VHost | Patterns] = [list_to_binary(Word) || Word <- string:split(Rest, " ", all)],
+    [Configure, Write, Read] = Patterns,
+    ok = call(Node, rabbit_auth_backend_internal, add_user, [Name, Name, <<"tests">>]),
+    ok = call(Node, rabbit_auth_backend_internal, set_permissions,
+              [Name, VHost, Configure, Write, Read, <<"tests">>]),
+    "";
 run(Node, delete_vhost, [Name]) ->
     call(Node, rabbit_vhost, delete, [list_to_binary(Name), <<"tests">>]),
     "";

@@ -170,6 +170,11 @@ class RabbitMQ:
     def delete_vhost(self, name: str) -> None:
         self.control("delete_vhost", name)
 
+    def add_user(self, name: str, place: str, configure: str, write: str, read: str) -> str:
+        """Make a user who may do what these patterns match; returns its URL."""
+        self.control("add_user", name, place, configure, write, read)
+        return f"amqp://{name}:{name}@127.0.0.1:{self.port}/{place}"
+
     def space(self) -> Space:
         """A new virtual host for one test."""
         return Space(self, self.add_vhost())

@@ -1,0 +1,132 @@
+"""A broker that takes no messages: what must not start stays there, and the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from celery_fair.dead_letter import dead_letter_queue
+from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.integration.depths import left, ready
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+APP = "tests.apps.once"
+POOL: dict[str, Any] = {"app": APP, "pool": "threads", "concurrency": 2, "queues": ["a"]}
+BLOCKED = "[S || [{state, S}] <- rabbit_networking:connection_info_all([state]), S == blocked]."
+COMES_BACK = {"broker_transport_options": {"visibility_timeout": 2, "unacked_restore_interval": 1}}
+NOT_MOVED = "could not be dead-lettered"
+
+
+Letters = Callable[[Space], list[str]]
+
+
+@pytest.fixture
+def letters() -> Letters:
+    """The ids of all dead letters, sorted."""
+
+    def read(space: Space) -> list[str]:
+        with Connection(space.url) as connection, connection.channel() as channel:
+            queue = dead_letter_queue("dead-letters")(channel)
+            queue.declare()
+            return sorted(message.headers["id"] for message in iter(queue.get, None))
+
+    return read
+
+
+def out_of_memory(server: RabbitMQ | RedisServer, yes: bool) -> None:
+    if isinstance(server, RabbitMQ):
+        share = "0.0" if yes else "0.9"
+        server.control("eval", f"vm_memory_monitor:set_vm_memory_high_watermark({share}).")
+        wait_equal(lambda: server.control("eval", "rabbit_alarm:get_alarms().") != "[]", yes)
+    else:
+        server.client.config_set("maxmemory", 1 if yes else 0)
+
+
+def test_rabbitmq_out_of_memory(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker, letters: Letters
+) -> None:
+    space = own_rabbitmq.space()
+    bad = publish(space.url, {"a": 3}, "nosuchtask").all()
+    good = publish(space.url, {"a": 20}, "before").all()
+    out_of_memory(own_rabbitmq, True)
+
+    worker = start_worker(space, **POOL)
+    worker.records.finished.wait_once(good)
+    wait_for(lambda: worker.log().count(NOT_MOVED) > len(bad), 30, worker.log)  # tried again
+    wait_equal(lambda: left(space, "a"), len(bad))
+    out_of_memory(own_rabbitmq, False)
+
+    wait_equal(lambda: left(space, "a"), 0, timeout=30)
+    assert letters(space) == sorted(bad)
+
+
+def test_redis_out_of_memory(
+    own_redis: RedisServer, start_worker: StartWorker, gate: Gate, letters: Letters
+) -> None:
+    """Such a Redis refuses acknowledgements as well, for kombu sends them as a transaction.
+
+    A task whose message could not be acknowledged is not started, and comes back flagged. kombu
+    starts no worker on such a Redis, so this one has started before.
+    """
+    space = own_redis.space()
+    worker = start_worker(space, conf=COMES_BACK, **POOL)
+    held = publish(space.url, {"a": 2}, "before", [str(gate.path)]).all()
+    worker.records.started.wait_ids(held)
+    bad = publish(space.url, {"a": 3}, "nosuchtask").all()
+    good = publish(space.url, {"a": 20}, "before").all()
+    out_of_memory(own_redis, True)
+
+    gate.open()
+    wait_for(lambda: NOT_MOVED in worker.log(), 30, worker.log)
+    out_of_memory(own_redis, False)
+
+    wait_equal(lambda: left(space, "a"), 0, timeout=30)
+    started = [record.id for record in worker.records.started.read()]
+    assert sorted([*started, *letters(space)]) == sorted([*held, *good, *bad])
+    worker.records.finished.wait_once(started)
+
+
+def test_cold_shutdown_in_the_middle_of_a_move(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker
+) -> None:
+    """The broker keeps the worker waiting for a confirmation when the signal comes."""
+    space = own_rabbitmq.space()
+    publish(space.url, {"a": 10}, "nosuchtask")
+    out_of_memory(own_rabbitmq, True)
+    worker = start_worker(space, **POOL)
+    wait_for(lambda: "blocked" in own_rabbitmq.control("eval", BLOCKED), 30, worker.log)
+
+    worker.sigquit()
+
+    worker.wait(20)
+    wait_equal(lambda: ready(space, "a"), 10)
+
+
+def test_permission_denied(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker, letters: Letters
+) -> None:
+    """A user who may consume, and neither declare dead letters nor publish them."""
+    space = own_rabbitmq.space()
+    bad = publish(space.url, {"a": 2}, "nosuchtask").all()
+    good = publish(space.url, {"a": 10}, "before").all()
+    others = "^(?!dead-letters).*$"
+    url = own_rabbitmq.add_user("someone", space.place, others, others, others)
+    worker = start_worker(url, **POOL)
+
+    worker.records.finished.wait_once(good)
+    wait_for(lambda: worker.log().count(NOT_MOVED) >= len(bad), 30, worker.log)
+    assert "Cannot declare the dead letters" in worker.log()
+    assert "ACCESS_REFUSED" in worker.log()
+    assert worker.stop() == 0
+    assert ready(space, "a") == len(bad)
+
+    allowed = start_worker(space, **POOL)
+    wait_equal(lambda: left(space, "a"), 0, timeout=30)
+    assert letters(space) == sorted(bad)
+    assert allowed.running
