@@ -52,7 +52,7 @@ test-current: $(STAMP) brokers ## everything else on the newest Celery
 
 .PHONY: brokers
 brokers:
-	@scripts/system-packages.sh rabbitmq-server redis-server
+	@scripts/system-packages.sh rabbitmq-server redis-server postgresql
 
 .PHONY: docs
 docs: $(STAMP) ## the documentation, in docs/_build/html

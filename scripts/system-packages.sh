@@ -15,6 +15,7 @@ missing=""
 present() {
     case "$1" in
         rabbitmq-server) [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server ;;
+        postgresql) ls /usr/lib/postgresql/*/bin/postgres || command -v postgres ;;
         python3-venv) "$python" -c 'import ensurepip, venv' ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -54,7 +55,7 @@ fi
 cat >&2 <<MESSAGE
 Missing:$missing
   Debian, Ubuntu:  sudo apt-get install --no-install-recommends$missing
-  elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2)
+  elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2, PostgreSQL >= 13)
 MESSAGE
 case "$missing" in *python3-venv*) exit 1 ;; esac
 if [ "${CI:-}" = true ]; then

@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import pytest
 
-from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space
 from tests.brokers.space import Server
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
-S = TypeVar("S", bound=Server)
+S = TypeVar("S", bound=Server | PostgreSQL)
 
 
 def running(server: S) -> Iterator[S]:
@@ -41,6 +41,12 @@ def rabbitmq() -> Iterator[RabbitMQ]:
 def redis_server() -> Iterator[RedisServer]:
     """The run's Redis; not to be stopped, killed or flushed as a whole."""
     yield from running(RedisServer())
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """The run's PostgreSQL."""
+    yield from running(PostgreSQL())
 
 
 def shared_server(request: pytest.FixtureRequest) -> RabbitMQ | RedisServer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -10,19 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from celery.exceptions import ImproperlyConfigured
+from sqlalchemy import create_engine, text
 
 from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
-from tests.brokers import RedisServer, Space
+from tests.brokers import PostgreSQL, RedisServer, Space
 from tests.waiting import wait_equal
 
 Open = Callable[..., Ledger]
 
 
-@pytest.fixture(params=["redis", "sqlite"])
+@pytest.fixture(params=["redis", "sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/ledger.db"
+    if request.param == "postgresql":
+        database = request.getfixturevalue("postgresql")
+        assert isinstance(database, PostgreSQL)
+        return database.database()
     space = request.getfixturevalue("redis_space")
     assert isinstance(space, Space)
     return space.url
@@ -43,15 +48,18 @@ def opened(url: str) -> Iterator[Open]:
 
 
 def empty(url: str) -> None:
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.partition(":///")[2])) as database:
-            database.execute("DELETE FROM celery_fair_claims")
-            database.commit()
-    else:
-        import redis
-
+    if url.startswith("redis"):
         with redis.Redis.from_url(url) as client:
             client.flushdb()
+    else:
+        execute(url, "DELETE FROM celery_fair_claims")
+
+
+def execute(url: str, statement: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
 
 
 def test_who_comes_first_has_it(opened: Open) -> None:
@@ -106,14 +114,27 @@ def test_an_emptied_ledger_knows_that_it_has_forgotten(opened: Open, url: str) -
     assert before.now <= after.epoch <= after.now
 
 
-def test_a_table_that_was_dropped_is_made_again(opened: Open, tmp_path: Path) -> None:
-    ledger = opened(f"sqlite:///{tmp_path}/dropped.db")
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+def test_a_table_that_was_dropped_is_made_again(opened: Open, url: str) -> None:
+    ledger = opened()
     before = ledger.claim("w", "m1", doubt=False)
-    with closing(sqlite3.connect(tmp_path / "dropped.db")) as database:
-        database.execute("DROP TABLE celery_fair_claims")
+    execute(url, "DROP TABLE celery_fair_claims")
     after = ledger.claim("w", "m2", doubt=True)
     assert after.owner is None
     assert after.epoch > before.epoch
+
+
+def test_a_postgresql_that_is_away_and_returns(postgresql: PostgreSQL) -> None:
+    with closing(ledger_at(postgresql.database(), 3600)) as ledger:
+        before = ledger.claim("w", "m1", doubt=False)
+        postgresql.stop()
+        try:
+            with pytest.raises(LedgerUnreachableError):
+                ledger.claim("v", "m1", doubt=False)
+        finally:
+            postgresql.start()
+            postgresql.wait_ready()
+        assert ledger.claim("w", "m2", doubt=True)[:2] == ("m1", before.epoch)
 
 
 def test_a_redis_that_was_restarted_may_have_forgotten(own_redis: RedisServer) -> None:

@@ -136,5 +136,6 @@ def _engine(url: str) -> Engine:
     return create_engine(
         url,
         isolation_level="AUTOCOMMIT",
+        execution_options={"preserve_rowcount": True},  # psycopg has forgotten it otherwise
         connect_args={argument: _TIMEOUT} if argument else {},
     )

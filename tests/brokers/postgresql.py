@@ -36,7 +36,10 @@ class PostgreSQL:
         if self._become:
             self.folder.parent.chmod(0o711)
             shutil.chown(self.folder, **self._become)
-        self._run("initdb", "-D", self._data, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
+        if not Path(self._data).exists():
+            self._run(
+                "initdb", "-D", self._data, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8"
+            )
         settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
         self._process = Process(
             [self._program, "-D", self._data, "-p", str(self.port), *settings],

@@ -34,6 +34,7 @@ from tests.waiting import wait_for
 
 TASKS = ("before", "after", "confirmed")
 BOTH = ("rabbitmq", "redis")
+EITHER = (False, True)
 BLIND = 1.0
 """Seconds that a black hole lasts, if work has stopped: "confirmed" does not go on in one."""
 DELETED = "was deleted at the broker"
@@ -75,6 +76,8 @@ class Fault:
     """Whether it leads to dead letters."""
     mortal: bool = False
     """Whether it hurts a whole broker."""
+    ledgers: tuple[bool, ...] = (False,)
+    """Without, or with one."""
 
     def loss(self, kind: str, tasks: tuple[str, ...]) -> Loss:
         early = set(tasks) - {"after"}
@@ -167,6 +170,29 @@ def queue_deleted(run: Run) -> None:
     run.scene.delete(run.rng.choice(QUEUES))
     log = run.worker_process.log
     wait_for(lambda: log().count(DELETED) > before, 15, log)
+
+
+# The ledger --------------------------------------------------------------------
+
+
+def ledger_flushed(run: Run) -> None:
+    """And then the connection is cut: what comes back was claimed, and nobody knows it any more."""
+    run.publish()
+    run.moment()
+    run.scene.ledger.server.flush(run.scene.ledger.place)
+    run.proxy.cut()
+
+
+def ledger_away(run: Run) -> None:
+    """It is away, the connection is cut, and it is back."""
+    run.publish()
+    run.moment()
+    os.kill(run.scene.ledger.server.pid, signal.SIGSTOP)
+    try:
+        run.proxy.cut()
+        run.started(run.started(0) + run.some(6), BLIND)
+    finally:
+        os.kill(run.scene.ledger.server.pid, signal.SIGCONT)
 
 
 # The worker --------------------------------------------------------------------
@@ -267,7 +293,7 @@ _REDIS = {
 }
 
 FAULTS: dict[str, Fault] = (
-    {"cut": Fault(cut)}
+    {"cut": Fault(cut, ledgers=EITHER)}
     | _AMQP
     | _REDIS
     | {
@@ -280,7 +306,11 @@ FAULTS: dict[str, Fault] = (
             queue_deleted, ("rabbitmq",), queue_types=("classic",), deletes=True
         ),
         "flushed": Fault(flushed, ("redis",), deletes=True),
-        "worker kill -9": Fault(worker_killed, kills=1, cuts=0, pools=("threads", "prefork")),
+        "worker kill -9": Fault(
+            worker_killed, kills=1, cuts=0, pools=("threads", "prefork"), ledgers=EITHER
+        ),
+        "ledger flushed, then cut": Fault(ledger_flushed, ledgers=(True,)),
+        "ledger away, then cut": Fault(ledger_away, ledgers=(True,)),
         "child kill -9": Fault(child_killed, pools=("prefork",), kills=1, cuts=0),
         "SIGTERM": Fault(terminated, pools=("threads", "prefork"), cuts=0, buries=False),
         "SIGTERM, then cut": Fault(terminated_and_cut),
@@ -298,10 +328,12 @@ class Case(NamedTuple):
     queue_type: str
     pool: str
     tasks: tuple[str, ...]
+    ledger: bool = False
 
     @property
     def label(self) -> str:
-        return f"{self.broker}-{self.queue_type}" if self.queue_type else self.broker
+        queue_type = f"-{self.queue_type}" if self.queue_type else ""
+        return f"{self.broker}{queue_type}{'+ledger' if self.ledger else ''}"
 
     @property
     def mortal(self) -> bool:
@@ -312,13 +344,15 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """The whole matrix; with each fault all tasks in turns, and each alone."""
+    """The whole matrix; with each fault all tasks in turns, and, without ledger, each alone."""
     for name, fault in FAULTS.items():
         for broker in fault.brokers:
             for queue_type in fault.queue_types if broker == "rabbitmq" else ("",):
                 for pool in fault.pools:
-                    for tasks in (TASKS, *((task,) for task in TASKS)):
-                        yield Case(name, broker, queue_type, pool, tasks)
+                    for ledger in fault.ledgers:
+                        alone = () if ledger else ((task,) for task in TASKS)
+                        for tasks in (TASKS, *alone):
+                            yield Case(name, broker, queue_type, pool, tasks, ledger)
 
 
 def execute(case: Case, scene: Scene, seed: int) -> dict[str, Account]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from threading import Event
 from typing import Any
 
 import psutil
+import redis
 from kombu import Connection
 
 from celery_fair.dead_letter import dead_letter_queue
+from celery_fair.headers import PUBLISHED
 from tests.apps.recorder import Record
-from tests.brokers import Space
+from tests.brokers import RedisServer, Space
 from tests.brokers.control import ControlError
 from tests.faults.proxy import Proxy
 from tests.integration.depths import left
@@ -61,12 +63,14 @@ class Scene:
         queue_type: str = "classic",
         pool: str = "threads",
         concurrency: int = 2,
+        ledger: bool = False,
     ) -> None:
         self.space, self.pool, self.concurrency = space, pool, concurrency
         self.queue_type = queue_type if space.kind == "rabbitmq" else ""
         self.records = Records(folder / "tasks")
         self._stack = ExitStack()
         self.proxy = self._stack.enter_context(Proxy(space))
+        self._ledger = self._stack.enter_context(_running_ledger()) if ledger else None
         self._start: StartWorker = self._stack.enter_context(starting_workers(folder))
         self._worker: WorkerProcess | None = None
         self._second: WorkerProcess | None = None
@@ -79,8 +83,10 @@ class Scene:
         return {"x-queue-type": self.queue_type} if self.queue_type else {}
 
     @property
-    def label(self) -> str:
-        return f"{self.space.kind}-{self.queue_type}" if self.queue_type else self.space.kind
+    def ledger(self) -> Space:
+        """Where claims are kept, in a Redis of the scene's own."""
+        assert self._ledger is not None, "this scene has no ledger"
+        return self._ledger
 
     @property
     def worker(self) -> WorkerProcess:
@@ -104,20 +110,28 @@ class Scene:
             concurrency=self.concurrency,
             queues=QUEUES,
             queue_arguments=self._arguments,
-            conf=CONF,
+            conf=CONF if self._ledger is None else CONF | {"fair_ledger": self._ledger.url},
             records=self.records,
         )
 
     def publish(self, count: int, task: str) -> list[str]:
         """Straight to the broker."""
         each = {QUEUES[0]: count - count // 2, QUEUES[1]: count // 2}
-        options = {"queue_arguments": self._arguments}
+        options = {"queue_arguments": self._arguments, "headers": {PUBLISHED: time.time()}}
         return publish(self.space.url, each, task, ["", NAP], **options).all()
 
     def ready(self) -> None:
         """Wait until the victim works."""
         self.worker  # noqa: B018
         self._probe(30)
+        if self._ledger is not None:
+            self._trust(self._ledger)
+
+    @staticmethod
+    def _trust(ledger: Space) -> None:
+        """Nothing is under way, so the ledger may as well be an hour old: what it knows counts."""
+        with redis.Redis.from_url(ledger.url) as client:
+            client.hset("celery-fair:ledger", "at", time.time() - 3600)
 
     def age(self) -> None:
         """Wait until the queues are old enough to survive their node."""
@@ -184,6 +198,17 @@ class Scene:
 
     def end(self) -> None:
         self._stack.close()
+
+
+@contextmanager
+def _running_ledger() -> Iterator[Space]:
+    server = RedisServer()
+    try:
+        server.start()
+        server.wait_ready()
+        yield server.space()
+    finally:
+        server.end()
 
 
 class Run:

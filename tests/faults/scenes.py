@@ -50,7 +50,8 @@ class Scenes:
         folder = self._folder / str(self._made)
         folder.mkdir()
         space: Space = self._server(case).space()
-        return Scene(space, folder, queue_type=case.queue_type, pool=case.pool)
+        options = {"queue_type": case.queue_type, "pool": case.pool, "ledger": case.ledger}
+        return Scene(space, folder, **options)
 
     def end(self) -> None:
         with ExitStack() as stack:

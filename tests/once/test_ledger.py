@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.brokers import RedisServer, Space
+from tests.brokers import PostgreSQL, RedisServer, Space
 from tests.integration.depths import left, ready
 from tests.integration.gate import Gate
 from tests.once.conftest import DeadLetters
@@ -26,8 +26,14 @@ POOL: dict[str, Any] = {"app": APP, "pool": "threads", "concurrency": 2, "queues
 
 
 @pytest.fixture
-def ledger(space: Space, redis_server: RedisServer, tmp_path: Path) -> str:
-    """Its URL: Redis beside RabbitMQ, SQLite beside Redis."""
+def ledger(
+    request: pytest.FixtureRequest, space: Space, redis_server: RedisServer, tmp_path: Path
+) -> str:
+    """Its URL: Redis beside RabbitMQ, SQLite beside Redis, or PostgreSQL if it is asked for."""
+    if getattr(request, "param", "") == "postgresql":
+        database = request.getfixturevalue("postgresql")
+        assert isinstance(database, PostgreSQL)
+        return database.database()
     if space.kind == "redis":
         return f"sqlite:///{tmp_path}/ledger.db"
     return redis_server.space().url
@@ -109,6 +115,7 @@ def test_a_ledger_that_was_emptied_proves_nothing(
     assert not second.records.started.times(waiting)
 
 
+@pytest.mark.parametrize("ledger", ["beside", "postgresql"], indirect=True)
 def test_of_the_same_work_one_starts(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:
