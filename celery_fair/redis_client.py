@@ -1,5 +1,6 @@
 """Redis: a client for callers that cannot wait long, and commands about kombu's queues."""
 
+from functools import cached_property
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -33,7 +34,10 @@ def client_at(url: str, setting: str) -> Any:
 
 
 class Commands:
-    """Sends commands on a kombu channel's client, about its keys as they are in Redis.
+    """Sends commands beside a kombu channel, about its keys as they are in Redis.
+
+    Not on the channel's own client, whose one connection may be waiting for a ``BRPOP``: it would
+    take that answer for its own.
 
     Arguments:
         channel: of kombu's Redis transport.
@@ -41,6 +45,10 @@ class Commands:
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._channel._create_client()
 
     def key(self, name: str) -> str:
         """Return a key as it is in Redis."""
@@ -66,4 +74,4 @@ class Commands:
         from redis import Redis
 
         # Kombu's client adds its key prefix to some commands' keys; ours have it already.
-        return Redis.execute_command(self._channel.client, *args)  # type: ignore[no-untyped-call]
+        return Redis.execute_command(self._client, *args)  # type: ignore[no-untyped-call]

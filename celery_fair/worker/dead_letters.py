@@ -80,7 +80,9 @@ class DeadLetters:
         )
         name, id_ = described(message)
         try:
-            self._mover().bury(message, headers)
+            if not self._mover().bury(message, headers):
+                logger.info("Task %s[%s] of queue %s was given to another worker", name, id_, queue)
+                return
         except Exception as exc:  # noqa: BLE001 - whatever it is, the worker goes on
             logger.error(  # noqa: TRY400 - a broker's answer says it all
                 "Task %s[%s] of queue %s is not started (%s) and could not be dead-lettered: %r."

@@ -51,14 +51,14 @@ class Mover(ABC):
         self._lock = RLock()  # a task in a greenlet of its own may have its message rejected
         self._moving = False
 
-    def bury(self, message: Any, headers: Mapping[str, Any]) -> None:
-        """Move a message to the dead letters, with more headers.
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> bool:
+        """Move a message to the dead letters, with more headers; False if it is held here no more.
 
         Raises:
             Exception: whatever the transport does; the message is where it was.
         """
         with self._alone():
-            self._move(message, headers, self._dead_letters)
+            return self._move(message, headers, self._dead_letters)
 
     def give_back(self, message: Any, headers: Mapping[str, Any]) -> None:
         """Return a message to its queue, with more headers, as one that nobody has been given."""
@@ -78,7 +78,7 @@ class Mover(ABC):
                 self._moving = False
 
     @abstractmethod
-    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
         """Publish a copy of a message, under its queue's name, and then acknowledge it."""
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class AmqpMover(Mover):
         self._channel: Any = None
         self._rests_until = 0.0
 
-    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
         if monotonic() < self._rests_until:
             raise ConnectionError("the broker took no message a moment ago")
         try:
@@ -114,6 +114,7 @@ class AmqpMover(Mover):
             raise
         message.ack()
         self._flush()
+        return True
 
     def _be_ready(self) -> None:
         """Have a connection on which the broker takes messages now.
@@ -194,12 +195,13 @@ class AmqpMover(Mover):
 class VirtualMover(Mover):
     """One of kombu's emulated brokers: on the message's own channel."""
 
-    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
         channel = message.channel
         dead_letter_queue(self._dead_letters)(channel).declare()
         copy = channel.prepare_message(message.body, **properties_of(message, headers))
         channel.basic_publish(copy, exchange, queue_of(message))
         message.ack()
+        return True
 
 
 class RedisMover(Mover):
@@ -207,7 +209,7 @@ class RedisMover(Mover):
 
     _declared = False
 
-    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
         queue = queue_of(message)
         send = Commands(message.channel)
         payload = {**message._raw, "headers": with_headers(message._raw.get("headers"), headers)}
@@ -222,11 +224,12 @@ class RedisMover(Mover):
         else:
             to, push = send.list_of(queue, message._raw), "RPUSH"
         tag = message.delivery_tag
-        send("EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push)
+        moved = send("EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push)
         virtual.QoS.ack(message.channel.qos, tag)
         message._state = "ACK"
         if (feed := getattr(message, "feed", None)) is not None:
             feed.settled(message)
+        return bool(moved)
 
     def bury_raw(self, channel: Any, raw: bytes, headers: Mapping[str, Any]) -> None:
         """Put what is no message at all among the dead letters, as a message's body."""
