@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
+from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
 from tests.faults.matrix import FAULTS, Fault, Loss  # noqa: E402
 
 END = "<!-- end -->"
@@ -35,6 +36,14 @@ def faults() -> Iterator[list[str]]:
             yield [name, brokers(fault, broker), *losses, "perhaps" if fault.buries else "none"]
 
 
+def records() -> Iterator[list[str]]:
+    """What is in the event log."""
+    yield ["record", "field", "type", ""]
+    for kind, fields in {"all": FIELDS, **KINDS}.items():
+        for name, (type_, meaning) in fields.items():
+            yield [kind, f"`{name}`", type_, meaning]
+
+
 def lost(loss: Loss) -> str:
     """In words."""
     if loss.everything:
@@ -51,6 +60,7 @@ def brokers(fault: Fault, broker: str) -> str:
 TABLES: dict[str, tuple[Callable[[], Iterator[list[str]]], str]] = {
     "dispositions": (dispositions, "docs/how-to/non-repeatable.md"),
     "faults": (faults, "docs/guarantees.md"),
+    "records": (records, "docs/how-to/event-log.md"),
 }
 
 

@@ -64,8 +64,13 @@ _NAMES = (
     "fair_dead_letters",
     "fair_ledger",
     "fair_ledger_expiry",
+    "fair_event_log",
+    "fair_event_log_fsync",
+    "fair_event_log_rotate",
+    "fair_event_log_limit",
 )
 POLICIES = ("dwrr", "strict")
+FSYNCS = ("never", "seal", "always")
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,10 @@ class Settings:
     dead_letters: str = "dead-letters"
     ledger: str | None = None
     ledger_expiry: float = 7 * 86400
+    event_log: str | None = None
+    event_log_fsync: str = "never"
+    event_log_rotate: float = 60.0
+    event_log_limit: int = 10 << 30
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -130,6 +139,16 @@ class Settings:
             ledger=url("fair_ledger", conf.get("fair_ledger")),
             ledger_expiry=seconds(
                 "fair_ledger_expiry", conf.get("fair_ledger_expiry", cls.ledger_expiry)
+            ),
+            event_log=text("fair_event_log", conf.get("fair_event_log")),
+            event_log_fsync=one_of(
+                "fair_event_log_fsync", conf.get("fair_event_log_fsync", "never"), FSYNCS
+            ),
+            event_log_rotate=seconds(
+                "fair_event_log_rotate", conf.get("fair_event_log_rotate", cls.event_log_rotate)
+            ),
+            event_log_limit=whole(
+                "fair_event_log_limit", conf.get("fair_event_log_limit", cls.event_log_limit), 1
             ),
             pull_interval=seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
         )

@@ -29,6 +29,8 @@ def delivery_class(base: type, owner: Settled) -> type:
         arrived = 0.0  # here, on the monotonic clock
         aside = ""  # kept by Celery for its "eta", or a rate "limit"
         boarded = False  # handed to the pool
+        cost = 0.0  # what its queue was charged at dispatch
+        cost_key: str | None = None  # what that was estimated by
 
         def ack(self, multiple: bool = False) -> None:
             super().ack(multiple)

@@ -253,6 +253,7 @@ class Dispatcher:
         if feed.asks:  # what was chosen was a guess
             self.scheduler.offer(feed.flow, self._cost(item))
         cost = feed.flow.head or 0.0
+        getattr(item, "message", item).cost = cost
         self._hand_over(feed, item)
         started = self._in_flight.boarded - boarded
         if started:
@@ -268,8 +269,9 @@ class Dispatcher:
         if not feed.buffer:
             feed.refill()
         head = feed.next_cost(self._cost)
-        if head is None and feed.owed:
-            feed.starved += 1
+        if head is None:
+            feed.dry += 1
+            feed.starved += feed.owed
         self.scheduler.serve(feed.flow, cost, head, feed.owed)
         if self.ageing is not None:
             if feed.buffer:

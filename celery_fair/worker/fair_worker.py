@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 from amqp import NotFound
@@ -16,6 +17,7 @@ from kombu.common import ignore_errors
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
+from celery_fair.eventlog import Policy
 from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.routing.logical import priorities_back
@@ -33,6 +35,7 @@ from celery_fair.worker.in_flight import InFlight, ObservedPool, check_time_limi
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.once import Once
+from celery_fair.worker.recorder import Recorder
 from celery_fair.worker.refused import Refused
 from celery_fair.worker.shield import refuse, shielded
 from celery_fair.worker.sizing import Sizing
@@ -94,6 +97,19 @@ class FairWorker:
         self.metrics = self._metrics()
         self._late_acks = False
         self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
+        self.recorder = self._recorder()
+
+    def _recorder(self) -> Recorder | None:
+        settings = self.settings
+        if settings.event_log is None:
+            return None
+        policy = Policy(
+            Path(settings.event_log),
+            fsync=settings.event_log_fsync,
+            rotate=settings.event_log_rotate,
+            limit=settings.event_log_limit,
+        )
+        return Recorder(policy, self)
 
     def _metrics(self) -> Any:
         if self.settings.metrics is None:
@@ -160,11 +176,15 @@ class FairWorker:
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
             self.metrics.start()
+        if self.recorder is not None:
+            self.recorder.start()
 
     def _start(self, request: Any) -> None:
         try:
             check_time_limits(request)
             if self.once.admits(request):
+                if self.recorder is not None:
+                    self.recorder.note(request)
                 self.slots.fill(request)
                 return
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
@@ -192,6 +212,8 @@ class FairWorker:
         if self.consumer is None:
             return
         self.c.pool.settle()
+        if self.recorder is not None:
+            self.recorder.stop()
         if not self._given_back(self.consumer):
             self.consumer.abandon()
             self._close_source()

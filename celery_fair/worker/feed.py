@@ -46,6 +46,7 @@ class Feed(ABC):
             come due.
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA.
+        dry: how often nothing was left here after a message was taken.
         starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
@@ -79,6 +80,7 @@ class Feed(ABC):
         self.buffer: deque[Any] = deque()
         self.parked = 0
         self.dead = False
+        self.dry = 0
         self.starved = 0
         self._limited = 0
         self._aside: dict[int, Any] = {}
@@ -99,6 +101,10 @@ class Feed(ABC):
 
     def _adopt(self, channel: Any) -> None:
         channel.Message = delivery_class(channel.Message, self)
+
+    @abstractmethod
+    def depth(self) -> int | None:
+        """Ask the broker how many messages wait there; None if the queue is gone."""
 
     @abstractmethod
     def open(self) -> None:
@@ -261,13 +267,18 @@ class AmqpFeed(Feed):
         """
         if self._believed:
             return False
-        try:
-            depth = self.channel.queue_declare(self.name, passive=True).message_count
-        except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
-            self._refused(exc)
+        depth = self.depth()
+        if depth is None:
             return False
         self._believed = depth > 0
         return depth > 0 or bool(self.buffer)  # what was on its way has come before the answer
+
+    def depth(self) -> int | None:
+        try:
+            return int(self.channel.queue_declare(self.name, passive=True).message_count)
+        except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
+            self._refused(exc)
+            return None
 
     def open(self) -> None:
         self._subscribe()
@@ -342,6 +353,9 @@ class VirtualFeed(Feed):
     The subscription serves to be woken; while there is work, the feed itself takes what its window
     has room for.
     """
+
+    def depth(self) -> int | None:
+        return int(self.channel._size(self.name))
 
     def open(self) -> None:
         self.channel.basic_qos(0, self.prefetch, False)

@@ -123,6 +123,13 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "cost that is no path": ({"fair_cost": "heavy"}, ["fair_cost", "'heavy'"]),
     "cost that is not there": ({"fair_cost": "no.such.thing"}, ["fair_cost", "no.such.thing"]),
     "cost that is not callable": ({"fair_cost": "os.sep"}, ["fair_cost", "callable"]),
+    "event log": ({"fair_event_log": 7}, ["fair_event_log", "text", "7"]),
+    "fsync": (
+        {"fair_event_log_fsync": "sometimes"},
+        ["fair_event_log_fsync", "'never', 'seal', 'always'", "'sometimes'"],
+    ),
+    "rotate": ({"fair_event_log_rotate": 0}, ["fair_event_log_rotate", "seconds", "0"]),
+    "log limit": ({"fair_event_log_limit": -1}, ["fair_event_log_limit", "whole number", "-1"]),
 }
 
 

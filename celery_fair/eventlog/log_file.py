@@ -1,0 +1,86 @@
+"""One file of the log: written by one process, and sealed by renaming it.
+
+While it is open its name begins with ``_open-`` and its owner holds a lock on it, which ends with
+the process, however that ends: who gets the lock knows that the owner is gone.
+"""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from time import time
+
+__all__ = ["OPEN", "LogFile", "sealed_name"]
+
+OPEN = "_open-"
+_NEW = "_new-"
+
+
+class LogFile:
+    """A new file in a folder, which is made when it is missing.
+
+    Arguments:
+        name: of the file when it is sealed.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{OPEN}{name}"
+        self._sealed = folder / name
+        made = folder / f"{_NEW}{name}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(made, flags, 0o640)
+        try:
+            with suppress(OSError):  # a file system without locks: nobody will call it dead
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            made.rename(self.path)
+        except OSError:
+            os.close(self._fd)
+            raise
+        self.since = time()
+        self.size = 0
+        self._torn = False
+
+    def append(self, line: bytes, sync: bool = False) -> None:
+        """Write one line, in one call.
+
+        Raises:
+            OSError: it is not written, or not all of it.
+        """
+        if self._torn:
+            line = b"\n" + line
+        written = os.write(self._fd, line)
+        self.size += written
+        if written < len(line):
+            self._torn = True
+            raise OSError(f"{written} of {len(line)} bytes were written to {self.path}")
+        self._torn = False
+        if sync:
+            os.fsync(self._fd)
+
+    def seal(self, sync: bool = False) -> None:
+        """Write no more; the file has its lasting name from now on, or is gone if it is empty."""
+        with suppress(OSError):
+            if sync:
+                os.fsync(self._fd)
+            if self.size:
+                self.path.rename(self._sealed)
+            else:
+                self.path.unlink()
+        os.close(self._fd)
+
+    def forget(self) -> None:
+        """In a forked child: the file is its parent's."""
+        os.close(self._fd)
+
+
+def sealed_name(node: str, pid: int, boot: str, number: int) -> str:
+    """Return the name of a process's file, the first of which is number 0."""
+    return f"{int(time())}-{_plain(node)}-{pid}-{boot}-{number}.jsonl"
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "@._" else "_" for c in text)

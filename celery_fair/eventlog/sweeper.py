@@ -1,0 +1,97 @@
+"""Sealing what the dead have left, and keeping within the limit."""
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import time
+
+from celery_fair.eventlog.log_file import OPEN
+from celery_fair.eventlog.writer import Policy, host_folder
+
+__all__ = ["sweep"]
+
+logger = logging.getLogger(__name__)
+
+_STALE = 3600.0
+"""Seconds without a record after which another host's file without a lock is taken for dead: its
+host may be gone, and its lock may not be visible from here."""
+
+_TAIL = 65536  # bytes that are read for the last record
+
+
+def sweep(policy: Policy) -> int:
+    """Seal the files of processes that are gone; return how many.
+
+    To each a last record is appended, which says so.
+    """
+    own = host_folder(policy.folder)
+    found = [path for path in policy.folder.glob(f"*/{OPEN}*.jsonl") if _may_be_swept(path, own)]
+    swept = sum(_seal(path) for path in found)
+    _shrink(own, policy.limit)
+    return swept
+
+
+def _may_be_swept(path: Path, own: Path) -> bool:
+    with suppress(OSError):
+        return path.parent == own or time() - path.stat().st_mtime > _STALE
+    return False
+
+
+def _seal(path: Path) -> bool:
+    """Do so if the owner is gone."""
+    try:
+        with _locked(path) as fd:
+            last, torn = _last_record(path)
+            if last is not None:
+                line = json.dumps(last, separators=(",", ":")).encode() + b"\n"
+                os.write(fd, b"\n" + line if torn else line)
+            path.rename(path.with_name(path.name.removeprefix(OPEN)))
+    except OSError:  # somebody holds it, or was faster; or the disk is full
+        return False
+    return True
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _last_record(path: Path) -> tuple[dict[str, object] | None, bool]:
+    """Return what to append, and whether the file does not end with a line's end."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        tail = file.read()
+    for line in reversed(tail.splitlines()):
+        with suppress(ValueError, KeyError, TypeError):
+            record = json.loads(line)
+            same = {name: record[name] for name in ("v", "node", "pid", "boot")}
+            dead = {"kind": "process", "seq": record["seq"] + 1, "at": time(), "state": "dead"}
+            return same | dead, not tail.endswith(b"\n")
+    return None, False
+
+
+def _shrink(folder: Path, limit: int) -> None:
+    """Delete the oldest sealed files while all together take more than the limit."""
+    files = []
+    for path in folder.glob("*.jsonl"):
+        if not path.name.startswith("_"):
+            with suppress(OSError):
+                stat = path.stat()
+                files.append((stat.st_mtime, stat.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= limit:
+            return
+        logger.warning("Deleting %s: the event log takes more than %s bytes", path, limit)
+        with suppress(OSError):
+            path.unlink()
+            total -= size

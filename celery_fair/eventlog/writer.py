@@ -1,0 +1,152 @@
+"""Writing the log, in each process for itself.
+
+A worker is never held up, and never fails, for its log: what cannot be written is counted, and its
+number is missing in the file.
+"""
+
+import json
+import logging
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from json.encoder import encode_basestring_ascii
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import Any
+from weakref import WeakSet
+
+from celery_fair.eventlog.log_file import LogFile, sealed_name
+from celery_fair.eventlog.records import VERSION
+
+__all__ = ["EventLog", "Policy"]
+
+logger = logging.getLogger(__name__)
+
+_RETRY = 5.0
+"""Seconds until a file that could not be opened, or written, is tried again."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How the log is kept.
+
+    Attributes:
+        folder: where; each host has a folder of its own in it.
+        fsync: "never", "seal" (once a file) or "always" (each record).
+        rotate: seconds after which a file is sealed, with its next record.
+        rotate_bytes: the size at which it is.
+        limit: bytes that the sealed files of a host may take; the oldest are deleted.
+    """
+
+    folder: Path
+    fsync: str = "never"
+    rotate: float = 60.0
+    rotate_bytes: int = 64 << 20
+    limit: int = 10 << 30
+
+
+class EventLog:
+    """A process's log; after a fork the child's is another one.
+
+    Arguments:
+        node: the worker's name.
+    """
+
+    def __init__(self, policy: Policy, node: str) -> None:
+        self.policy, self.node = policy, node
+        self.parent = ""
+        self._lock = Lock()
+        self._file: LogFile | None = None
+        self._begin()
+        self.parent = self.boot
+        _logs.add(self)
+
+    def _begin(self) -> None:
+        self.pid = os.getpid()
+        self.boot = secrets.token_hex(5)
+        self.dropped = 0
+        self._seq = count()
+        self._files = count()
+        self._retry_at = 0.0
+        same = f'"v":{VERSION},"node":{quoted(self.node)},"pid":{self.pid},"boot":"{self.boot}"'
+        self._same = same
+
+    def after_fork(self) -> None:
+        """In a child: leave the parent's file alone, and be a process of one's own."""
+        self._lock = Lock()
+        if self._file is not None:
+            self._file.forget()
+            self._file = None
+        self._begin()
+
+    def record(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Write one record."""
+        self.write(kind, json.dumps(fields, separators=(",", ":"))[1:-1])
+
+    def write(self, kind: str, fields: str) -> None:
+        """Write one record, whose own fields are JSON without the braces."""
+        with self._lock:
+            now = time()
+            same = f'{self._same},"kind":"{kind}","seq":{next(self._seq)},"at":{now:.6f}'
+            line = f"{{{same},{fields}}}\n"
+            try:
+                self._file_at(now).append(line.encode(), self.policy.fsync == "always")
+            except OSError as exc:
+                self._drop(exc, now)
+
+    def _file_at(self, now: float) -> LogFile:
+        file, policy = self._file, self.policy
+        if file is not None:
+            if now - file.since < policy.rotate and file.size < policy.rotate_bytes:
+                return file
+            self._file = None
+            file.seal(policy.fsync != "never")
+        if now < self._retry_at:
+            raise OSError("the log could not be written a moment ago")
+        name = sealed_name(self.node, self.pid, self.boot, next(self._files))
+        self._file = LogFile(host_folder(policy.folder), name)
+        return self._file
+
+    def _drop(self, exc: OSError, now: float) -> None:
+        self.dropped += 1
+        if now >= self._retry_at:
+            logger.error(
+                "Cannot write the event log in %s: %s; %s records are missing so far, tasks go on",
+                self.policy.folder,
+                exc,
+                self.dropped,
+            )
+            self._retry_at = now + _RETRY
+
+    def close(self) -> None:
+        """Seal the file; a record after this begins another."""
+        with self._lock:
+            if self._file is not None:
+                self._file.seal(self.policy.fsync != "never")
+                self._file = None
+
+
+def host_folder(folder: Path) -> Path:
+    """Return where this host's files are."""
+    return folder / os.uname().nodename
+
+
+@lru_cache(maxsize=10_000)
+def quoted(text: str) -> str:
+    """Return a text that will come again as JSON."""
+    return encode_basestring_ascii(text)
+
+
+_logs: WeakSet[EventLog] = WeakSet()
+
+
+def _after_fork() -> None:
+    for log in list(_logs):
+        log.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,232 @@
+"""What the worker writes into the event log, and when.
+
+Starts and ends are written by the process that does the work, around it: under prefork that is a
+child, whose intent survives it. What the child cannot know of the message travels with the request,
+as `NOTE`. All else is the main process's: dead letters, the state of the queues, and the signs of
+life.
+"""
+
+from functools import cache, partial
+from importlib.metadata import version
+from json.encoder import encode_basestring_ascii
+from threading import Thread
+from time import monotonic, time
+from typing import Any
+
+from celery.signals import (
+    task_postrun,
+    task_prerun,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_shutdown,
+)
+
+from celery_fair.eventlog import EventLog, Policy, quoted, sweep
+from celery_fair.headers import PUBLISHED
+from celery_fair.tasks import NonRepeatableTask
+from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
+
+__all__ = ["NOTE", "Recorder"]
+
+NOTE = "fair"
+"""The attribute of a running task's request: queue, arrival, redelivered, cost key, cost."""
+
+_SAMPLE = 1.0
+_HEARTBEAT = 10.0
+_SWEEP = 30.0
+
+
+class Recorder:
+    """Of one worker, in all of its processes.
+
+    Arguments:
+        worker: a `FairWorker`.
+    """
+
+    def __init__(self, policy: Policy, worker: Any) -> None:
+        self._worker = worker
+        self.log = EventLog(policy, worker.c.hostname)
+        self._timers: list[Any] = []
+        self._states: dict[str, tuple[str, int]] = {}
+        self._dry: dict[str, int] = {}
+        for signal, receiver in (
+            (task_prerun, self._on_start),
+            (task_postrun, self._on_end),
+            (message_dead_lettered, self._on_dead_letter),
+            (worker_process_init, self._on_process),
+            (worker_process_shutdown, self._on_process_end),
+            (worker_shutdown, self._on_worker_end),
+        ):
+            signal.connect(receiver)
+        self._life("boot")
+        self._sweep()
+
+    # The main process ---------------------------------------------------------
+
+    def start(self) -> None:
+        """Give signs of life, on a new connection."""
+        timer, soon = self._worker.c.timer, self._worker.c.call_soon
+        self._timers = [
+            timer.call_repeatedly(_SAMPLE, soon, (self._sample,)),
+            timer.call_repeatedly(_HEARTBEAT, soon, (partial(self._life, "heartbeat"),)),
+            timer.call_repeatedly(_SWEEP, self._sweep),
+        ]
+        self._life("heartbeat")
+
+    def stop(self) -> None:
+        """Give no more until the next start."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
+        for queue in list(self._states):
+            self._state(queue, "unassigned", 0, None)
+        self._states.clear()
+
+    def note(self, request: Any) -> None:
+        """A request is about to be handed to the pool."""
+        message = request.message
+        request.request_dict[NOTE] = (
+            message.feed.name,
+            time() - (monotonic() - message.arrived),
+            is_redelivered(message),
+            message.cost_key,
+            message.cost,
+        )
+
+    def _life(self, state: str) -> None:
+        worker = self._worker
+        self.log.record(
+            "process",
+            {
+                "state": state,
+                "parent": self.log.parent,
+                "concurrency": worker.c.controller.concurrency,
+                "pool": type(worker.c.pool).__module__.rpartition(".")[2],
+                "heartbeat": _HEARTBEAT,
+                "quanta": {feed.name: feed.flow.quantum for feed in worker.feeds},
+                "dropped": self.log.dropped,
+                "version": _version(),
+            },
+        )
+
+    def _sweep(self) -> None:
+        Thread(target=sweep, args=(self.log.policy,), name="sweep", daemon=True).start()
+
+    def _sample(self) -> None:
+        """Write each queue's state, if it is another than a second ago."""
+        now = monotonic()
+        for feed in self._worker.feeds:
+            reason, _ = self._worker.dispatcher.why_held(feed, now)
+            dry, self._dry[feed.name] = self._dry.get(feed.name, 0), feed.dry
+            if reason is not None:
+                state = "throttled"
+            elif feed.flow.head is None or feed.dry != dry:
+                state = "empty"
+            else:
+                state = "ready"
+            self._state(feed.name, state, feed.starved, feed)
+
+    def _state(self, queue: str, state: str, starved: int, feed: Any) -> None:
+        known = self._states.get(queue)
+        if known == (state, starved):
+            return
+        self._states[queue] = state, starved
+        depth = None
+        if state == "empty" and known is not None and known[1] != starved:
+            depth = feed.depth()
+        fields = {"queue": queue, "state": state, "depth": depth}
+        if feed is not None:
+            fields |= {"quantum": feed.flow.quantum, "level": feed.gate.options.level}
+        self.log.record("queue", fields)
+
+    def _on_dead_letter(self, message: Any, reason: str, headers: Any, **_: Any) -> None:
+        name, id_ = described(message)
+        known = message.headers if isinstance(message.headers, dict) else {}
+        self.log.record(
+            "rejected",
+            {
+                "id": id_ if isinstance(id_, str) else None,
+                "retries": _whole(known.get("retries")),
+                "task": name if isinstance(name, str) else None,
+                "queue": headers.get("x-fair-queue"),
+                "published": _number(known.get(PUBLISHED)),
+                "reason": reason,
+                "may_have_started": bool(headers.get("x-fair-may-have-started")),
+            },
+        )
+
+    def _on_worker_end(self, sender: Any = None, **_: Any) -> None:
+        if sender is self._worker.c.controller:
+            self._timers = []
+            self._life("exit")
+            self.log.close()
+
+    # The process that works -----------------------------------------------------
+
+    def _on_process(self, **_: Any) -> None:
+        if self.log.parent != self.log.boot:
+            self._life("boot")
+
+    def _on_process_end(self, **_: Any) -> None:
+        if self.log.parent != self.log.boot:
+            self._life("exit")
+            self.log.close()
+
+    def _on_start(self, task: Any, task_id: str, **_: Any) -> None:
+        request = task.request
+        note = vars(request).get(NOTE)
+        if note is None:  # called, not delivered
+            return
+        queue, received, redelivered, cost_key, cost = note
+        published = _number(vars(request).get(PUBLISHED))
+        repeatable = not isinstance(task, NonRepeatableTask)
+        self.log.write(
+            "started",
+            f"{_work(task, task_id, queue)},"
+            f'"published":{"null" if published is None else repr(published)},'
+            f'"received":{received:.6f},"redelivered":{_flag(redelivered)},'
+            f'"repeatable":{_flag(repeatable)},"cost_key":{_text(cost_key)},"cost":{cost!r}',
+        )
+        request.fair_since = monotonic()
+
+    def _on_end(self, task: Any, task_id: str, state: str, retval: Any, **_: Any) -> None:
+        request = task.request
+        note = vars(request).get(NOTE)
+        if note is None:
+            return
+        runtime = monotonic() - request.fair_since
+        failed = type(retval).__name__ if isinstance(retval, BaseException) else None
+        self.log.write(
+            "finished",
+            f'{_work(task, task_id, note[0])},"state":{quoted(str(state))},'
+            f'"runtime":{runtime:.6f},"cost_key":{_text(note[3])},"exception":{_text(failed)}',
+        )
+
+
+def _work(task: Any, task_id: str, queue: str) -> str:
+    return (
+        f'"id":{encode_basestring_ascii(task_id)},"retries":{task.request.retries or 0},'
+        f'"task":{quoted(task.name)},"queue":{quoted(queue)}'
+    )
+
+
+def _text(text: str | None) -> str:
+    return "null" if text is None else quoted(text)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _number(value: Any) -> float | None:
+    """Return a header's number: anybody may have written it."""
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e12 else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@cache
+def _version() -> str:
+    return version("celery-fair")

@@ -1,0 +1,1 @@
+"""The event log: files, and what workers write."""

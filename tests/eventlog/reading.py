@@ -1,0 +1,40 @@
+"""Reading a log as plainly as can be."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def records(folder: Path, kind: str = "") -> list[Record]:
+    """Whatever is there, in open files too; every line must be whole."""
+    found = [
+        json.loads(line)
+        for path in sorted(folder.rglob("*.jsonl"))
+        for line in path.read_text().splitlines()
+        if line
+    ]
+    return [record for record in found if not kind or record["kind"] == kind]
+
+
+def processes(folder: Path) -> dict[tuple[str, int, str], list[Record]]:
+    """The records of each process, by their number."""
+    by_process = defaultdict(list)
+    for record in records(folder):
+        by_process[record["node"], record["pid"], record["boot"]].append(record)
+    return {
+        process: sorted(found, key=lambda record: record["seq"])
+        for process, found in by_process.items()
+    }
+
+
+def states(folder: Path) -> dict[tuple[str, int, str], list[str]]:
+    """The signs of life of each process."""
+    return {
+        process: [record["state"] for record in found if record["kind"] == "process"]
+        for process, found in processes(folder).items()
+    }

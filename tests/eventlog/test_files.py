@@ -1,0 +1,196 @@
+"""The files themselves: writers that die, disks that are full, and those who tidy up."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import multiprocessing
+import os
+import resource
+import signal
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from celery_fair.eventlog import EventLog, Policy, sweep
+from celery_fair.eventlog.writer import host_folder
+from tests.eventlog.reading import processes, records
+from tests.waiting import wait_for
+
+FORK = multiprocessing.get_context("fork")
+
+
+def log_in(folder: Path, **policy: Any) -> EventLog:
+    return EventLog(Policy(folder, **policy), "worker@host")
+
+
+def test_a_file_is_sealed_by_its_size(tmp_path: Path) -> None:
+    log = log_in(tmp_path, rotate_bytes=1000)
+    for _ in range(50):
+        log.record("queue", {"queue": "a", "state": "empty"})
+    log.close()
+    assert [record["seq"] for record in records(tmp_path)] == list(range(50))
+    files = list(tmp_path.rglob("*"))
+    sizes = [path.stat().st_size for path in files if path.is_file()]
+    assert len(sizes) > 5
+    assert max(sizes) < 1200
+    assert not [path for path in files if path.name.startswith("_")]
+
+
+def test_a_file_is_sealed_by_its_age(tmp_path: Path) -> None:
+    log = log_in(tmp_path, rotate=1e-9)
+    for _ in range(3):
+        log.record("queue", {})
+    log.close()
+    assert len(list(tmp_path.rglob("*.jsonl"))) == 3
+
+
+@pytest.mark.parametrize("fsync", ["never", "seal", "always"])
+def test_every_policy_of_fsync_writes_the_same(tmp_path: Path, fsync: str) -> None:
+    log = log_in(tmp_path, fsync=fsync)
+    log.record("queue", {"queue": 'a "quoted" ümläut\n'})
+    log.close()
+    assert [record["queue"] for record in records(tmp_path)] == ['a "quoted" ümläut\n']
+
+
+def test_a_forked_child_has_a_log_of_its_own(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.record("queue", {"queue": "before"})
+
+    def child() -> None:
+        log.record("queue", {"queue": "child"})
+        log.close()
+
+    process = FORK.Process(target=child)
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    log.record("queue", {"queue": "after"})
+    log.close()
+
+    found = processes(tmp_path)
+    mine = (log.node, os.getpid(), log.boot)
+    assert [r["queue"] for r in found.pop(mine)] == ["before", "after"]
+    ((process_id, (record,)),) = found.items()
+    assert (process_id[1], record["seq"], record["queue"]) == (process.pid, 0, "child")
+
+
+def write_for_ever(folder: Path, done: mmap.mmap, place: int) -> None:
+    log = log_in(folder, rotate_bytes=200_000)
+    count = 0
+    while True:
+        log.record("started", {"id": f"{count}", "task": "t" * 100})
+        count += 1
+        struct.pack_into("q", done, 8 * place, count)
+
+
+def test_writers_that_are_killed_lose_nothing_and_tear_nothing(tmp_path: Path) -> None:
+    """What a finished write had taken is there, whole, and is followed by a word of their end."""
+    done = mmap.mmap(-1, 8 * 4)
+    writers = [
+        FORK.Process(target=write_for_ever, args=(tmp_path, done, place)) for place in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    counts = struct.Struct("4q")
+    wait_for(lambda: min(counts.unpack_from(done)) > 2000, 60)
+    for writer in writers:
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join(30)
+
+    assert sweep(Policy(tmp_path)) >= 1
+    assert sweep(Policy(tmp_path)) == 0
+
+    assert not list(tmp_path.rglob("_*"))
+    known = {pid: found for (_, pid, _), found in processes(tmp_path).items()}
+    for writer, count in zip(writers, counts.unpack_from(done), strict=True):
+        assert writer.pid is not None
+        *written, end = known[writer.pid]
+        assert (end["kind"], end["state"]) == ("process", "dead")
+        assert [record["seq"] for record in [*written, end]] == list(range(len(written) + 1))
+        assert count <= len(written) <= count + 1
+        assert [record["id"] for record in written] == [str(n) for n in range(len(written))]
+
+
+def test_who_lives_is_not_swept(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.record("queue", {})
+    assert sweep(Policy(tmp_path)) == 0
+    assert list(host_folder(tmp_path).glob("_open-*"))
+    log.close()
+
+
+def test_a_torn_line_is_ended_before_the_next(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.record("queue", {"queue": "whole"})
+    log.close()
+    (sealed,) = tmp_path.rglob("*.jsonl")
+    torn = sealed.rename(sealed.with_name(f"_open-{sealed.name}"))
+    with torn.open("ab") as file:
+        file.write(b'{"v":1,"node":"worker@host","pi')
+
+    assert sweep(Policy(tmp_path)) == 1
+
+    lines = sealed.read_text().splitlines()
+    assert lines[1] == '{"v":1,"node":"worker@host","pi'
+    assert [json.loads(lines[n])["seq"] for n in (0, 2)] == [0, 1]
+    assert json.loads(lines[2])["state"] == "dead"
+
+
+def fill_the_disk(folder: Path) -> None:
+    """As a full disk does: a part of a line is written, then nothing, then there is room again."""
+    log = log_in(folder)
+    log.record("queue", {"queue": "first"})
+    size = next(folder.rglob("*.jsonl")).stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, hard))
+    for _ in range(10):
+        log.record("queue", {"queue": "lost"})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.record("queue", {"queue": "last"})
+    assert log.dropped == 10
+    log.close()
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    process = FORK.Process(target=fill_the_disk, args=(tmp_path,))
+    process.start()
+    process.join(30)
+    assert process.exitcode == 0
+    (path,) = tmp_path.rglob("*.jsonl")
+    first, torn, last = path.read_text().splitlines()
+    assert json.loads(first)["seq"] == 0
+    with pytest.raises(ValueError, match=r"Expecting|Unterminated|delimiter"):
+        json.loads(torn)
+    assert (json.loads(last)["seq"], json.loads(last)["queue"]) == (11, "last")
+
+
+def test_the_oldest_files_are_deleted_beyond_the_limit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = log_in(tmp_path, rotate_bytes=1)
+    for n in range(10):
+        log.record("queue", {"queue": str(n)})
+    log.close()
+    files = sorted(tmp_path.rglob("*.jsonl"), key=lambda path: path.read_text())
+    for age, path in enumerate(reversed(files)):
+        os.utime(path, (1e9 - age, 1e9 - age))
+    size = max(path.stat().st_size for path in files)
+
+    sweep(Policy(tmp_path, limit=3 * size))
+
+    assert sorted(record["queue"] for record in records(tmp_path)) == ["7", "8", "9"]
+    assert caplog.text.count("Deleting") == 7
+
+
+def test_a_folder_that_is_taken_away_is_made_again(tmp_path: Path) -> None:
+    log = log_in(tmp_path / "log", rotate=1e-9)
+    log.record("queue", {"queue": "one"})
+    for path in sorted((tmp_path / "log").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    log.record("queue", {"queue": "two"})
+    log.close()
+    assert [record["queue"] for record in records(tmp_path)] == ["two"]

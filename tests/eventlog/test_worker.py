@@ -1,0 +1,166 @@
+"""What real workers write down: every start before the work, every end after it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from celery_fair.eventlog.records import FIELDS, KINDS
+from tests.brokers import Space
+from tests.eventlog.reading import processes, records, states
+from tests.integration.conftest import gate
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+__all__ = ["gate"]
+
+QUANTA = {"a": {"quantum": 3}, "b": {"quantum": 1}}
+APP = "tests.apps.once"
+TYPES = {"string": str, "long": int, "double": (int, float), "boolean": bool}
+
+
+def settings(folder: Path, **more: Any) -> dict[str, Any]:
+    return {"fair_event_log": str(folder), "fair_queues": QUANTA} | more
+
+
+def check_schema(folder: Path) -> None:
+    for record in records(folder):
+        known = FIELDS | KINDS[record["kind"]]
+        assert set(record) <= set(known)
+        for name, value in record.items():
+            type_ = known[name][0]
+            assert value is None or isinstance(value, TYPES.get(type_, dict)), (name, value)
+
+
+@pytest.mark.parametrize("pool", ["solo", "threads", "prefork", "gevent", "eventlet"])
+def test_all_that_happens(
+    space: Space, start_worker: StartWorker, tmp_path: Path, pool: str
+) -> None:
+    log = tmp_path / "log"
+    before = time.time()
+    options = {"app": APP, "queues": list(QUANTA), "conf": settings(log)}
+    worker = start_worker(space, pool=pool, concurrency=1 if pool == "solo" else 2, **options)
+    stamp = {"x-fair-published": before}
+    plain = publish(space.url, {"a": 6, "b": 6}, "plain", headers=stamp).all()
+    once = publish(space.url, {"a": 6, "b": 6}, "before", headers=stamp).all()
+    unknown = publish(space.url, {"a": 1}, "nosuchtask", headers=stamp).all()
+    worker.records.finished.wait_once([*plain, *once])
+    wait_equal(lambda: [r["id"] for r in records(log, "rejected")], unknown)
+    assert worker.stop() == 0
+
+    check_schema(log)
+    assert not list(log.rglob("_*"))
+    started, finished = (
+        {r["id"]: r for r in records(log, kind)} for kind in ("started", "finished")
+    )
+    truth = {r.id: r for r in worker.records.started.read()}
+    assert set(started) == set(finished) == set(truth) == {*plain, *once}
+    assert len(records(log, "started")) == len(records(log, "finished")) == len(truth)
+    for id_, start in started.items():
+        assert start["at"] <= truth[id_].wall <= finished[id_]["at"]
+        assert start["pid"] == truth[id_].pid
+        assert start["repeatable"] == (id_ in plain)
+        assert start["published"] == before <= start["received"] <= start["at"]
+        assert (start["queue"], start["cost"], start["redelivered"]) == (truth[id_].queue, 1, False)
+        assert finished[id_]["state"] == "SUCCESS"
+        assert 0 <= finished[id_]["runtime"] < 10
+    (letter,) = records(log, "rejected")
+    assert (letter["reason"], letter["may_have_started"]) == ("unknown-task", False)
+    assert (letter["queue"], letter["task"]) == ("a", "nosuchtask")
+    for process, found in processes(log).items():
+        assert [record["seq"] for record in found] == list(range(len(found))), process
+    assert all(s[0] == "boot" and s[-1] == "exit" for s in states(log).values())
+    assert len(states(log)) == (3 if pool == "prefork" else 1)
+    assert {r["parent"] for r in records(log, "process")} == {
+        boot for _, pid, boot in states(log) if pid == worker.pid
+    }
+
+
+def test_a_start_is_there_before_the_work(
+    space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path
+) -> None:
+    """And a worker that is killed leaves it, with a word of the next worker that it is gone."""
+    log = tmp_path / "log"
+    pool = {"app": APP, "pool": "prefork", "concurrency": 2, "queues": ["a"]}
+    worker = start_worker(space, conf=settings(log), **pool)
+    held = publish(space.url, {"a": 2}, "before", [str(gate.path)]).all()
+    worker.records.started.wait_ids(held)
+    assert sorted(r["id"] for r in records(log, "started")) == sorted(held)
+    children = [child.pid for child in psutil.Process(worker.pid).children()]
+    worker.kill()
+    worker.process.end()
+    gate.open()
+
+    other = start_worker(space, conf=settings(log), **pool)
+
+    wait_for(lambda: len(dead(log)) == 1 + len(children), 30, lambda: f"{states(log)}")
+    assert dead(log) == {worker.pid, *children}
+    assert {r["id"] for r in records(log, "finished")}.isdisjoint(held)
+    assert other.stop() == 0
+    for process, found in processes(log).items():
+        assert [record["seq"] for record in found] == list(range(len(found))), process
+
+
+def dead(log: Path) -> set[int]:
+    return {pid for (_, pid, _), life in states(log).items() if life[-1] == "dead"}
+
+
+def test_a_child_that_is_killed_is_dead(
+    space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    worker = start_worker(
+        space, app=APP, pool="prefork", concurrency=1, queues=["a"], conf=settings(log)
+    )
+    held = publish(space.url, {"a": 1}, "before", [str(gate.path)]).all()
+    (start,) = worker.records.started.wait_ids(held)
+    os.kill(worker.records.started.read()[0].pid, 9)
+    gate.open()
+    after = publish(space.url, {"a": 1}, "before").all()
+    worker.records.finished.wait_once(after)
+    assert start
+
+
+def test_states_of_queues(
+    space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    quanta = QUANTA | {"a": {"quantum": 3, "max_in_flight": 1}}
+    worker = start_worker(
+        space,
+        app=APP,
+        pool="threads",
+        concurrency=2,
+        queues=list(QUANTA),
+        conf=settings(log, fair_queues=quanta),
+    )
+    publish(space.url, {"a": 5}, "plain", [str(gate.path)])
+
+    def told(queue: str) -> list[str]:
+        return [r["state"] for r in records(log, "queue") if r["queue"] == queue]
+
+    wait_equal(lambda: told("a")[-1:], ["throttled"], timeout=30)
+    wait_equal(lambda: told("b")[-1:], ["empty"], timeout=30)
+    publish(space.url, {"b": 5}, "plain", [str(gate.path)])
+    wait_equal(lambda: told("b")[-1:], ["ready"], timeout=30)
+    gate.open()
+    wait_equal(lambda: (told("a")[-1], told("b")[-1]), ("empty", "empty"), timeout=30)
+    assert worker.stop() == 0
+    assert (told("a")[-1], told("b")[-1]) == ("unassigned", "unassigned")
+
+
+def test_a_disk_that_takes_nothing(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
+    """A folder that cannot be made; the tasks run all the same, and the loss is said."""
+    (tmp_path / "file").write_text("not a folder")
+    worker = start_worker(space, app=APP, queues=["a"], conf=settings(tmp_path / "file" / "log"))
+    worker.records.finished.wait_once(publish(space.url, {"a": 50}, "before").all())
+    assert worker.log().count("Cannot write the event log") < 5
+    assert "tasks go on" in worker.log()
+    assert worker.stop() == 0
