@@ -5,9 +5,12 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from celery_fair.pipeline.audit import audit, replayable
+from celery_fair.pipeline.costs import costs
+from celery_fair.pipeline.fairness import fairness
+from celery_fair.pipeline.waits import waits
 from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["write_audit"]
+__all__ = ["write_audit", "write_costs", "write_fairness", "write_waits"]
 
 Say = Callable[[str], None]
 
@@ -21,3 +24,30 @@ def write_audit(warehouse: Warehouse, since: float | None, say: Say) -> DataFram
     run.replace("replayable", replayable(audited))
     run.publish()
     return audited
+
+
+def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:
+    """Publish the table `fairness`; return it."""
+    say("adding up what each queue was due")
+    attempts, backlog, processes = map(warehouse.table, ("attempts", "backlog", "processes"))
+    rows = fairness(attempts, backlog, processes, interval, tolerance)
+    return _published(warehouse, "fairness", rows)
+
+
+def write_waits(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `waits`; return it."""
+    say("sorting waits")
+    return _published(warehouse, "waits", waits(warehouse.table("attempts")))
+
+
+def write_costs(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `costs`; return it."""
+    say("averaging run times")
+    return _published(warehouse, "costs", costs(warehouse.table("attempts")))
+
+
+def _published(warehouse: Warehouse, name: str, rows: DataFrame) -> DataFrame:
+    run = warehouse.begin()
+    written = run.replace(name, rows)
+    run.publish()
+    return written

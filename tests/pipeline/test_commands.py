@@ -26,13 +26,16 @@ def test_ingest_and_audit(logs: Logs, tmp_path: Path) -> None:
     worker.runs("twice", 1)
     worker.runs("twice", 3)
     worker.rejects("clean", 5, published=0)
-    worker.starts("lost", 6)
-    worker.ends(7, "dead")
+    worker.says("q", "ready", 6, 2.0)
+    worker.says("r", "ready", 6, 2.0)
+    worker.runs("keyed", 7, 2.0, published=6.5, cost_key="k")
+    worker.starts("lost", 9)
+    worker.ends(10, "dead")
     logs.plant(worker)
     warehouse = tmp_path / "warehouse"
 
     ingested = run("ingest", logs.folder, warehouse)
-    assert ingested.stdout.startswith("version 1: 8 new events from 8 lines of 1 new files")
+    assert ingested.stdout.startswith("version 1: 12 new events from 12 lines of 1 new files")
     assert "reading 1 new files" in ingested.stderr
 
     ids = tmp_path / "ids"
@@ -44,14 +47,28 @@ def test_ingest_and_audit(logs: Logs, tmp_path: Path) -> None:
         "DUPLICATE": 1,
         "LOST": 1,
         "REPLAYABLE": 1,
+        "FINISHED": 1,
     }
     assert [attempt["id"] for attempt in found["attempts"]] == ["twice", "lost", "clean"]
     assert ids.read_text() == "clean\n"
 
     failed = run("audit", warehouse, "--fail-on", "unknown,lost")
     assert failed.exit_code == 1
-    assert "1 DUPLICATE, 1 LOST, 1 REPLAYABLE" in failed.stdout
-    assert run("audit", warehouse, "--fail-on", "unknown").exit_code == 0
+    assert "1 DUPLICATE, 1 LOST, 1 REPLAYABLE, 1 FINISHED" in failed.stdout
+
+    (q, r) = json.loads(run("fairness", warehouse, "--json").stdout)["queues"]
+    assert (q["queue"], q["share"], q["target"], q["verdicts"]) == ("q", 1.0, 0.5, {"FAIR": 1})
+    assert (r["queue"], r["share"]) == ("r", 0.0)
+    assert "100.00%  50.00%" in run("fairness", warehouse).stdout
+
+    (waits,) = json.loads(run("waits", warehouse, "--json").stdout)
+    assert (waits["queue"], waits["started"], waits["timed"], waits["p95"]) == ("q", 3, 1, 0.5)
+
+    costs = tmp_path / "costs.json"
+    assert "credibility" in run("costs", warehouse, "--export", costs).stdout
+    model = json.loads(costs.read_text())
+    assert model["v"] == 1
+    assert model["keys"]["t"]["k"]["n"] == 1
 
 
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:

@@ -9,6 +9,9 @@ __all__ = ["pipeline"]
 _COMMANDS = {
     "audit": "celery_fair.cli.pipeline.auditing:audit",
     "ingest": "celery_fair.cli.pipeline.ingesting:ingest",
+    "fairness": "celery_fair.cli.pipeline.sharing:fairness",
+    "waits": "celery_fair.cli.pipeline.waiting:waits",
+    "costs": "celery_fair.cli.pipeline.costing:costs",
 }
 
 
