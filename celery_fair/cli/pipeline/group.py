@@ -12,6 +12,9 @@ _COMMANDS = {
     "fairness": "celery_fair.cli.pipeline.sharing:fairness",
     "waits": "celery_fair.cli.pipeline.waiting:waits",
     "costs": "celery_fair.cli.pipeline.costing:costs",
+    "whatif": "celery_fair.cli.pipeline.supposing:whatif",
+    "advise": "celery_fair.cli.pipeline.advising:advise",
+    "doctor": "celery_fair.cli.pipeline.examining:doctor",
 }
 
 
