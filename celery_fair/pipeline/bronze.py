@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from celery_fair.pipeline.schema import RECORD
 
-__all__ = ["events", "new_events", "parsed", "quarantine"]
+__all__ = ["events", "identified", "new_events", "parsed", "quarantine"]
 
 TEXT_KEPT = 2000
 _LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
@@ -58,17 +58,21 @@ def _reason() -> Column:
 
 def events(lines: DataFrame) -> DataFrame:
     """Parsed lines as events, each id once."""
-    rows = lines.where("reason is null").select("file", "record.*")
-    number = F.coalesce(F.col("seq").cast("string"), F.col("state"))
-    identified = rows.withColumn("event_id", F.concat_ws(":", "node", "pid", "boot", number))
+    rows = identified(lines.where("reason is null").select("file", "record.*"))
     # Should two records claim one id, every run takes the same of them.
     first = Window.partitionBy("event_id").orderBy("at", "kind", "id", "file")
     return (
-        identified.withColumn("copy", F.row_number().over(first))
+        rows.withColumn("copy", F.row_number().over(first))
         .where("copy = 1")
         .withColumn("date", F.to_date(F.timestamp_seconds("at")))
         .select("event_id", *RECORD.names, "file", "date")
     )
+
+
+def identified(records: DataFrame) -> DataFrame:
+    """Records with their `event_id`."""
+    number = F.coalesce(F.col("seq").cast("string"), F.col("state"))
+    return records.withColumn("event_id", F.concat_ws(":", "node", "pid", "boot", number))
 
 
 def new_events(found: DataFrame, known: DataFrame) -> DataFrame:
