@@ -47,13 +47,12 @@ class Warehouse:
                 f"{self.root} has no table {name!r}; fill it first: "
                 f"python -m celery_fair pipeline ingest LOGS {self.root}"
             )
-        return self.read(name, folders)
+        return self.read(folders)
 
-    def read(self, name: str, folders: list[str]) -> "DataFrame":
-        """Return what certain folders of a table hold."""
+    def read(self, folders: list[str]) -> "DataFrame":
+        """Return what certain folders, all of one table, hold."""
         paths = [str(self.root / folder) for folder in folders]
-        base = str(self.root / name)
-        return self.spark.read.option("basePath", base).option("mergeSchema", True).parquet(*paths)
+        return self.spark.read.option("mergeSchema", True).parquet(*paths)
 
     def begin(self) -> "Run":
         """Begin the next version."""
@@ -78,25 +77,25 @@ class Run:
         """Return the table as this run has it so far; empty if there is none."""
         folders = self._after.tables.get(table)
         if folders:
-            return self.warehouse.read(table, folders)
+            return self.warehouse.read(folders)
         return self.warehouse.spark.createDataFrame([], schema)
 
     def replace(self, table: str, rows: "DataFrame", partition: str | None = None) -> "DataFrame":
         """Write the whole table; return it as it was written."""
         folder = self._write(table, rows, partition)
         self._after = self._after.with_table(table, [folder])
-        return self.warehouse.read(table, [folder])
+        return self.warehouse.read([folder])
 
     def extend(self, table: str, rows: "DataFrame", partition: str | None = None) -> "DataFrame":
         """Write further rows of a table; return those."""
         folder = self._write(table, rows, partition)
         folders = [*self._after.tables.get(table, []), folder]
         self._after = self._after.with_table(table, folders)
-        return self.warehouse.read(table, [folder])
+        return self.warehouse.read([folder])
 
     def table(self, name: str) -> "DataFrame":
         """Return a table as this run has it."""
-        return self.warehouse.read(name, self._after.tables[name])
+        return self.warehouse.read(self._after.tables[name])
 
     def drop(self, table: str) -> None:
         """Remove a table that only this run had need of."""

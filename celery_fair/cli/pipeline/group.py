@@ -14,6 +14,7 @@ _COMMANDS = {
     "costs": "celery_fair.cli.pipeline.costing:costs",
     "whatif": "celery_fair.cli.pipeline.supposing:whatif",
     "advise": "celery_fair.cli.pipeline.advising:advise",
+    "report": "celery_fair.cli.pipeline.reporting:report",
     "stream": "celery_fair.cli.pipeline.streaming:stream",
     "doctor": "celery_fair.cli.pipeline.examining:doctor",
 }
