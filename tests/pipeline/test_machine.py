@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import math
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -208,3 +212,34 @@ def test_wrong_scenarios(text: str, says: str) -> None:
     with pytest.raises(PipelineError, match="scenario") as caught:
         parse_scenario(text, Scenario("recorded"))
     assert says in str(caught.value)
+
+
+def test_seconds_are_shared_only_if_they_are_what_is_charged() -> None:
+    """Two services of real traces, both backlogged throughout, with quanta of 3 and 1."""
+    trace = [
+        Message(0.0, queue, "inference", f"2^{math.ceil(math.log2(read))}", seconds)
+        for queue in ("code", "conv")
+        for read, seconds in requests(queue)
+    ]
+    errors = {}
+    for cost in ("one", "runtime"):
+        quanta = {"code": Plan(quantum=3.0), "conv": Plan(quantum=1.0)}
+        starts = Machine(Scenario("s", cost=cost, queues=quanta)).run(trace)
+        seconds = {"code": 0.0, "conv": 0.0}
+        for start in starts:
+            seconds[start.message.queue] += start.message.runtime
+            if start.at > 600:
+                break
+        errors[cost] = abs(seconds["code"] / sum(seconds.values()) / 0.75 - 1)
+    assert errors["one"] > 0.2
+    assert errors["runtime"] < 0.02
+
+
+def requests(service: str) -> Iterator[tuple[int, float]]:
+    """Tokens read and seconds taken, ten times over."""
+    path = Path(__file__).parent / "data" / f"AzureLLMInferenceTrace_{service}.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows * 10:
+        read, written = int(row["ContextTokens"]), int(row["GeneratedTokens"])
+        yield read, read * 0.0002 + written * 0.03

@@ -23,7 +23,7 @@ from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
 
 SCREENSHOT = ROOT / "var" / "report.png"
-QUANTA = {"interactive": 40.0, "bulk": 10.0, "mail": 20.0, "<thumbs> & co": 5.0}
+QUANTA = {"interactive": 4.0, "bulk": 1.0, "mail": 2.0, "<thumbs> & co": 0.5}
 
 
 def a_day() -> list[Process]:
@@ -38,17 +38,20 @@ def a_day() -> list[Process]:
     worker = Process(node="celery@a", boot="a").boots(-1, quanta=QUANTA)
     for queue, quantum in QUANTA.items():
         worker.says(queue, "ready", 0, quantum)
-    for number, start in enumerate(Machine(scenario).run(trace)):
-        message, at = start
+    left = Counter(message.queue for message in trace)
+    for number, (message, at) in enumerate(Machine(scenario).run(trace)):
         fields = {"queue": message.queue, "task": message.task, "cost_key": message.cost_key}
         worker.runs(f"{number}", at, 0.5, published=message.published, **fields)
-    worker.says("bulk", "empty", 600, QUANTA["bulk"], depth=300)
-    worker.says("mail", "throttled", 620, QUANTA["mail"])
-    worker.runs("again", 650, queue="mail")
-    worker.runs("again", 655, queue="mail")
+        left[message.queue] -= 1
+        if not left[message.queue]:
+            worker.says(message.queue, "empty", at + 0.5, QUANTA[message.queue], depth=0)
+    worker.says("bulk", "empty", 1010, QUANTA["bulk"], depth=300)
+    worker.says("mail", "throttled", 1020, QUANTA["mail"])
+    worker.runs("again", 1030, queue="mail")
+    worker.runs("again", 1035, queue="mail")
     for number in range(5):
-        worker.rejects(f"letter{number}", 660, published=600, queue="mail")
-    worker.starts("gone", 670, queue="bulk", published=600)
+        worker.rejects(f"letter{number}", 1040, published=600, queue="mail")
+    worker.starts("gone", 1050, queue="bulk", published=600)
     worker.ends(1100, "dead")
     return [worker]
 
@@ -91,8 +94,8 @@ def test_everything_is_in_it(written: Path) -> None:
     assert "<script" not in text
     assert "url(" not in text
     for said in (
-        "1 were started twice.",
-        "1 were started and lost.",
+        "Started twice: 1.",
+        "Started and lost: 1.",
         "&lt;thumbs&gt; &amp; co",
         "<td>REPLAYABLE</td><td>5</td>",
         "<td>quarantined: torn or no JSON</td><td>1</td>",
@@ -139,8 +142,8 @@ def test_browser_shows_it(written: Path, tmp_path: Path) -> None:
 def test_chart_places_points_and_breaks_lines() -> None:
     points = [(0.0, 0.0), (10.0, 1.0), (100.0, 0.5)]
     drawn = lines([Series("a&b", points, [])], "label", gap=15.0)
-    # From 48 to 710 across and from 272 up; the top is at 1.05.
-    assert "M48.0,272.0L48.0,272.0L114.2,24.4M710.0,148.2L710.0,148.2" in drawn
+    # From 48 to 710 across, and from 272 up to 12.
+    assert "M48.0,272.0L48.0,272.0L114.2,12.0M710.0,142.0L710.0,142.0" in drawn
     assert "a&amp;b" in drawn
     assert lines([], "label", 1.0) == ""
 

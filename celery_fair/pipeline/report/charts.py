@@ -33,7 +33,7 @@ def lines(series: Sequence[Series], label: str, gap: float) -> str:
     if not times:
         return ""
     first, last = min(times), max(times)
-    axes = _Axes(first, max(last - first, gap), max(0.1, *values) * 1.05)
+    axes = _Axes(first, max(last - first, gap), min(1.0, max(0.1, *values) * 1.05))
     drawn = [_line(number, each, axes, gap) for number, each in enumerate(series)]
     names = _names(series, axes)
     return _svg(_HEIGHT, label, [*_grid(axes), *drawn, *names])
@@ -131,7 +131,7 @@ def bars(
                 f"{title}</rect>"
             )
             x += length
-        drawn.append(f'<text x="{x + 6:.1f}" y="{y + 12}">{sum(values):.3g} {unit}</text>')
+        drawn.append(f'<text x="{x + 6:.1f}" y="{y + 12}">{sum(values):,.4g} {unit}</text>')
     return _svg(_TOP + len(rows) * _ROW + 4, label, drawn)
 
 

@@ -53,12 +53,11 @@ def _introduction(shown: Figures) -> str:
 def _summary(shown: Figures) -> str:
     unfair = sum(queue["verdicts"].get("UNFAIR", 0) for queue in shown.queues)
     intervals = sum(queue["intervals"] for queue in shown.queues)
+    twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
     verdicts = [
-        _verdict(not unfair, f"{unfair} of {intervals} intervals of a queue were unfair."),
-        _verdict(
-            not shown.verdicts["DUPLICATE"], f"{shown.verdicts['DUPLICATE']:,} were started twice."
-        ),
-        _verdict(not shown.verdicts["LOST"], f"{shown.verdicts['LOST']:,} were started and lost."),
+        _verdict(not unfair, f"Unfair: {unfair:,} of {intervals:,} intervals of a queue."),
+        _verdict(not twice, f"Started twice: {twice:,}."),
+        _verdict(not lost, f"Started and lost: {lost:,}."),
     ]
     return "\n".join(verdicts)
 
