@@ -46,13 +46,17 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
-test-current: $(STAMP) brokers ## everything else on the newest Celery
+test-current: $(STAMP) brokers spark ## everything else on the newest Celery
 	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%)
 	$(RUN) pytest -q $(ALONE)
 
 .PHONY: brokers
 brokers:
 	@scripts/system-packages.sh rabbitmq-server redis-server postgresql
+
+.PHONY: spark
+spark:
+	@scripts/system-packages.sh openjdk-17-jre-headless chromium
 
 .PHONY: docs
 docs: $(STAMP) ## the documentation, in docs/_build/html

@@ -59,11 +59,16 @@ def _reason() -> Column:
 def events(lines: DataFrame) -> DataFrame:
     """Parsed lines as events, each id once."""
     rows = identified(lines.where("reason is null").select("file", "record.*"))
+    # Few ids are there twice, as a rule: only those records are sorted.
+    counted = rows.groupBy("event_id").count()
+    twice = counted.where("count > 1").select("event_id")
+    single = rows.join(twice, "event_id", "left_anti")
     # Should two records claim one id, every run takes the same of them.
     first = Window.partitionBy("event_id").orderBy("at", "kind", "id", "file")
+    several = rows.join(twice, "event_id", "left_semi")
+    chosen = several.withColumn("copy", F.row_number().over(first)).where("copy = 1").drop("copy")
     return (
-        rows.withColumn("copy", F.row_number().over(first))
-        .where("copy = 1")
+        single.unionByName(chosen)
         .withColumn("date", F.to_date(F.timestamp_seconds("at")))
         .select("event_id", *RECORD.names, "file", "date")
     )

@@ -1,7 +1,10 @@
 """The Spark session: a local one, or that of the cluster which spark-submit has chosen."""
 
 import os
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from celery_fair.pipeline.errors import PipelineError
@@ -77,4 +80,14 @@ def _started(master: str | None, settings: dict[str, str]) -> "SparkSession":
             "python -m celery_fair pipeline doctor looks for the cause"
         ) from exc
     session.sparkContext.setLogLevel("ERROR")
+    if not str(session.sparkContext.master).startswith("local"):
+        _ship(session)
     return session
+
+
+def _ship(session: "SparkSession") -> None:
+    """Give executors this package, whose scheduler replays run on; they need no installation."""
+    root = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        archive = shutil.make_archive(f"{folder}/{root.name}", "zip", root.parent, root.name)
+        session.sparkContext.addPyFile(archive)

@@ -52,7 +52,9 @@ class Warehouse:
     def read(self, folders: list[str]) -> "DataFrame":
         """Return what certain folders, all of one table, hold."""
         paths = [str(self.root / folder) for folder in folders]
-        return self.spark.read.option("mergeSchema", True).parquet(*paths)
+        base = str((self.root / folders[0]).parent)
+        reader = self.spark.read.option("basePath", base).option("mergeSchema", True)
+        return reader.parquet(*paths).drop("run")
 
     def begin(self) -> "Run":
         """Begin the next version."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
+from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.schema import RECORD
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
 
 if TYPE_CHECKING:
@@ -20,8 +24,20 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(fair, ["pipeline", *map(str, words)], catch_exceptions=False)
 
 
-@pytest.mark.usefixtures("spark")
-def test_ingest_and_audit(logs: Logs, tmp_path: Path) -> None:
+def check_documented_tables(warehouse: Warehouse) -> None:
+    """Each table has the columns that the documentation lists, and no others are published."""
+    rows = (ROOT / "docs" / "how-to" / "history.md").read_text().rpartition("|---|---|---|")[2]
+    documented = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", rows, re.MULTILINE))
+    assert documented.keys() == read_pointer(warehouse.root).tables.keys()
+    for name, columns in documented.items():
+        fields = warehouse.table(name).schema.fields
+        if name == "events":
+            fields = [field for field in fields if field.name not in RECORD.names]
+        listed = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+        assert columns.strip() == listed, name
+
+
+def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     worker = Process().boots(0)
     worker.runs("twice", 1)
     worker.runs("twice", 3)
@@ -69,6 +85,7 @@ def test_ingest_and_audit(logs: Logs, tmp_path: Path) -> None:
     model = json.loads(costs.read_text())
     assert model["v"] == 1
     assert model["keys"]["t"]["k"]["n"] == 1
+    check_documented_tables(Warehouse(spark, warehouse))
 
 
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:

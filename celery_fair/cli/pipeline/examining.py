@@ -1,5 +1,7 @@
 """``fair pipeline doctor``."""
 
+from pathlib import Path
+
 import click
 
 from celery_fair.cli.pipeline.showing import show_json
@@ -36,4 +38,5 @@ def doctor(as_json: bool, start: bool) -> None:
         for (level, topic), finding in zip(rows, found, strict=True):
             mend = f"; {finding.mend}" if finding.mend else ""
             click.echo(f"{level:<6} {topic:<{width}}  {finding.text}{mend}")
+        click.echo(f"for spark-submit: {Path(__file__).with_name('submit.py')}")
     raise click.exceptions.Exit(0 if all(finding.good for finding in found) else 1)
