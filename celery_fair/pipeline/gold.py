@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from celery_fair.pipeline.audit import audit, replayable
+from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs
 from celery_fair.pipeline.fairness import fairness
 from celery_fair.pipeline.waits import waits
 from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["write_audit", "write_costs", "write_fairness", "write_waits"]
+__all__ = ["write_audit", "write_capacity", "write_costs", "write_fairness", "write_waits"]
 
 Say = Callable[[str], None]
 
@@ -32,6 +33,13 @@ def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say:
     attempts, backlog, processes = map(warehouse.table, ("attempts", "backlog", "processes"))
     rows = fairness(attempts, backlog, processes, interval, tolerance)
     return _published(warehouse, "fairness", rows)
+
+
+def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame:
+    """Publish the table `capacity`; return it."""
+    say("adding up busy slots")
+    rows = capacity(warehouse.table("attempts"), warehouse.table("processes"), interval)
+    return _published(warehouse, "capacity", rows)
 
 
 def write_waits(warehouse: Warehouse, say: Say) -> DataFrame:

@@ -168,7 +168,7 @@ def ages() -> Iterator[dict[str, tuple[str, list[Process]]]]:
 
 def audited(spark: SparkSession, processes: list[Process], since: float | None = None) -> DataFrame:
     lines = [(line, "planted") for process in processes for line in process.lines]
-    found = events(parsed(spark.createDataFrame(lines, "value string, file string")))
+    found = events(parsed(spark.createDataFrame(lines, "value string, file string"))).cache()
     return audit(attempts(found), processes_of(found), since)
 
 

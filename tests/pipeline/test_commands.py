@@ -85,6 +85,8 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     model = json.loads(costs.read_text())
     assert model["v"] == 1
     assert model["keys"]["t"]["k"]["n"] == 1
+    html = tmp_path / "report.html"
+    assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
     check_documented_tables(Warehouse(spark, warehouse))
 
 

@@ -9,10 +9,11 @@ import pytest
 from celery_fair.pipeline.attempts import attempts
 from celery_fair.pipeline.backlog import backlog
 from celery_fair.pipeline.bronze import events, parsed
+from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs, model
 from celery_fair.pipeline.fairness import by_queue, fairness
 from celery_fair.pipeline.processes import processes as processes_of
-from tests.pipeline.planted import Process
+from tests.pipeline.planted import T0, Process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,6 +117,28 @@ def test_verdicts(spark: SparkSession) -> None:
     # 400 + 400 + 400 + 200 + 40 tasks of one length.
     assert summed["a"]["share"] == pytest.approx(830 / 1440)
     assert summed["a"]["target"] == pytest.approx(0.75)
+
+
+def test_utilisation(spark: SparkSession) -> None:
+    # T0 is 20 s into a minute; two slots from 10 s after it to 110 s after it.
+    process = Process().boots(10, concurrency=2)
+    process.runs("within", 20, 6.0, published=15)
+    process.runs("across", 35, 15.0, published=45)
+    process.ends(110)
+    found = bronze(spark, process)
+    rows = capacity(attempts(found), processes_of(found)).orderBy("since").collect()
+    first = {"since": T0 - 20, "until": T0 + 40, "published": 1, "started": 2}
+    assert [row.asDict() for row in rows] == [
+        first | {"busy_seconds": 11.0, "slot_seconds": 60.0, "utilisation": 11 / 60},
+        {
+            "since": T0 + 40, "until": T0 + 100, "published": 1, "started": 0,
+            "busy_seconds": 10.0, "slot_seconds": 120.0, "utilisation": 10 / 120,
+        },
+        {
+            "since": T0 + 100, "until": T0 + 160, "published": 0, "started": 0,
+            "busy_seconds": 0.0, "slot_seconds": 20.0, "utilisation": 0.0,
+        },
+    ]
 
 
 def test_estimates(spark: SparkSession) -> None:

@@ -41,6 +41,7 @@ def run_once(spark: SparkSession, logs: Logs, out: Path) -> None:
     finish(start_alerts(spark, logs.folder, out, LIMITS, every=0))
 
 
+@pytest.mark.timeout(240)  # two of Spark's starts
 def test_restarted_after_kill(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     out = tmp_path / "alerts"
     logs.plant(worker("celery@a", "x", "y", "x"))
@@ -48,6 +49,7 @@ def test_restarted_after_kill(spark: SparkSession, logs: Logs, tmp_path: Path) -
     running = subprocess.Popen(
         [sys.executable, "-m", "celery_fair", *command, "--leash", "q=1/s:2"],
         start_new_session=True,
+        env=os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

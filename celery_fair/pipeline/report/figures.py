@@ -9,7 +9,13 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.audit import VERDICTS
 from celery_fair.pipeline.fairness import by_queue
-from celery_fair.pipeline.gold import write_audit, write_costs, write_fairness, write_waits
+from celery_fair.pipeline.gold import (
+    write_audit,
+    write_capacity,
+    write_costs,
+    write_fairness,
+    write_waits,
+)
 from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = ["POINTS", "Figures", "figures", "nice_interval"]
@@ -37,6 +43,7 @@ class Figures:
     verdicts: dict[str, int]
     troubles: list[Row]
     letters: list[Row]
+    capacity: list[Row]
     costs: list[Row]
     processes: Row
     quarantine: list[Row]
@@ -62,6 +69,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
         troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy("verdict", "id")),
         letters=_rows(_letters(audited)),
+        capacity=_rows(write_capacity(warehouse, interval, say).orderBy("since"), 20 * POINTS),
         costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
         processes=state,
         quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),

@@ -26,6 +26,7 @@ def page(shown: Figures) -> str:
         summary=_summary(shown),
         shares=_shares(shown),
         states=_states(shown),
+        capacity=_capacity(shown),
         waits=_waits(shown),
         audit=_audit(shown),
         letters=_letters(shown),
@@ -98,6 +99,13 @@ def _states(shown: Figures) -> str:
     names = ("ready_seconds", "starved_seconds", "held_seconds")
     rows = [(queue["queue"], [queue[name] for name in names]) for queue in shown.queues]
     return _legend(_STATES) + bars(rows, _STATES, "Time in each state", "s")
+
+
+def _capacity(shown: Figures) -> str:
+    points = [(row["since"], row["utilisation"]) for row in shown.capacity]
+    series = [Series("slots in use", points, [])] if points else []
+    chart = lines(series, "Part of the slots that was in use", 1.5 * shown.interval)
+    return chart or '<p class="note">No worker said how many slots it has.</p>'
 
 
 def _waits(shown: Figures) -> str:
