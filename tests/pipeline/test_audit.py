@@ -169,7 +169,8 @@ def ages() -> Iterator[dict[str, tuple[str, list[Process]]]]:
 def audited(spark: SparkSession, processes: list[Process], since: float | None = None) -> DataFrame:
     lines = [(line, "planted") for process in processes for line in process.lines]
     found = events(parsed(spark.createDataFrame(lines, "value string, file string"))).cache()
-    return audit(attempts(found), processes_of(found), since)
+    # As read from a table: plans of joins grow with what they were made of.
+    return audit(attempts(found).localCheckpoint(), processes_of(found).localCheckpoint(), since)
 
 
 def verdicts(rows: DataFrame) -> dict[str, str]:

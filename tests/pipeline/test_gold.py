@@ -78,7 +78,8 @@ def fleet() -> list[Process]:
 
 def test_verdicts(spark: SparkSession) -> None:
     found = bronze(spark, *fleet())
-    made = fairness(attempts(found), backlog(found), processes_of(found)).cache()
+    silver = (made(found).localCheckpoint() for made in (attempts, backlog, processes_of))
+    made = fairness(*silver).localCheckpoint()
     rows = {(row["node"], row["queue"]): row for row in made.collect()}
     assert {key: row["verdict"] for key, row in rows.items()} == {
         ("fair", "a"): "FAIR",
@@ -131,12 +132,22 @@ def test_utilisation(spark: SparkSession) -> None:
     assert [row.asDict() for row in rows] == [
         first | {"busy_seconds": 11.0, "slot_seconds": 60.0, "utilisation": 11 / 60},
         {
-            "since": T0 + 40, "until": T0 + 100, "published": 1, "started": 0,
-            "busy_seconds": 10.0, "slot_seconds": 120.0, "utilisation": 10 / 120,
+            "since": T0 + 40,
+            "until": T0 + 100,
+            "published": 1,
+            "started": 0,
+            "busy_seconds": 10.0,
+            "slot_seconds": 120.0,
+            "utilisation": 10 / 120,
         },
         {
-            "since": T0 + 100, "until": T0 + 160, "published": 0, "started": 0,
-            "busy_seconds": 0.0, "slot_seconds": 20.0, "utilisation": 0.0,
+            "since": T0 + 100,
+            "until": T0 + 160,
+            "published": 0,
+            "started": 0,
+            "busy_seconds": 0.0,
+            "slot_seconds": 20.0,
+            "utilisation": 0.0,
         },
     ]
 
