@@ -8,6 +8,8 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints.txt constraints-celery.txt
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
 ASIDE := -n 4 --dist loadfile
+# One Spark session serves them all; several at once would only wait for each other.
+SPARK := tests/pipeline
 # These measure the order of starts, to a percent.
 ALONE := tests/fairness
 BENCHMARKS := scheduler fairness throughput once
@@ -46,13 +48,18 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
-test-current: $(STAMP) brokers ## everything else on the newest Celery
-	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%)
+test-current: $(STAMP) brokers spark ## everything else on the newest Celery
+	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%) $(SPARK:%=--ignore=%)
+	$(RUN) pytest -q $(SPARK)
 	$(RUN) pytest -q $(ALONE)
 
 .PHONY: brokers
 brokers:
 	@scripts/system-packages.sh rabbitmq-server redis-server postgresql
+
+.PHONY: spark
+spark:
+	@scripts/system-packages.sh openjdk-17-jre-headless chromium
 
 .PHONY: docs
 docs: $(STAMP) ## the documentation, in docs/_build/html

@@ -16,9 +16,19 @@ present() {
     case "$1" in
         rabbitmq-server) [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server ;;
         postgresql) ls /usr/lib/postgresql/*/bin/postgres || command -v postgres ;;
+        openjdk-17-jre-headless | default-jre-headless) java_version ;;
         python3-venv) "$python" -c 'import ensurepip, venv' ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
+}
+
+# Whether JAVA_HOME or PATH has Java 17 or newer, for Spark.
+java_version() {
+    for java in "${JAVA_HOME:-/nonexistent}/bin/java" java; do
+        version="$("$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)"
+        [ "${version:-0}" -ge 17 ] && return 0
+    done
+    return 1
 }
 
 can_install() {
@@ -44,6 +54,9 @@ if can_install; then
     forbid_starting_servers
     export DEBIAN_FRONTEND=noninteractive
     apt-get -q update
+    # Newer systems have left 17 behind; their default is a later one.
+    apt-cache show openjdk-17-jre-headless >/dev/null 2>&1 ||
+        missing="$(echo "$missing" | sed 's/openjdk-17-jre-headless/default-jre-headless/')"
     # shellcheck disable=SC2086 # one word a package
     apt-get -q install -y --no-install-recommends $missing
     for need in $missing; do
@@ -55,7 +68,8 @@ fi
 cat >&2 <<MESSAGE
 Missing:$missing
   Debian, Ubuntu:  sudo apt-get install --no-install-recommends$missing
-  elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2, PostgreSQL >= 13)
+  elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2, PostgreSQL >= 13,
+                   Java >= 17)
 MESSAGE
 case "$missing" in *python3-venv*) exit 1 ;; esac
 if [ "${CI:-}" = true ]; then

@@ -59,6 +59,8 @@ WRONG = {
     "an extra that is not": ("```console\n$ pip install celery-fair[tea]\n```", "no extra tea"),
     "a module that is not": ("```console\n$ python -m tea\n```", "no module 'tea'"),
     "a script that is not": ("```console\n$ python tea.py\n```", "no file 'tea.py'"),
+    "a submitted file that is not": ("```console\n$ spark-submit tea.py\n```", "no file 'tea.py'"),
+    "nothing submitted": ("```console\n$ spark-submit --tea\n```", "wants a file"),
     "a folder that is not": ("```console\n$ cd tea\n```", "no such folder"),
     "a service that is not": ("```console\n$ service tea start\n```", "do not install 'tea'"),
     "another package": ("```console\n$ apt-get install tea\n```", "do not install 'tea'"),

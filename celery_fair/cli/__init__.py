@@ -15,6 +15,7 @@ _COMMANDS = {
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "explain": "celery_fair.cli.live.status:explain",
+    "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "pause": "celery_fair.cli.live.orders:pause",
     "resume": "celery_fair.cli.live.orders:resume",
     "set": "celery_fair.cli.live.orders:set_options",

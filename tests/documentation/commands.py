@@ -37,6 +37,7 @@ class Shell:
             "python": self._python,
             "python3": self._python,
             "service": self._service,
+            "spark-submit": self._spark_submit,
         }
 
     def verify(self, command: str) -> None:
@@ -68,6 +69,15 @@ class Shell:
             self._help(*words)
         elif find_spec(words[1]) is None:
             raise CommandError(f"there is no module {words[1]!r}")
+
+    def _spark_submit(self, words: list[str]) -> None:
+        at = next((n for n, word in enumerate(words) if word.endswith(".py")), None)
+        if at is None:
+            raise CommandError("spark-submit wants a file")
+        found = [path for path in (ROOT / "celery_fair").rglob("*.py") if path.match(words[at])]
+        if len(found) != 1:
+            raise CommandError(f"there is no file {words[at]!r} in the package, or more than one")
+        self._help(str(found[0]), *words[at + 1 :])
 
     def _script(self, name: str) -> None:
         path = self.folder / name

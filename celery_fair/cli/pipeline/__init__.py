@@ -1,0 +1,1 @@
+"""``fair pipeline``: the commands over the event logs. Each loads Spark when it is used."""

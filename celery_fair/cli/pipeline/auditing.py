@@ -1,0 +1,133 @@
+"""``fair pipeline audit``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from celery_fair.cli.pipeline.options import Context, on_warehouse
+from celery_fair.cli.pipeline.showing import show_json, show_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["audit"]
+
+_SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node")
+_WELL = ("FINISHED", "RUNNING")
+
+
+def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[str]:
+    from celery_fair.pipeline.audit import VERDICTS
+
+    wanted = {word.strip().upper().replace("-", "_") for word in value.split(",") if word.strip()}
+    if unknown := wanted - set(VERDICTS):
+        known = ", ".join(verdict.lower() for verdict in VERDICTS)
+        raise click.BadParameter(f"{', '.join(sorted(unknown))} is no verdict; there are {known}")
+    return wanted
+
+
+@click.command()
+@click.option(
+    "--fail-on",
+    metavar="VERDICTS",
+    default="",
+    callback=_verdicts,
+    help="Exit with 1 if any of these is found; separated by commas.",
+)
+@click.option("--non-repeatable", is_flag=True, help="Leave tasks out that may run twice.")
+@click.option(
+    "--complete-since",
+    metavar="SECONDS",
+    type=float,
+    help="When every worker had begun to write its log, in seconds since 1970.",
+)
+@click.option(
+    "--verdict",
+    "only",
+    default="",
+    metavar="VERDICTS",
+    callback=_verdicts,
+    help="List these.  [default: all but finished and running]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Attempts listed at the most.",
+)
+@click.option(
+    "--ids-out",
+    metavar="PATH",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the ids of replayable dead letters to a file, one a line.",
+)
+@on_warehouse
+def audit(
+    context: Context,
+    warehouse: Path,
+    fail_on: set[str],
+    non_repeatable: bool,
+    complete_since: float | None,
+    only: set[str],
+    limit: int,
+    ids_out: Path | None,
+) -> None:
+    """Say what became of each message: started twice, lost, provably never started.
+
+    \b
+    DUPLICATE      started twice
+    LOST           started, not finished, and its process is gone
+    UNKNOWN        the log does not have what a verdict needs
+    DEAD_LETTERED  rejected, and started before, or maybe
+    REPLAYABLE     rejected, and provably never started: it may be replayed
+    RUNNING        started, not finished, its process is alive
+    FINISHED       started once and finished
+
+    A start is proven absent only if no process of the time can have begun it without leaving a
+    record here: no gap in its log, no record dropped, and a log up to the rejection or the
+    process's end. The premise is that every worker of the queue writes its log and that all logs
+    are ingested; with --complete-since, messages published before are UNKNOWN.
+
+    \b
+    Examples:
+      python -m celery_fair pipeline audit warehouse
+      python -m celery_fair pipeline audit warehouse --non-repeatable --fail-on duplicate,lost
+      python -m celery_fair pipeline audit warehouse --ids-out replayable.txt
+
+    Exit status: 0; 1 if there is what --fail-on names.
+    """
+    from pyspark.sql.functions import col
+
+    from celery_fair.pipeline.audit import VERDICTS
+    from celery_fair.pipeline.gold import write_audit
+
+    audited = write_audit(context.warehouse(warehouse), complete_since, context.say)
+    if non_repeatable:
+        audited = audited.where("repeatable is null or not repeatable")
+    counted = {row["verdict"]: row["count"] for row in audited.groupBy("verdict").count().collect()}
+    counts = {verdict: counted.get(verdict, 0) for verdict in VERDICTS}
+    if ids_out is not None:
+        _write_ids(audited, ids_out)
+    verdict = col("verdict")
+    listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*_WELL))
+    rows = listed.select(*_SHOWN).orderBy("verdict", "id", "retries").limit(limit).collect()
+    if context.as_json:
+        attempts = [row.asDict() for row in rows]
+        show_json({"verdicts": counts, "attempts": attempts})
+    else:
+        show_table(_SHOWN, rows, "every attempt finished once or is running")
+        click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    found = sorted(verdict for verdict in fail_on if counts[verdict])
+    if found:
+        raise click.exceptions.Exit(1)
+
+
+def _write_ids(audited: "DataFrame", path: Path) -> None:
+    """A row at a time: there may be more than fit."""
+    from celery_fair.pipeline.audit import replayable
+
+    with path.open("w") as file:
+        for row in replayable(audited).select("id").distinct().toLocalIterator():
+            file.write(f"{row['id']}\n")

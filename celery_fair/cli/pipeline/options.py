@@ -1,0 +1,90 @@
+"""What all pipeline commands take, and how they end."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from celery_fair.pipeline.warehouse import Warehouse
+
+__all__ = ["Context", "on_warehouse", "with_spark"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Context:
+    """What a command is given: a session when it asks for one, and where to say and show things.
+
+    Arguments:
+        master: the cluster's URL, or None.
+        memory: the driver's.
+        as_json: whether the result is printed as JSON.
+        quiet: whether progress is not told.
+    """
+
+    def __init__(self, master: str | None, memory: str, as_json: bool, quiet: bool) -> None:
+        self._master = master
+        self._memory = memory
+        self.as_json = as_json
+        self._quiet = quiet
+
+    def say(self, what: str) -> None:
+        """Tell on stderr what is being done."""
+        if not self._quiet:
+            click.echo(f"{what} …", err=True)
+
+    def spark(self) -> "SparkSession":
+        """Return the session, which starts with the first call."""
+        from celery_fair.pipeline.session import open_session
+
+        self.say("starting Spark")
+        return open_session(self._master, self._memory)
+
+    def warehouse(self, path: Path) -> "Warehouse":
+        """Return the warehouse in a folder."""
+        from celery_fair.pipeline.warehouse import Warehouse
+
+        return Warehouse(self.spark(), path)
+
+
+def with_spark(command: F) -> F:
+    """Give a command a `Context`, and let `PipelineError` end it with its message."""
+
+    @click.option(
+        "--master",
+        metavar="URL",
+        help="Spark's master, such as spark://host:7077.  [default: all cores of this machine]",
+    )
+    @click.option(
+        "--driver-memory",
+        "memory",
+        metavar="SIZE",
+        default="1g",
+        show_default=True,
+        help="Memory of the driver; without --master, of everything.",
+    )
+    @click.option("-j", "--json", "as_json", is_flag=True, help="Print the result as JSON.")
+    @click.option("-q", "--quiet", is_flag=True, help="Tell no progress.")
+    @wraps(command)
+    def wrapped(
+        *args: Any, master: str | None, memory: str, as_json: bool, quiet: bool, **options: Any
+    ) -> Any:
+        from celery_fair.pipeline.errors import PipelineError
+
+        try:
+            return command(Context(master, memory, as_json, quiet), *args, **options)
+        except PipelineError as exc:
+            raise click.ClickException(str(exc)) from exc
+
+    return wrapped  # type: ignore[return-value]
+
+
+def on_warehouse(command: F) -> F:
+    """Give a command the argument WAREHOUSE besides."""
+    folder = click.Path(file_okay=False, path_type=Path)
+    return with_spark(click.argument("warehouse", type=folder)(command))

@@ -1,0 +1,92 @@
+"""``fair pipeline fairness``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from celery_fair.cli.pipeline.options import Context, on_warehouse
+from celery_fair.cli.pipeline.showing import show_json, show_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["fairness"]
+
+_HEADS = ("queue", "quantum", "share", "target", "off by", "intervals", "starved s", "held s", "")
+_LIMIT = 1000
+
+
+@click.command()
+@click.option(
+    "--interval",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Shares are judged over intervals of this length.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="By which part of its target a share may be off.",
+)
+@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if an interval is UNFAIR.")
+@on_warehouse
+def fairness(
+    context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
+) -> None:
+    """Compare each queue's share of processing time with its quantum's.
+
+    A queue's target is its quantum by the sum of the quanta of all queues that had work at the same
+    time. Each interval gets one of
+
+    \b
+    FAIR               on target, or off by no more than one round of the scheduler
+    UNFAIR             off by more than the tolerance
+    STARVED_BY_BROKER  short because the worker had none of its messages, and the broker had some
+    HELD               held back by its own leash or cap
+    ALONE              nothing to compare with
+
+    The table on the screen sums intervals up; `fairness` in the warehouse has each of them.
+
+    \b
+    Examples:
+      python -m celery_fair pipeline fairness warehouse
+      python -m celery_fair pipeline fairness warehouse --interval 10 --json
+
+    Exit status: 0; 1 if an interval is UNFAIR and --fail-on-unfair was given.
+    """
+    from celery_fair.pipeline.gold import write_fairness
+
+    made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
+    queues = _by_queue(made)
+    if context.as_json:
+        show_json({"interval": interval, "tolerance": tolerance, "queues": queues})
+    else:
+        show_table(_HEADS, map(_row, queues), "no queue had work in any interval")
+    if fail_on_unfair and any(queue["verdicts"].get("UNFAIR") for queue in queues):
+        raise click.exceptions.Exit(1)
+
+
+def _by_queue(made: "DataFrame") -> list[dict[str, Any]]:
+    from celery_fair.pipeline.fairness import by_queue
+
+    return [row.asDict(recursive=True) for row in by_queue(made).limit(_LIMIT).collect()]
+
+
+def _row(queue: dict[str, Any]) -> list[Any]:
+    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(queue["verdicts"].items()))
+    off = queue["deviation"]
+    return [
+        queue["queue"],
+        queue["quantum"],
+        *(None if queue[name] is None else f"{queue[name]:.2%}" for name in ("share", "target")),
+        None if off is None else f"{off:+.2%}",
+        queue["intervals"],
+        queue["starved_seconds"],
+        queue["held_seconds"],
+        verdicts,
+    ]

@@ -1,0 +1,123 @@
+"""``fair pipeline stream``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from celery_fair.cli.pipeline.options import Context, with_spark
+
+__all__ = ["stream"]
+
+
+def _leashes(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[float, float]]:
+    from celery_fair.core.token_bucket import parse_rate
+
+    leashes = {}
+    for value in values:
+        queue, _, limit = value.rpartition("=")
+        rate, _, burst = limit.partition(":")
+        try:
+            leashes[queue] = parse_rate(rate), float(burst or 1)
+        except ValueError as exc:
+            raise click.BadParameter(f"{value!r} is not QUEUE=RATE:BURST: {exc}") from exc
+        if not queue:
+            raise click.BadParameter(f"{value!r} is not QUEUE=RATE:BURST")
+    return leashes
+
+
+@click.command()
+@click.argument("logs", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--leash",
+    "leashes",
+    metavar="QUEUE=RATE:BURST",
+    multiple=True,
+    callback=_leashes,
+    help="A leash to watch, such as bulk=10/s:5; each node has its own.",
+)
+@click.option(
+    "--starvation",
+    metavar="SECONDS",
+    type=float,
+    default=30.0,
+    show_default=True,
+    help="How long a queue may be empty here and backlogged at the broker.",
+)
+@click.option(
+    "--silence",
+    metavar="HEARTBEATS",
+    type=float,
+    default=3.0,
+    show_default=True,
+    help="Heartbeats that may be missing.",
+)
+@click.option(
+    "--lag",
+    metavar="SECONDS",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="How long a worker may take to seal a file.",
+)
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="How often to look for new files.",
+)
+@click.option("--once", is_flag=True, help="Read what is there, and end.")
+@with_spark
+def stream(
+    context: Context,
+    logs: Path,
+    out: Path,
+    leashes: dict[str, tuple[float, float]],
+    starvation: float,
+    silence: float,
+    lag: float,
+    every: float,
+    once: bool,
+) -> None:
+    """Watch the logs below LOGS, and write alerts to OUT.
+
+    \b
+    duplicate-start  an attempt at a task was started twice
+    starvation       a queue was empty at a worker, and backlogged at the broker, for too long
+    leash-breach     a queue had more starts than its leash allows
+    silence          a process has neither an end nor a heartbeat
+
+    Alerts are printed, one JSON object a line with --json, and written to OUT, JSON lines in a
+    folder for each batch that has any. OUT has the checkpoint too: ended in whatever way and
+    started again with the same OUT, it goes on where it was, and writes no alert twice. (One may be
+    printed twice.)
+
+    \b
+    Examples:
+      python -m celery_fair pipeline stream /var/log/celery-fair alerts --leash bulk=10/s:5
+      python -m celery_fair pipeline stream logs alerts --once --json
+
+    Ctrl-C ends it.
+    """
+    from celery_fair.pipeline.stream.alerts import finish, start_alerts
+    from celery_fair.pipeline.stream.watches import Limits
+
+    limits = Limits(starvation, silence, lag, leashes=leashes)
+
+    def tell(alert: dict[str, Any]) -> None:
+        line = f"{alert['alert']}: {alert['key']}: {alert['text']}"
+        click.echo(json.dumps(alert) if context.as_json else line)
+
+    query = start_alerts(context.spark(), logs, out, limits, 0 if once else every, tell)
+    context.say(f"watching {logs}")
+    try:
+        finish(query) if once else query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+        context.say(f"ended; the next run with {out} goes on from here")

@@ -1,0 +1,62 @@
+"""``fair pipeline whatif``."""
+
+import click
+
+from celery_fair.cli.pipeline.options import Context, with_spark
+from celery_fair.cli.pipeline.showing import rows_of, show_json, show_table
+from celery_fair.cli.pipeline.tracing import Source, on_trace
+
+__all__ = ["whatif"]
+
+_SHOWN = ("scenario", "queue", "started", "mean", "p50", "p95", "p99", "longest")
+_LIMIT = 10_000
+
+
+@click.command()
+@click.option(
+    "--scenario",
+    "texts",
+    metavar="'NAME: CHANGE …'",
+    multiple=True,
+    help="What is supposed instead of what was; may be given more than once.",
+)
+@click.option("--base", metavar="'CHANGE …'", default="", help="What is supposed in all scenarios.")
+@on_trace
+@with_spark
+def whatif(context: Context, source: Source, texts: tuple[str, ...], base: str) -> None:
+    """Replay a trace under other quanta, leashes, caps and concurrency.
+
+    SOURCE is a warehouse, or with --format a trace of another kind. The worker's own scheduler
+    decides, on a clock that jumps; what is printed are the waits, in seconds, that there would have
+    been. A change is one of
+
+    \b
+    QUEUE.quantum=8      QUEUE.rate=10/s        concurrency=16
+    QUEUE.class=1        QUEUE.burst=5          cost=one, cost=runtime
+    QUEUE.max_in_flight=2                       overhead=0.002
+
+    What is not changed is as recorded: of a warehouse the quanta and slots that its workers had; of
+    other traces quanta of 1 and one slot. overhead is for how long a message holds its slot beyond
+    its run time. Queues without quanta in the record have 1.
+
+    \b
+    Examples:
+      python -m celery_fair pipeline whatif warehouse --scenario 'more: interactive.quantum=80'
+      python -m celery_fair pipeline whatif jobs.swf --format swf --base concurrency=64
+      python -m celery_fair pipeline whatif jobs.csv --format csv \\
+          --columns published=submitted,runtime=seconds,queue=team --scenario '4: concurrency=4'
+    """
+    from celery_fair.pipeline.replay.fanout import replay
+    from celery_fair.pipeline.replay.scenario import parse_scenario
+
+    trace, recorded = source.read(context)
+    recorded = parse_scenario(f"recorded: {base}", recorded)
+    scenarios = [recorded, *(parse_scenario(text, recorded) for text in texts)]
+    if len({scenario.name for scenario in scenarios}) < len(scenarios):
+        raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
+    context.say(f"replaying {len(scenarios)} scenarios")
+    rows = replay(trace, scenarios).orderBy("scenario", "queue").limit(_LIMIT).collect()
+    if context.as_json:
+        show_json([row.asDict() for row in rows])
+    else:
+        show_table(_SHOWN, rows_of(rows, _SHOWN), "the trace has no messages")

@@ -1,0 +1,104 @@
+"""Where a trace comes from: the options of the commands that replay one."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from celery_fair.cli.pipeline.options import Context
+    from celery_fair.pipeline.replay.scenario import Scenario
+
+__all__ = ["Source", "on_trace"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FORMATS = ("warehouse", "swf", "azure", "csv")
+
+
+class Source(NamedTuple):
+    """A trace's file, and how to read it."""
+
+    path: Path
+    format: str
+    columns: str
+    queue: str
+    since: float | None
+    until: float | None
+
+    def read(self, context: "Context") -> tuple["DataFrame", "Scenario"]:
+        """Return the trace, and the scenario that it was recorded under as far as that is known."""
+        from celery_fair.pipeline.replay.scenario import Scenario
+        from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
+
+        if self.format == "warehouse":
+            warehouse = context.warehouse(self.path)
+            base = recorded_scenario(warehouse.table("processes"))
+            return self._cut(recorded_trace(warehouse.table("attempts"))), base
+        return self._cut(self._foreign(context)), Scenario("recorded")
+
+    def _foreign(self, context: "Context") -> "DataFrame":
+        from celery_fair.pipeline.traces.azure import azure_trace
+        from celery_fair.pipeline.traces.swf import swf_trace
+        from celery_fair.pipeline.traces.table import csv_trace, parse_columns
+
+        if not self.path.exists():
+            raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
+        path = str(self.path.absolute())
+        if self.format == "azure":
+            return azure_trace(context.spark(), path)
+        if self.format == "swf":
+            return swf_trace(context.spark(), path, self.queue)
+        return csv_trace(context.spark(), path, parse_columns(self.columns))
+
+    def _cut(self, trace: "DataFrame") -> "DataFrame":
+        from pyspark.sql.functions import col
+
+        if self.since is not None:
+            trace = trace.where(col("published") >= self.since)
+        if self.until is not None:
+            trace = trace.where(col("published") < self.until)
+        return trace.cache()
+
+
+def on_trace(command: F) -> F:
+    """Give a command the argument SOURCE and the options that say how to read it."""
+    options = [
+        click.argument("source", type=click.Path(path_type=Path)),
+        click.option(
+            "--format",
+            type=click.Choice(_FORMATS),
+            default="warehouse",
+            show_default=True,
+            help="What SOURCE is.",
+        ),
+        click.option(
+            "--columns",
+            metavar="FIELD=COLUMN,…",
+            default="",
+            help="Of csv: which column is published, runtime, queue, task, cost_key, id.",
+        ),
+        click.option(
+            "--queue",
+            type=click.Choice(("user", "group", "queue", "partition")),
+            default="queue",
+            show_default=True,
+            help="Of swf: what becomes the queue.",
+        ),
+        click.option(
+            "--since", metavar="SECONDS", type=float, help="Only what was published then."
+        ),
+        click.option("--until", metavar="SECONDS", type=float, help="Or before."),
+    ]
+
+    @wraps(command)
+    def wrapped(*args: Any, **values: Any) -> Any:
+        path = values.pop("source")
+        return command(*args, source=Source(path, *map(values.pop, Source._fields[1:])), **values)
+
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]

@@ -1,0 +1,91 @@
+"""Silver: one row per attempt at a task, which is its id and the number of its retries.
+
+Times are of three clocks: the publisher's, that of the host which started the task, and that of the
+host which wrote its end. `wait` is the first start less the publication; where that is below zero
+the clocks disagree (`skewed`), and it is left as it is.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+__all__ = ["attempts"]
+
+_STARTED = (
+    "at",
+    "node",
+    "pid",
+    "boot",
+    "task",
+    "queue",
+    "published",
+    "received",
+    "redelivered",
+    "repeatable",
+    "cost_key",
+    "cost",
+)
+_FINISHED = ("at", "task", "queue", "state", "runtime", "cost_key", "exception")
+_REJECTED = ("at", "task", "queue", "published", "reason", "may_have_started")
+
+
+def attempts(events: DataFrame) -> DataFrame:
+    """Events of kinds started, finished and rejected, by attempt; what has no id is left out."""
+    of_tasks = events.where(F.col("kind").isin("started", "finished", "rejected"))
+    grouped = (
+        of_tasks.where("id is not null")
+        .withColumn("retries", F.coalesce("retries", F.lit(0)))
+        .groupBy("id", "retries")
+        .agg(*_counts(), _first("started", _STARTED), *_lasts())
+    )
+    return grouped.select(
+        "id",
+        "retries",
+        F.coalesce("started.task", "finished.task", "rejected.task").alias("task"),
+        F.coalesce("started.queue", "finished.queue", "rejected.queue").alias("queue"),
+        F.col("started.repeatable").alias("repeatable"),
+        F.coalesce("started.published", "rejected.published").alias("published"),
+        F.col("started.received").alias("received"),
+        F.col("started.redelivered").alias("redelivered"),
+        F.col("started.at").alias("started_at"),
+        "last_started_at",
+        F.col("started.node").alias("node"),
+        F.col("started.pid").alias("pid"),
+        F.col("started.boot").alias("boot"),
+        F.coalesce("started.cost_key", "finished.cost_key").alias("cost_key"),
+        F.col("started.cost").alias("cost"),
+        F.col("finished.at").alias("finished_at"),
+        F.col("finished.state").alias("state"),
+        F.col("finished.runtime").alias("runtime"),
+        F.col("finished.exception").alias("exception"),
+        F.col("rejected.at").alias("rejected_at"),
+        F.col("rejected.reason").alias("reason"),
+        F.col("rejected.may_have_started").alias("may_have_started"),
+        "starts",
+        "finishes",
+        "rejections",
+        (F.col("started.at") - F.col("started.published")).alias("wait"),
+        F.coalesce(F.col("started.at") < F.col("started.published"), F.lit(False)).alias("skewed"),
+    )
+
+
+def _counts() -> list[Column]:
+    of = {"starts": "started", "finishes": "finished", "rejections": "rejected"}
+    return [F.count_if(F.col("kind") == kind).alias(name) for name, kind in of.items()]
+
+
+def _first(kind: str, names: tuple[str, ...]) -> Column:
+    return F.min_by(F.struct(*names), _place(kind)).alias(kind)
+
+
+def _lasts() -> list[Column]:
+    last_start = F.max(F.when(F.col("kind") == "started", F.col("at")))
+    return [
+        last_start.alias("last_started_at"),
+        F.max_by(F.struct(*_FINISHED), _place("finished")).alias("finished"),
+        F.max_by(F.struct(*_REJECTED), _place("rejected")).alias("rejected"),
+    ]
+
+
+def _place(kind: str) -> Column:
+    """Where an event of the kind stands in time; null, and ignored, for those of other kinds."""
+    return F.when(F.col("kind") == kind, F.struct("at", "event_id"))

@@ -1,0 +1,42 @@
+"""Silver: what state each queue was in at each worker, from when until when.
+
+Each `queue` record holds until that queue's next one, the last of them until the last record of its
+process.
+
+ready       has messages at the worker: *backlogged*
+empty       has none; `starved` if the broker had some
+throttled   has messages that its own leash or cap holds back
+unassigned  is not this worker's to consume
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+__all__ = ["backlog"]
+
+_WORKER = ("node", "pid", "boot")
+
+
+def backlog(events: DataFrame) -> DataFrame:
+    """One row per worker, queue and time in one state."""
+    said = events.where("kind = 'queue' and queue is not null and state is not null")
+    by_queue = Window.partitionBy(*_WORKER, "queue").orderBy("at", "seq")
+    ends = events.groupBy(*_WORKER).agg(F.max("at").alias("last_at"))
+    starved = (F.col("state") == "empty") & (F.coalesce("depth", F.lit(0)) > 0)
+    return (
+        said.withColumn("next_at", F.lead("at").over(by_queue))
+        .withColumn("starved", starved)
+        .join(ends, list(_WORKER))
+        .select(
+            *_WORKER,
+            "queue",
+            F.col("at").alias("since"),
+            F.coalesce("next_at", "last_at").alias("until"),
+            "state",
+            "starved",
+            "quantum",
+            F.coalesce("level", F.lit(0)).alias("level"),
+            "depth",
+        )
+        .where("until > since")
+    )

@@ -1,0 +1,94 @@
+"""Bronze: the log's lines as events, each once; what is not a record goes to the quarantine.
+
+A line is a record if it is one JSON object, whole, with values of the schema's types, and names its
+process, its number there and its time. A killed writer leaves a torn last line, a failing disk
+garbage: such lines are kept with the file that has them and the reason. Unknown fields are left
+out; an unknown kind, of a later version, is kept, or its number would be missing.
+
+The same event may be read twice, from a copy of a file or from a file read while it was open. It
+is known by its id, `node:pid:boot:seq`. An id has one time and thus one date, so that only dates
+that are in the new files need be looked through for what is there already.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from celery_fair.pipeline.schema import RECORD
+
+__all__ = ["events", "identified", "new_events", "parsed", "quarantine"]
+
+TEXT_KEPT = 2000
+_LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
+_IDENTITY = ("kind", "node", "pid", "boot", "at")
+
+
+def parsed(lines: DataFrame) -> DataFrame:
+    """Lines (`value`, `file`) with `record`, and `reason` where they are no record."""
+    text = F.make_valid_utf8("value")
+    schema = StructType([*RECORD.fields, StructField("_wrong", StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_wrong"}
+    return (
+        lines.withColumn("text", text)
+        .withColumn("record", F.from_json("text", schema, options))
+        .withColumn("reason", _reason())
+        .select("file", "text", "record", "reason")
+    )
+
+
+def _reason() -> Column:
+    record = F.col("record")
+    named = [record[name].isNotNull() for name in _IDENTITY]
+    dead = (record["kind"] == "process") & (record["state"] == "dead")
+    complete = F.lit(True)
+    for each in named:
+        complete &= each
+    return (
+        F.when(F.trim("text") == "", "empty")
+        .when(~F.rtrim("text").startswith("{") | ~F.rtrim("text").endswith("}"), "torn or no JSON")
+        # Spark's parser takes the first object and is silent about the rest.
+        .when(F.col("text").rlike(r"\}\s*\{"), "two records in one line")
+        .when(record["_wrong"].isNotNull(), "torn, or a value of another type")
+        .when(~complete, "does not name its process and time")
+        # Who declares another dead may not know how many records that one wrote.
+        .when(record["seq"].isNull() & ~dead, "does not name its number")
+        .when(~record["at"].between(0.0, _LAST_TIME) | F.isnan(record["at"]), "impossible time")
+    )
+
+
+def events(lines: DataFrame) -> DataFrame:
+    """Parsed lines as events, each id once."""
+    rows = identified(lines.where("reason is null").select("file", "record.*"))
+    # Few ids are there twice, as a rule: only those records are sorted.
+    counted = rows.groupBy("event_id").count()
+    twice = counted.where("count > 1").select("event_id")
+    single = rows.join(twice, "event_id", "left_anti")
+    # Should two records claim one id, every run takes the same of them.
+    first = Window.partitionBy("event_id").orderBy("at", "kind", "id", "file")
+    several = rows.join(twice, "event_id", "left_semi")
+    chosen = several.withColumn("copy", F.row_number().over(first)).where("copy = 1").drop("copy")
+    return (
+        single.unionByName(chosen)
+        .withColumn("date", F.to_date(F.timestamp_seconds("at")))
+        .select("event_id", *RECORD.names, "file", "date")
+    )
+
+
+def identified(records: DataFrame) -> DataFrame:
+    """Records with their `event_id`."""
+    number = F.coalesce(F.col("seq").cast("string"), F.col("state"))
+    return records.withColumn("event_id", F.concat_ws(":", "node", "pid", "boot", number))
+
+
+def new_events(found: DataFrame, known: DataFrame) -> DataFrame:
+    """Those of `found` that are not among `known`."""
+    dates = found.select("date").distinct()
+    nearby = known.join(F.broadcast(dates), "date", "left_semi").select("date", "event_id")
+    return found.join(nearby, ["date", "event_id"], "left_anti").select(*found.columns)
+
+
+def quarantine(lines: DataFrame) -> DataFrame:
+    """Parsed lines that are no records."""
+    return lines.where("reason is not null").select(
+        "file", F.substring("text", 1, TEXT_KEPT).alias("text"), "reason"
+    )

@@ -1,0 +1,86 @@
+"""Can Spark run here?"""
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
+
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates
+
+__all__ = ["Finding", "examined", "started"]
+
+_INSTALL = "pip install celery-fair[spark]"
+_LEAST_MEMORY = 2 << 30
+
+
+class Finding(NamedTuple):
+    """What was found, and how it is mended."""
+
+    topic: str
+    good: bool
+    text: str
+    mend: str = ""
+
+
+def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Yield what can be said without starting anything but `java -version`."""
+    yield _java(environ)
+    yield _package("pyspark", "4.0")
+    yield _pandas()
+    yield _package("pyarrow", "15")
+    yield _memory()
+
+
+def started() -> Finding:
+    """Say whether a local session starts, and counts to 1000."""
+    from celery_fair.pipeline.session import open_session
+
+    try:
+        session = open_session("local[1]")
+    except PipelineError as exc:
+        return Finding("session", False, str(exc))
+    counted = session.range(1000).count()
+    return Finding("session", counted == 1000, f"Spark {session.version} counted to {counted}")
+
+
+def _java(environ: Mapping[str, str]) -> Finding:
+    found = list(candidates(environ))
+    usable = [java for java in found if java.version >= LEAST_VERSION]
+    if usable:
+        java = usable[0]
+        return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
+    seen = ", ".join(f"{java.version} ({java.home})" for java in found) or "none"
+    return Finding("java", False, f"no usable one; found: {seen}", JAVA_NEEDED)
+
+
+def _package(name: str, least: str) -> Finding:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Finding(name, False, "is not installed", _INSTALL)
+    good = _numbers(found) >= _numbers(least)
+    return Finding(name, good, found, "" if good else f"{least} or newer is needed: {_INSTALL}")
+
+
+def _pandas() -> Finding:
+    finding = _package("pandas", "2")
+    if finding.good and _numbers(finding.text) >= (3,):
+        return finding._replace(
+            good=False, mend="PySpark needs one below 3: pip install 'pandas<3'"
+        )
+    return finding
+
+
+def _memory() -> Finding:
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return Finding("memory", True, f"unknown on {platform.system()}")
+    mend = "" if total >= _LEAST_MEMORY else "2 GiB or more are needed: use a --master elsewhere"
+    return Finding("memory", not mend, f"{total / (1 << 30):.1f} GiB", mend)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())

@@ -1,0 +1,61 @@
+"""Gold tables, made from a warehouse's silver ones and published there."""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from celery_fair.pipeline.audit import audit, replayable
+from celery_fair.pipeline.capacity import capacity
+from celery_fair.pipeline.costs import costs
+from celery_fair.pipeline.fairness import fairness
+from celery_fair.pipeline.waits import waits
+from celery_fair.pipeline.warehouse import Warehouse
+
+__all__ = ["write_audit", "write_capacity", "write_costs", "write_fairness", "write_waits"]
+
+Say = Callable[[str], None]
+
+
+def write_audit(warehouse: Warehouse, since: float | None, say: Say) -> DataFrame:
+    """Publish the tables `audit` and `replayable`; return the first."""
+    say("comparing starts, ends and rejections")
+    attempts, processes = warehouse.table("attempts"), warehouse.table("processes")
+    run = warehouse.begin()
+    audited = run.replace("audit", audit(attempts, processes, since))
+    run.replace("replayable", replayable(audited))
+    run.publish()
+    return audited
+
+
+def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:
+    """Publish the table `fairness`; return it."""
+    say("adding up what each queue was due")
+    attempts, backlog, processes = map(warehouse.table, ("attempts", "backlog", "processes"))
+    rows = fairness(attempts, backlog, processes, interval, tolerance)
+    return _published(warehouse, "fairness", rows)
+
+
+def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame:
+    """Publish the table `capacity`; return it."""
+    say("adding up busy slots")
+    rows = capacity(warehouse.table("attempts"), warehouse.table("processes"), interval)
+    return _published(warehouse, "capacity", rows)
+
+
+def write_waits(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `waits`; return it."""
+    say("sorting waits")
+    return _published(warehouse, "waits", waits(warehouse.table("attempts")))
+
+
+def write_costs(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `costs`; return it."""
+    say("averaging run times")
+    return _published(warehouse, "costs", costs(warehouse.table("attempts")))
+
+
+def _published(warehouse: Warehouse, name: str, rows: DataFrame) -> DataFrame:
+    run = warehouse.begin()
+    written = run.replace(name, rows)
+    run.publish()
+    return written

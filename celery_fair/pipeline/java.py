@@ -1,0 +1,66 @@
+"""Finds a Java that Spark can run on: JAVA_HOME's, that on PATH, those in the usual places."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["JAVA_NEEDED", "LEAST_VERSION", "Java", "candidates", "find_java", "version_of"]
+
+LEAST_VERSION = 17
+JAVA_NEEDED = (
+    f"Spark needs Java {LEAST_VERSION} or newer; on Debian and Ubuntu: "
+    "sudo apt-get install --no-install-recommends openjdk-17-jre-headless; "
+    "elsewhere install one and set JAVA_HOME to its folder"
+)
+_PLACES = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home", "/opt/java/*")
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_TIMEOUT = 20
+
+
+class Java(NamedTuple):
+    """One that can be run."""
+
+    home: str
+    version: int
+    found: str  # where
+
+
+def find_java(environ: Mapping[str, str], least: int = LEAST_VERSION) -> Java | None:
+    """Return the first candidate that runs and is new enough."""
+    usable = (java for java in candidates(environ) if java.version >= least)
+    return next(usable, None)
+
+
+def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
+    """Yield every Java that runs, the preferred first."""
+    for program, found in _programs(environ):
+        version = version_of(program)
+        if version is not None:
+            yield Java(str(program.resolve().parents[1]), version, found)
+
+
+def version_of(program: Path) -> int | None:
+    """Return the major version that `program` says it has; None if it does not run."""
+    try:
+        done = subprocess.run(  # noqa: S603 - what JAVA_HOME and PATH name is trusted by Spark too
+            [program, "-version"], capture_output=True, text=True, timeout=_TIMEOUT, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _VERSION.search(done.stderr + done.stdout)
+    return int(match[1]) if match else None
+
+
+def _programs(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    if environ.get("JAVA_HOME"):
+        yield Path(environ["JAVA_HOME"], "bin", "java"), "JAVA_HOME"
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path:
+        yield Path(on_path), "PATH"
+    for place in _PLACES:
+        root, pattern = place.split("*", 1)
+        for home in sorted(Path(root).glob(f"*{pattern}")):
+            yield home / "bin" / "java", place

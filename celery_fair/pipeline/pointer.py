@@ -1,0 +1,71 @@
+"""The small file that says which folders make up the present version of a warehouse.
+
+It is replaced by a rename, so that a reader sees one whole version or the next one. A version that
+was being written when the program died is not pointed at, and is as if it had never been.
+"""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from celery_fair.pipeline.errors import PipelineError
+
+__all__ = ["Pointer", "read_pointer", "write_pointer"]
+
+NAME = "current.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A version: its number, and the folders of each table, relative to the warehouse."""
+
+    version: int = 0
+    tables: dict[str, list[str]] = field(default_factory=dict)
+
+    def with_table(self, table: str, folders: list[str]) -> "Pointer":
+        """Return a pointer in which `table` consists of other folders; the number stays."""
+        return Pointer(self.version, {**self.tables, table: folders})
+
+
+def read_pointer(root: Path) -> Pointer:
+    """Return the present version; an empty one where nothing has been published.
+
+    Raises:
+        PipelineError: the file is of another format.
+    """
+    path = root / NAME
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        if found["v"] != _FORMAT:
+            raise PipelineError(f"{path} has format {found['v']}; this celery-fair knows {_FORMAT}")
+        return Pointer(int(found["version"]), found["tables"])
+    except FileNotFoundError:
+        return Pointer()
+    except (ValueError, KeyError, TypeError) as exc:
+        raise PipelineError(
+            f"{path} does not say which version is present ({exc!r}): is this a warehouse?"
+        ) from exc
+
+
+def write_pointer(root: Path, before: Pointer, after: Pointer) -> None:
+    """Publish `after`, if `before` still is the present version.
+
+    Raises:
+        PipelineError: another run has published meanwhile.
+    """
+    present = read_pointer(root)
+    if present != before:
+        raise PipelineError(
+            f"another run has published version {present.version} of {root} while this one worked"
+            f" on version {before.version}; nothing was changed: run it again"
+        )
+    text = json.dumps({"v": _FORMAT, "version": after.version, "tables": after.tables}, indent=1)
+    with tempfile.NamedTemporaryFile("w", dir=root, prefix=".", delete=False) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(file.name).replace(root / NAME)

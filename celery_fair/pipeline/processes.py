@@ -1,0 +1,102 @@
+"""Silver: one row per process, and whether its log is all there.
+
+A process counts its records from 0. It wrote at least ``max(seq) + 1``; what is not here is
+*missing*, what it could not write it *dropped*. Its log is complete if neither is above zero, and
+the log of its parent process is here at all. What a process wrote after the last record that is
+here cannot be known; therefore an end, too, is in the log:
+
+ended    the log has its `exit`, or another process has found it `dead`
+alive    its last record is no older than three heartbeats before the log's last record of all
+silent   neither: it may be gone, or its file is not here yet
+
+A child process without heartbeats of its own is alive as long as its parent is.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+__all__ = ["BEATS", "processes"]
+
+BEATS = 3
+"""Heartbeats that may be missing before a process counts as silent."""
+
+_KEY = ("node", "pid", "boot")
+
+
+def processes(events: DataFrame) -> DataFrame:
+    """One row per process."""
+    is_process = F.col("kind") == "process"
+    counted = events.groupBy(*_KEY).agg(
+        F.min("at").alias("first_at"),
+        F.min(F.when(F.col("seq") == 0, F.col("at"))).alias("born_at"),
+        F.max("at").alias("last_at"),
+        F.count("seq").alias("records"),
+        (F.max("seq") + 1 - F.count_distinct("seq")).alias("missing"),
+        F.coalesce(F.max("dropped"), F.lit(0)).alias("dropped"),
+        _last("parent"),
+        _last("concurrency"),
+        _last("pool"),
+        _last("heartbeat"),
+        _last("quanta"),
+        F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
+        F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
+    )
+    return _with_liveness(counted).select(
+        *_KEY,
+        F.coalesce("parent", "boot").alias("worker"),
+        "born_at",
+        "first_at",
+        "last_at",
+        "records",
+        F.coalesce("missing", F.lit(0)).alias("missing"),
+        "dropped",
+        _is_complete().alias("complete"),
+        "end",
+        "ended_at",
+        "liveness",
+        "concurrency",
+        "pool",
+        "heartbeat",
+        "quanta",
+    )
+
+
+def _is_complete() -> Column:
+    gapless = F.col("born_at").isNotNull() & (F.col("missing") == 0) & (F.col("dropped") == 0)
+    return gapless & (F.col("parent").isNull() | F.col("of_boot").isNotNull())
+
+
+def _is_end() -> Column:
+    return F.col("state").isin("exit", "dead")
+
+
+def _last(name: str) -> Column:
+    return F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at"))).alias(name)
+
+
+def _with_liveness(counted: DataFrame) -> DataFrame:
+    horizon = counted.agg(F.max("last_at").alias("horizon"))
+    parents = counted.select(
+        F.col("node").alias("of_node"),
+        F.col("boot").alias("of_boot"),
+        F.col("heartbeat").alias("beat_of_parent"),
+        F.col("last_at").alias("last_of_parent"),
+        F.col("ended_at").alias("end_of_parent"),
+    )
+    is_parent = (F.col("node") == F.col("of_node")) & (F.col("parent") == F.col("of_boot"))
+    return (
+        counted.crossJoin(F.broadcast(horizon))
+        .join(parents, is_parent, "left")
+        .withColumn("liveness", _liveness())
+    )
+
+
+def _liveness() -> Column:
+    beat = F.coalesce("heartbeat", "beat_of_parent")
+    with_parent = F.col("heartbeat").isNull() & F.col("end_of_parent").isNull()
+    last = F.when(with_parent, F.greatest("last_at", "last_of_parent")).otherwise(F.col("last_at"))
+    return (
+        F.when(F.col("ended_at").isNotNull(), "ended")
+        .when(last >= F.col("horizon") - BEATS * beat, "alive")
+        .otherwise("silent")
+    )

@@ -1,0 +1,10 @@
+"""What would have been: a trace replayed under other quanta, leashes, caps and concurrency.
+
+::
+
+    scenario.py   what is supposed
+    machine.py    the worker's own scheduler on a virtual clock
+    outcome.py    what each queue's messages waited
+    fanout.py     many scenarios at once, by Spark
+    advice.py     quanta that meet a target, or what capacity would
+"""

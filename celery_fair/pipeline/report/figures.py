@@ -1,0 +1,134 @@
+"""What the report shows, brought to the driver: bounded numbers of rows, whatever the history."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from celery_fair.pipeline.audit import VERDICTS
+from celery_fair.pipeline.fairness import by_queue
+from celery_fair.pipeline.gold import (
+    write_audit,
+    write_capacity,
+    write_costs,
+    write_fairness,
+    write_waits,
+)
+from celery_fair.pipeline.warehouse import Warehouse
+
+__all__ = ["POINTS", "Figures", "figures", "nice_interval"]
+
+Row = dict[str, Any]
+
+POINTS = 120
+"""Intervals that a chart shows, about."""
+QUEUES = 12
+ROWS = 40
+_NICE = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)
+_BAD = ("DUPLICATE", "LOST", "UNKNOWN")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything in the report."""
+
+    since: float
+    until: float
+    interval: float
+    queues: list[Row]
+    shares: list[Row]
+    waits: list[Row]
+    verdicts: dict[str, int]
+    troubles: list[Row]
+    letters: list[Row]
+    capacity: list[Row]
+    costs: list[Row]
+    processes: Row
+    quarantine: list[Row]
+
+
+def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], None]) -> Figures:
+    """Make all gold tables, and return the report's part of them."""
+    processes = warehouse.table("processes")
+    state = _one(_states(processes))
+    since, until = state["since"] or 0.0, state["until"] or 0.0
+    interval = interval or nice_interval(until - since)
+    shares = write_fairness(warehouse, interval, 0.05, say)
+    queues = _rows(by_queue(shares).orderBy(F.desc("seconds")), QUEUES)
+    audited = write_audit(warehouse, None, say)
+    counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
+    return Figures(
+        since=since,
+        until=until,
+        interval=interval,
+        queues=queues,
+        shares=_rows(_over_time(shares, [row["queue"] for row in queues]), 20 * POINTS * QUEUES),
+        waits=_rows(write_waits(warehouse, say).orderBy(F.desc("started")), QUEUES),
+        verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
+        troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy("verdict", "id")),
+        letters=_rows(_letters(audited)),
+        capacity=_rows(write_capacity(warehouse, interval, say).orderBy("since"), 20 * POINTS),
+        costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
+        processes=state,
+        quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
+    )
+
+
+def nice_interval(seconds: float) -> float:
+    """Return a round number of seconds, some hundred of which are in so many."""
+    return float(next((each for each in _NICE if each * POINTS >= seconds), _NICE[-1]))
+
+
+def _rows(table: DataFrame, most: int = ROWS) -> list[Row]:
+    return [row.asDict(recursive=True) for row in table.limit(most).collect()]
+
+
+def _one(table: DataFrame) -> Row:
+    (row,) = table.collect()
+    found: Row = row.asDict()
+    return found
+
+
+def _states(processes: DataFrame) -> DataFrame:
+    return processes.agg(
+        F.min("first_at").alias("since"),
+        F.max("last_at").alias("until"),
+        F.count(F.lit(1)).alias("processes"),
+        F.count_if(F.col("liveness") == "silent").alias("silent"),
+        F.count_if(~F.col("complete")).alias("incomplete"),
+        F.coalesce(F.sum("missing"), F.lit(0)).alias("missing"),
+        F.coalesce(F.sum("dropped"), F.lit(0)).alias("dropped"),
+    )
+
+
+def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
+    """Shares and targets of some queues by interval, of all workers together."""
+    sums = ("seconds", "due", "total")
+    return (
+        shares.where(F.col("queue").isin(*queues) & F.col("total").isNotNull())
+        .groupBy("since", "queue")
+        .agg(*(F.sum(name).alias(name) for name in sums))
+        .select(
+            "since",
+            "queue",
+            F.expr("seconds / total").alias("share"),
+            F.expr("due / total").alias("target"),
+        )
+        .orderBy("since", "queue")
+    )
+
+
+def _letters(audited: DataFrame) -> DataFrame:
+    buried = audited.where("rejections > 0")
+    return (
+        buried.groupBy("queue", "reason")
+        .agg(
+            F.count(F.lit(1)).alias("letters"),
+            F.count_if(F.col("verdict") == "REPLAYABLE").alias("replayable"),
+            F.count_if(F.col("verdict") == "UNKNOWN").alias("unknown"),
+            F.count_if(F.col("starts") > 0).alias("started"),
+        )
+        .orderBy(F.desc("letters"), "queue", "reason")
+    )

@@ -1,0 +1,180 @@
+"""The HTML file: everything in it, nothing loaded."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from celery_fair.pipeline.report.charts import Series, bars, lines
+from celery_fair.pipeline.report.figures import Figures
+
+__all__ = ["page"]
+
+_STATES = ("ready", "starved by the broker", "held by its leash or cap")
+_WAITS = ("half of them (p50)", "up to p95", "up to p99")
+
+
+def page(shown: Figures) -> str:
+    """Return the report."""
+    return _read("page.html").substitute(
+        title="celery-fair: what the workers did",
+        style=_read("page.css").template.strip(),
+        introduction=escape(_introduction(shown)),
+        summary=_summary(shown),
+        shares=_shares(shown),
+        states=_states(shown),
+        capacity=_capacity(shown),
+        waits=_waits(shown),
+        audit=_audit(shown),
+        letters=_letters(shown),
+        costs=_costs(shown),
+        log=_log(shown),
+    )
+
+
+def _read(name: str) -> Template:
+    return Template(files("celery_fair.pipeline.report").joinpath(name).read_text("utf-8"))
+
+
+def _introduction(shown: Figures) -> str:
+    since, until = (
+        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        for at in (shown.since, shown.until)
+    )
+    started = sum(shown.verdicts.values())
+    return (
+        f"{started:,} attempts at tasks, by {shown.processes['processes']:,} processes,"
+        f" from {since} to {until} (UTC). Shares are of intervals of {shown.interval:g} s."
+    )
+
+
+def _summary(shown: Figures) -> str:
+    unfair = sum(queue["verdicts"].get("UNFAIR", 0) for queue in shown.queues)
+    intervals = sum(queue["intervals"] for queue in shown.queues)
+    twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
+    verdicts = [
+        _verdict(not unfair, f"Unfair: {unfair:,} of {intervals:,} intervals of a queue."),
+        _verdict(not twice, f"Started twice: {twice:,}."),
+        _verdict(not lost, f"Started and lost: {lost:,}."),
+    ]
+    return "\n".join(verdicts)
+
+
+def _verdict(good: bool, text: str) -> str:
+    return f'<p class="verdict {"good" if good else "bad"}">{escape(text)}</p>'
+
+
+def _shares(shown: Figures) -> str:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in shown.shares:
+        found[row["queue"]].append(row)
+    series = [
+        Series(
+            queue["queue"],
+            [(row["since"], row["share"]) for row in found[queue["queue"]]],
+            [(row["since"], row["target"]) for row in found[queue["queue"]]],
+        )
+        for queue in shown.queues
+    ]
+    chart = lines(series, "Share of processing time of each queue", 1.5 * shown.interval)
+    heads = ("queue", "quantum", "share", "target", "off by", "verdicts")
+    rows = [
+        (
+            queue["queue"],
+            _number(queue["quantum"]),
+            _percent(queue["share"]),
+            _percent(queue["target"]),
+            _percent(queue["deviation"], signed=True),
+            ", ".join(f"{n} {name}" for name, n in sorted(queue["verdicts"].items())),
+        )
+        for queue in shown.queues
+    ]
+    return chart + _table(heads, rows, "No two queues had work at one time.")
+
+
+def _states(shown: Figures) -> str:
+    names = ("ready_seconds", "starved_seconds", "held_seconds")
+    rows = [(queue["queue"], [queue[name] for name in names]) for queue in shown.queues]
+    return _legend(_STATES) + bars(rows, _STATES, "Time in each state", "s")
+
+
+def _capacity(shown: Figures) -> str:
+    points = [(row["since"], row["utilisation"]) for row in shown.capacity]
+    series = [Series("slots in use", points, [])] if points else []
+    chart = lines(series, "Part of the slots that was in use", 1.5 * shown.interval)
+    return chart or '<p class="note">No worker said how many slots it has.</p>'
+
+
+def _waits(shown: Figures) -> str:
+    timed = [row for row in shown.waits if row["p50"] is not None]
+    rows = [
+        (row["queue"], [row["p50"], row["p95"] - row["p50"], row["p99"] - row["p95"]])
+        for row in timed
+        if row["p50"] >= 0
+    ]
+    names = ("queue", "started", "p50", "p95", "p99", "longest", "skewed")
+    cells = [[_number(row[name]) for name in names] for row in shown.waits]
+    chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
+    return (chart if rows else "") + _table(names, cells, "Nothing was started.")
+
+
+def _audit(shown: Figures) -> str:
+    counts = [[verdict, f"{count:,}"] for verdict, count in shown.verdicts.items()]
+    names = ("id", "verdict", "queue", "task", "node")
+    troubles = [[_number(row[name]) for name in names] for row in shown.troubles]
+    return _table(("verdict", "attempts"), counts, "") + _table(
+        names, troubles, "Nothing was started twice, lost, or is unknown."
+    )
+
+
+def _letters(shown: Figures) -> str:
+    names = ("queue", "reason", "letters", "replayable", "started", "unknown")
+    rows = [[_number(row[name]) for name in names] for row in shown.letters]
+    return _table(names, rows, "No message went to the dead letters.")
+
+
+def _costs(shown: Figures) -> str:
+    names = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
+    rows = [[_number(row[name]) for name in names] for row in shown.costs]
+    return _table(names, rows, "No task has finished.")
+
+
+def _log(shown: Figures) -> str:
+    state = shown.processes
+    names = ("processes", "incomplete", "missing", "dropped", "silent")
+    rows = [[name, f"{state[name]:,}"] for name in names]
+    rows += [[f"quarantined: {row['reason']}", f"{row['count']:,}"] for row in shown.quarantine]
+    return _table(("of the log", ""), rows, "")
+
+
+def _legend(parts: Sequence[str]) -> str:
+    items = (f'<span class="key part{n}"></span>{escape(part)}' for n, part in enumerate(parts))
+    return f'<p class="note">{" &emsp; ".join(items)}</p>'
+
+
+def _number(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _percent(value: float | None, signed: bool = False) -> str:
+    if value is None:
+        return "–"
+    return f"{value:+.2%}" if signed else f"{value:.2%}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
+    if not rows:
+        return f'<p class="note">{escape(empty)}</p>'
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>'
+        "</table></div>"
+    )

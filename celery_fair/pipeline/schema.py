@@ -1,0 +1,46 @@
+"""The event log's schema as Spark's; `celery_fair.eventlog.records` is where it is written down."""
+
+from typing import Final
+
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from celery_fair.eventlog.records import FIELDS, KINDS
+
+__all__ = ["RECORD", "names_of"]
+
+_TYPES: Final[dict[str, DataType]] = {
+    "string": StringType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "map<string,double>": MapType(StringType(), DoubleType()),
+}
+
+
+def _types() -> dict[str, str]:
+    types: dict[str, str] = {}
+    for fields in (FIELDS, *KINDS.values()):
+        for name, (kind, _) in fields.items():
+            if types.setdefault(name, kind) != kind:
+                raise ValueError(
+                    f"field {name!r} is {types[name]} in one kind and {kind} in another"
+                )
+    return types
+
+
+RECORD: Final = StructType([StructField(name, _TYPES[kind]) for name, kind in _types().items()])
+"""Every field of every kind, once; a record has null in those that are not its kind's."""
+
+
+def names_of(kind: str) -> list[str]:
+    """Return the names of the fields that a record of such a kind has besides those of all."""
+    return list(KINDS[kind])

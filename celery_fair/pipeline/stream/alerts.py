@@ -1,0 +1,139 @@
+"""The streaming query: log files in, one folder of alerts for each batch that has any out.
+
+Spark writes down which files a batch has and at what time it began before it works on it, and what
+it remembers after. A run that was killed does its last batch again, with the same files, the same
+time and the same memory, and so with the same alerts, into the same folder. Thus no alert is lost
+and none is there twice.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from celery_fair.pipeline.bronze import identified, parsed
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.stream.subjects import subjects
+from celery_fair.pipeline.stream.watches import Event, Limits, watch
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.state import GroupState
+
+__all__ = ["alerts", "finish", "read_alerts", "start_alerts"]
+
+_PAUSE = 0.2
+PARTITIONS = 4
+"""Parts of what is remembered; a checkpoint keeps the number that it was made with."""
+SCHEMA = "alert string, key string, at double, text string"
+
+
+def alerts(events: DataFrame, limits: Limits) -> DataFrame:
+    """Events, each perhaps more than once, as alerts."""
+    text = json.dumps(asdict(limits))
+
+    def watched(
+        key: tuple[str, str], batches: Iterator["pd.DataFrame"], state: "GroupState"
+    ) -> Iterator["pd.DataFrame"]:
+        return _watched(key, batches, state, Limits(**json.loads(text)))
+
+    grouped = subjects(events, list(limits.leashes)).groupBy("about", "key")
+    return grouped.applyInPandasWithState(
+        watched, SCHEMA, "state string", "append", "ProcessingTimeTimeout"
+    )
+
+
+def _watched(
+    key: tuple[str, str], batches: Iterator["pd.DataFrame"], state: "GroupState", limits: Limits
+) -> Iterator["pd.DataFrame"]:
+    import pandas as pd
+
+    about, name = key
+    news = [] if state.hasTimedOut else [event for batch in batches for event in _events(batch)]
+    before = json.loads(state.get[0]) if state.exists else None
+    found, memory = watch(about, name, before, news, limits)
+    if memory.state is None:
+        if state.exists:
+            state.remove()
+    else:
+        state.update((json.dumps(memory.state),))
+        if memory.seconds is not None:
+            state.setTimeoutDuration(max(1, int(memory.seconds * 1000)))
+    if found:
+        yield pd.DataFrame(found, columns=[column.split()[0] for column in SCHEMA.split(", ")])
+
+
+def _events(batch: "pd.DataFrame") -> Iterator[Event]:
+    columns = (batch[name].tolist() for name in Event._fields)
+    return (Event(*row) for row in zip(*columns, strict=True))
+
+
+def start_alerts(
+    spark: SparkSession,
+    logs: Path,
+    out: Path,
+    limits: Limits,
+    every: float = 10.0,
+    tell: Callable[[dict[str, Any]], object] = lambda alert: None,
+) -> "StreamingQuery":
+    """Start the query; it goes on where the one before it, with the same `out`, has stopped.
+
+    Arguments:
+        every: seconds between two looks at the folder.
+        tell: is called for each alert, when it has been written; again for those of a batch that
+            was not known to be finished.
+
+    Raises:
+        PipelineError: `logs` is no folder.
+    """
+    if not logs.is_dir():
+        raise PipelineError(f"{logs.absolute()} is no folder: give what fair_event_log names")
+    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
+    reader = spark.readStream.option("recursiveFileLookup", True).option("lineSep", "\n")
+    lines = reader.option("pathGlobFilter", "*.jsonl").text(str(logs.absolute()))
+    records = parsed(lines.withColumn("file", F.lit(""))).where("reason is null")
+    found = alerts(identified(records.select("record.*")), limits)
+
+    def write(rows: DataFrame, batch: int) -> None:
+        _write(rows, out / f"batch={batch:09d}", tell)
+
+    writer = found.writeStream.foreachBatch(write).queryName("celery-fair alerts")
+    writer = writer.option("checkpointLocation", str(out.absolute() / "_checkpoint"))
+    return writer.trigger(processingTime=f"{every} seconds").start()
+
+
+def finish(query: "StreamingQuery") -> None:
+    """Stop the query when it has read everything that is there.
+
+    Spark's own trigger for that, `availableNow`, never ends where timeouts may come.
+    """
+    while not query.awaitTermination(_PAUSE):  # type: ignore[arg-type] # it takes fractions
+        progress = query.lastProgress
+        if progress is not None and progress["numInputRows"] == 0:
+            query.stop()
+
+
+def _write(rows: DataFrame, folder: Path, tell: Callable[[dict[str, Any]], object]) -> None:
+    rows.write.mode("overwrite").json(str(folder.absolute()))
+    written = list(_lines(folder))
+    if not written:
+        shutil.rmtree(folder)
+    for alert in written:
+        tell(alert)
+
+
+def _lines(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob("*.json")):
+        with path.open() as file:
+            yield from map(json.loads, file)
+
+
+def read_alerts(out: Path) -> list[dict[str, Any]]:
+    """Return the alerts that were written to `out`, batch by batch."""
+    return [alert for folder in sorted(out.glob("batch=*")) for alert in _lines(folder)]

@@ -1,0 +1,1 @@
+"""The pipeline on planted logs. One Spark session serves a run."""

@@ -1,0 +1,56 @@
+"""The run's Spark session: two cores, loopback, few partitions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from celery_fair.pipeline.java import JAVA_NEEDED, find_java
+from tests.pipeline.planted import Logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPTIONS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "10m",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Jobs are small and many: what is compiled for them never pays.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever Celery's version: Spark reads the same."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.newest)
+            item.add_marker(pytest.mark.filterwarnings("default::ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The run's session; see `celery_fair.pipeline.session`."""
+    if find_java(os.environ) is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(JAVA_NEEDED)
+    from celery_fair.pipeline.session import open_session
+
+    scratch = tmp_path_factory.mktemp("spark")
+    options = {**OPTIONS, "spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch)}
+    session = open_session("local[2]", "1g", options)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Logs:
+    """A folder of event logs to plant."""
+    return Logs(tmp_path / "logs")

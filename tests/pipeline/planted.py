@@ -1,0 +1,120 @@
+"""Event logs as workers would have written them, with times that are easy to reckon with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+__all__ = ["T0", "Logs", "Process"]
+
+T0 = 1_700_000_000.0
+"""Where the planted times begin; 2023-11-14, 22:13:20 UTC."""
+
+_numbers = count(1)
+
+
+@dataclass
+class Process:
+    """One process: what it writes, in the order of writing. Times are seconds after `T0`."""
+
+    node: str = "celery@a"
+    pid: int = field(default_factory=lambda: next(_numbers))
+    boot: str = ""
+    parent: str | None = None
+    seq: int = 0
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.boot = self.boot or f"b{self.pid}"
+
+    def write(self, kind: str, at: float, **fields: Any) -> dict[str, Any]:
+        """Write a record; return it."""
+        record = {"v": 1, "kind": kind, "node": self.node, "pid": self.pid, "boot": self.boot}
+        record |= {"seq": self.seq, "at": T0 + at} | fields
+        self.seq += 1
+        self.records.append(record)
+        return record
+
+    def boots(self, at: float, **fields: Any) -> Process:
+        """Write that it has begun."""
+        fields = {"heartbeat": 10.0, "concurrency": 1, "pool": "solo", "dropped": 0} | fields
+        parent = self.parent or self.boot
+        self.write("process", at, state="boot", parent=parent, **fields)
+        return self
+
+    def beats(self, at: float, **fields: Any) -> None:
+        self.write("process", at, state="heartbeat", **{"heartbeat": 10.0, "dropped": 0} | fields)
+
+    def ends(self, at: float, state: str = "exit", **fields: Any) -> None:
+        self.write("process", at, state=state, **{"dropped": 0} | fields)
+
+    def starts(
+        self, task_id: str, at: float, published: float | None = None, **fields: Any
+    ) -> None:
+        fields = {"retries": 0, "task": "t", "queue": "q", "repeatable": False} | fields
+        if published is not None:
+            fields["published"] = T0 + published
+        self.write("started", at, id=task_id, **fields)
+
+    def finishes(self, task_id: str, at: float, runtime: float = 1.0, **fields: Any) -> None:
+        fields = {"retries": 0, "task": "t", "queue": "q", "state": "SUCCESS"} | fields
+        self.write("finished", at, id=task_id, runtime=runtime, **fields)
+
+    def runs(self, task_id: str, at: float, runtime: float = 1.0, **fields: Any) -> None:
+        """Start and finish a task."""
+        self.starts(task_id, at, **fields)
+        both = ("task", "queue", "retries", "cost_key")
+        kept = {name: fields[name] for name in both if name in fields}
+        self.finishes(task_id, at + runtime, runtime, **kept)
+
+    def rejects(
+        self, task_id: str | None, at: float, published: float | None, **fields: Any
+    ) -> None:
+        fields = {"retries": 0, "task": "t", "queue": "q", "reason": "redelivered"} | fields
+        when = None if published is None else T0 + published
+        self.write("rejected", at, id=task_id, published=when, **fields)
+
+    def says(self, queue: str, state: str, at: float, quantum: float = 1.0, **fields: Any) -> None:
+        """Write what state a queue is in from now on."""
+        self.write("queue", at, queue=queue, state=state, quantum=quantum, **fields)
+
+    def forgets(self) -> None:
+        """Lose the last record: it was counted, and is not in the file."""
+        self.records.pop()
+
+    def shift(self, seconds: float) -> None:
+        """Let everything so far have happened later."""
+        for record in self.records:
+            for name in ("at", "published", "received"):
+                if record.get(name) is not None:
+                    record[name] += seconds
+
+    @property
+    def lines(self) -> list[str]:
+        return [json.dumps(record) for record in self.records]
+
+
+class Logs:
+    """A folder of them.
+
+    Arguments:
+        folder: made when the first file is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def plant(self, *processes: Process, under: str = "") -> list[Path]:
+        """Write a sealed file for each process; return their paths."""
+        named = [(f"{p.node}-{p.pid}-{p.boot}-0.jsonl", p.lines) for p in processes]
+        return [self.write(f"{under}/{name}", lines) for name, lines in named]
+
+    def write(self, name: str, lines: list[str], torn: str = "") -> Path:
+        """Write a file of such lines, and after them one without an end."""
+        path = self.folder / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines) + torn)
+        return path

@@ -1,0 +1,199 @@
+"""Every verdict on planted logs whose answer is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from celery_fair.pipeline.attempts import attempts
+from celery_fair.pipeline.audit import audit, replayable
+from celery_fair.pipeline.bronze import events, parsed
+from celery_fair.pipeline.processes import processes as processes_of
+from tests.pipeline.planted import T0, Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HORIZON = 1000.0
+
+
+def worlds() -> dict[str, tuple[str, list[Process]]]:
+    """Name to verdict and processes; each is a node of its own, and names its message too."""
+    made: dict[str, tuple[str, list[Process]]] = {}
+
+    def world(name: str, verdict: str) -> Process:
+        process = Process(node=f"celery@{name}").boots(0)
+        made[name] = verdict, [process]
+        return process
+
+    p = world("done", "FINISHED")
+    p.runs("done", 5, 2.0)
+    p.ends(20)
+
+    p = world("twice", "DUPLICATE")
+    p.runs("twice", 5)
+    p.runs("twice", 8)
+    p.ends(20)
+
+    p = world("twice_elsewhere", "DUPLICATE")
+    p.starts("twice_elsewhere", 5)
+    p.ends(6, "dead")
+    other = Process(node="celery@other").boots(0)
+    other.runs("twice_elsewhere", 9)
+    other.ends(20)
+    made["twice_elsewhere"][1].append(other)
+
+    p = world("retried", "FINISHED")
+    p.starts("retried", 5)
+    p.finishes("retried", 6, state="RETRY")
+    p.runs("retried", 7, retries=1)
+    p.ends(20)
+
+    p = world("killed", "LOST")
+    p.starts("killed", 5)
+    p.ends(6, "dead")
+
+    p = world("left", "LOST")
+    p.starts("left", 5)
+    p.ends(6, "exit")
+
+    p = world("killed_gap", "UNKNOWN")
+    p.starts("killed_gap", 5)
+    p.finishes("killed_gap", 6)
+    p.forgets()
+    p.ends(7, "dead")
+
+    p = world("killed_dropped", "UNKNOWN")
+    p.starts("killed_dropped", 5)
+    p.ends(7, "exit", dropped=1)
+
+    p = world("busy", "RUNNING")
+    p.starts("busy", 5)
+    p.beats(HORIZON)
+
+    p = world("silent", "UNKNOWN")
+    p.starts("silent", 5)
+
+    p = world("just_heard", "RUNNING")
+    p.starts("just_heard", 5)
+    p.beats(HORIZON - 30.0)
+
+    p = world("just_silent", "UNKNOWN")
+    p.starts("just_silent", 5)
+    p.beats(HORIZON - 30.1)
+
+    p = world("buried", "DEAD_LETTERED")
+    p.starts("buried", 5)
+    p.ends(6, "dead")
+    other = Process(node="celery@burier").boots(0)
+    other.rejects("buried", 9, published=1)
+    other.ends(20)
+    made["buried"][1].append(other)
+
+    p = world("raised", "FINISHED")
+    p.rejects("raised", 5, published=1)
+    p.runs("raised", 8)
+    p.ends(20)
+
+    p = world("only_end", "UNKNOWN")
+    p.finishes("only_end", 6)
+    p.ends(20)
+    return made
+
+
+def provable() -> dict[str, tuple[str, list[Process]]]:
+    """The same of rejections, which all processes of the time have a say in."""
+    made: dict[str, tuple[str, list[Process]]] = {}
+
+    def world(name: str, verdict: str, published: float | None = 10.0) -> Process:
+        rejecter = Process(node="celery@r").boots(0)
+        rejecter.rejects(name, 50, published=published)
+        rejecter.ends(60)
+        other = Process(node="celery@o").boots(5)
+        made[name] = verdict, [rejecter, other]
+        return other
+
+    world("beating", "REPLAYABLE").beats(50)
+    world("too_old", "UNKNOWN").beats(49.9)
+    world("ended", "REPLAYABLE").ends(30)
+    world("found_dead", "REPLAYABLE").ends(30, "dead")
+    world("undated", "UNKNOWN", published=None).ends(30)
+
+    p = world("gap", "UNKNOWN")
+    p.runs("another", 20)
+    p.forgets()
+    p.ends(30)
+
+    p = world("dropped", "UNKNOWN")
+    p.ends(55, dropped=3)
+
+    p = world("gap_before", "REPLAYABLE")
+    p.beats(6)
+    p.forgets()
+    p.ends(9)  # gone before the message was there
+
+    p = world("headless", "UNKNOWN")
+    p.ends(60)
+    p.records.pop(0)  # its first file is missing, and with it when it began
+
+    p = world("orphan", "UNKNOWN")
+    p.ends(30)
+    child = Process(node="celery@o", parent="nobody").boots(12)
+    child.ends(40)
+    made["orphan"][1].append(child)
+
+    p = world("later", "REPLAYABLE")
+    p.ends(30)
+    late = Process(node="celery@late").boots(51)  # alive, and not of that time
+    late.beats(52)
+    made["later"][1].append(late)
+    return made
+
+
+UNBOUNDED = {"beating", "too_old", "headless", "later"}
+"""Worlds with a process that may have lived for ever; the others are put one after another."""
+
+
+def ages() -> Iterator[dict[str, tuple[str, list[Process]]]]:
+    every = provable()
+    bounded = {name: every[name] for name in every if name not in UNBOUNDED}
+    for number, (_, processes) in enumerate(bounded.values()):
+        for process in processes:
+            process.shift(1000.0 * number)
+    yield bounded
+    yield from ({name: every[name]} for name in sorted(UNBOUNDED))
+
+
+def audited(spark: SparkSession, processes: list[Process], since: float | None = None) -> DataFrame:
+    lines = [(line, "planted") for process in processes for line in process.lines]
+    found = events(parsed(spark.createDataFrame(lines, "value string, file string"))).cache()
+    # As read from a table: plans of joins grow with what they were made of.
+    return audit(attempts(found).localCheckpoint(), processes_of(found).localCheckpoint(), since)
+
+
+def verdicts(rows: DataFrame) -> dict[str, str]:
+    return {f"{row['id']}/{row['retries']}": row["verdict"] for row in rows.collect()}
+
+
+def test_verdicts(spark: SparkSession) -> None:
+    expected = {f"{name}/0": verdict for name, (verdict, _) in worlds().items()}
+    expected["retried/1"] = "FINISHED"
+    planted = [process for _, processes in worlds().values() for process in processes]
+    assert verdicts(audited(spark, planted)) == expected
+
+
+@pytest.mark.parametrize("age", list(ages()), ids="+".join)
+def test_verdicts_on_rejected(spark: SparkSession, age: dict[str, Any]) -> None:
+    planted = [process for _, processes in age.values() for process in processes]
+    found = verdicts(audited(spark, planted))
+    assert {name: found[f"{name}/0"] for name in age} == {n: v for n, (v, _) in age.items()}
+
+
+def test_log_that_began_later_proves_nothing_before(spark: SparkSession) -> None:
+    _, planted = provable()["ended"]
+    rows = audited(spark, planted, since=T0 + 10.5)
+    assert verdicts(rows)["ended/0"] == "UNKNOWN"
+    assert replayable(rows).count() == 0
+    assert verdicts(audited(spark, planted, since=T0 + 10.0))["ended/0"] == "REPLAYABLE"

@@ -1,0 +1,99 @@
+"""The commands, as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner, Result
+
+from celery_fair.cli import fair
+from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.schema import RECORD
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.documentation.commands import ROOT
+from tests.pipeline.planted import Logs, Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(fair, ["pipeline", *map(str, words)], catch_exceptions=False)
+
+
+def check_documented_tables(warehouse: Warehouse) -> None:
+    """Each table has the columns that the documentation lists, and no others are published."""
+    rows = (ROOT / "docs" / "how-to" / "history.md").read_text().rpartition("|---|---|---|")[2]
+    documented = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", rows, re.MULTILINE))
+    assert documented.keys() == read_pointer(warehouse.root).tables.keys()
+    for name, columns in documented.items():
+        fields = warehouse.table(name).schema.fields
+        if name == "events":
+            fields = [field for field in fields if field.name not in RECORD.names]
+        listed = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+        assert columns.strip() == listed, name
+
+
+def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    worker = Process().boots(0)
+    worker.runs("twice", 1)
+    worker.runs("twice", 3)
+    worker.rejects("clean", 5, published=0)
+    worker.says("q", "ready", 6, 2.0)
+    worker.says("r", "ready", 6, 2.0)
+    worker.runs("keyed", 7, 2.0, published=6.5, cost_key="k")
+    worker.starts("lost", 9)
+    worker.ends(10, "dead")
+    logs.plant(worker)
+    warehouse = tmp_path / "warehouse"
+
+    ingested = run("ingest", logs.folder, warehouse)
+    assert ingested.stdout.startswith("version 1: 12 new events from 12 lines of 1 new files")
+    assert "reading 1 new files" in ingested.stderr
+
+    ids = tmp_path / "ids"
+    audited = run("audit", warehouse, "--json", "--ids-out", ids, "--quiet")
+    assert audited.exit_code == 0
+    assert audited.stderr == ""
+    found = json.loads(audited.stdout)
+    assert {k: v for k, v in found["verdicts"].items() if v} == {
+        "DUPLICATE": 1,
+        "LOST": 1,
+        "REPLAYABLE": 1,
+        "FINISHED": 1,
+    }
+    assert [attempt["id"] for attempt in found["attempts"]] == ["twice", "lost", "clean"]
+    assert ids.read_text() == "clean\n"
+
+    failed = run("audit", warehouse, "--fail-on", "unknown,lost")
+    assert failed.exit_code == 1
+    assert "1 DUPLICATE, 1 LOST, 1 REPLAYABLE, 1 FINISHED" in failed.stdout
+
+    (q, r) = json.loads(run("fairness", warehouse, "--json").stdout)["queues"]
+    assert (q["queue"], q["share"], q["target"], q["verdicts"]) == ("q", 1.0, 0.5, {"FAIR": 1})
+    assert (r["queue"], r["share"]) == ("r", 0.0)
+    assert "100.00%  50.00%" in run("fairness", warehouse).stdout
+
+    (waits,) = json.loads(run("waits", warehouse, "--json").stdout)
+    assert (waits["queue"], waits["started"], waits["timed"], waits["p95"]) == ("q", 3, 1, 0.5)
+
+    costs = tmp_path / "costs.json"
+    assert "credibility" in run("costs", warehouse, "--export", costs).stdout
+    model = json.loads(costs.read_text())
+    assert model["v"] == 1
+    assert model["keys"]["t"]["k"]["n"] == 1
+    html = tmp_path / "report.html"
+    assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
+    check_documented_tables(Warehouse(spark, warehouse))
+
+
+def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
+    unknown = run("audit", tmp_path, "--fail-on", "broken")
+    assert unknown.exit_code == 2
+    assert "BROKEN is no verdict; there are duplicate, lost" in unknown.stderr
+    missing = run("audit", tmp_path)
+    assert missing.exit_code == 1
+    assert "has no table 'attempts'; fill it first" in missing.stderr

@@ -1,0 +1,159 @@
+"""Logs as they are found: torn, copied, late, of an older version; ingested once and again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.pipeline.planted import T0, Logs, Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GARBAGE = {
+    "": "empty",
+    "   ": "empty",
+    "\x00\x00\x00": "torn or no JSON",
+    "not json": "torn or no JSON",
+    "[1, 2]": "torn or no JSON",
+    '"text"': "torn or no JSON",
+    "{}": "does not name its process and time",
+    '{"v": 1, "kind": "started"': "torn or no JSON",
+    '{"v": 1, "quanta": {"a": 1.0}': "torn, or a value of another type",
+    '{"v": 1}{"v": 1}': "two records in one line",
+}
+
+
+def wrong(**changes: Any) -> str:
+    record = Process(pid=7, boot="w").write("started", 1, id="w", retries=0)
+    return json.dumps({k: v for k, v in (record | changes).items() if v != "left out"})
+
+
+GARBAGE |= {
+    wrong(seq=None): "does not name its number",
+    wrong(node="left out"): "does not name its process and time",
+    wrong(at="yesterday"): "torn, or a value of another type",
+    wrong(retries=[1]): "torn, or a value of another type",
+    wrong(at=1e300): "impossible time",
+    wrong(at=-5): "impossible time",
+}
+
+
+def old_record() -> str:
+    """One of a version that knew fewer fields."""
+    known = {"v": 0, "kind": "started", "node": "celery@old", "pid": 3, "boot": "o", "seq": 0}
+    return json.dumps(known | {"at": T0, "id": "old"})
+
+
+def new_record() -> str:
+    """One of a version that knows another kind, and a field more."""
+    known = {"v": 2, "kind": "moved", "node": "celery@old", "pid": 3, "boot": "o", "seq": 1}
+    return json.dumps(known | {"at": T0, "id": "old", "to": "elsewhere"})
+
+
+def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    process = Process(node="celery@é b", pid=5).boots(0)
+    process.runs("skewed", 10, published=12.0)
+    process.runs("plain", 20, published=19.5)
+    (path,) = logs.plant(process, under="deep/er [1]")
+    shutil.copy(path, path.with_name("copy.jsonl"))
+    torn = json.dumps(process.write("queue", 30, queue="q", state="ready"))[:-9]
+    logs.write("garbage.jsonl", [*GARBAGE, old_record(), new_record()], torn)
+    logs.write("_open-now.jsonl", [wrong()], torn)
+
+    first = ingest(warehouse, logs.folder)
+    expected = {reason: list(GARBAGE.values()).count(reason) for reason in GARBAGE.values()}
+    expected["torn or no JSON"] += 1
+    assert first.quarantined == expected
+    assert (first.files, first.lines) == (3, 5 + 5 + len(GARBAGE) + 2 + 1)
+    assert (first.events, first.duplicates) == (5 + 2, 5)
+    assert warehouse.table("events").count() == 7
+    quarantine = warehouse.table("quarantine").collect()
+    assert {row["file"].rpartition("/")[2] for row in quarantine} == {"garbage.jsonl"}
+    assert {row["text"]: row["reason"] for row in quarantine if row["text"] != torn} == GARBAGE
+
+    attempts = {row["id"]: row for row in warehouse.table("attempts").collect()}
+    assert set(attempts) == {"skewed", "plain", "old"}
+    assert (attempts["skewed"]["wait"], attempts["skewed"]["skewed"]) == (-2.0, True)
+    assert (attempts["plain"]["wait"], attempts["plain"]["skewed"]) == (0.5, False)
+    assert (attempts["old"]["wait"], attempts["old"]["queue"]) == (None, None)
+    processes = {row["node"]: row for row in warehouse.table("processes").collect()}
+    assert processes["celery@é b"]["missing"] == 0
+    assert processes["celery@old"]["records"] == 2
+
+    assert ingest(warehouse, logs.folder).as_dict() == {
+        "version": 1,
+        "files": 0,
+        "open_files": 0,
+        "lines": 0,
+        "events": 0,
+        "duplicates": 0,
+        "quarantined": {},
+    }
+
+    late = Process(node=process.node, pid=5, boot=process.boot, seq=process.seq)
+    late.finishes("plain", 40)
+    logs.write("late.jsonl", late.lines)
+    opened = ingest(warehouse, logs.folder, include_open=True)
+    assert (opened.files, opened.open_files, opened.events) == (1, 1, 2)
+    assert (opened.version, opened.quarantined) == (2, {})
+    assert warehouse.table("events").count() == 9
+    attempts = {row["id"]: row for row in warehouse.table("attempts").collect()}
+    assert attempts["plain"]["finishes"] == 2
+    assert warehouse.table("quarantine").count() == len(GARBAGE) + 1
+    # The torn record was counted by its writer, and is not here.
+    (row,) = warehouse.table("processes").where("pid = 5").collect()
+    assert (row["missing"], row["complete"]) == (1, False)
+
+
+def test_folder_that_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="is no folder"):
+        ingest(Warehouse(spark, tmp_path / "warehouse"), tmp_path / "logs")
+
+
+def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    assert ingest(warehouse, tmp_path / "logs").files == 0
+    with pytest.raises(PipelineError, match="no table 'attempts'"):
+        warehouse.table("attempts")
+
+
+def test_run_that_is_overtaken_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(spark, tmp_path)
+    slow, fast = warehouse.begin(), warehouse.begin()
+    slow.replace("numbers", spark.range(1))
+    fast.replace("numbers", spark.range(2))
+    fast.publish()
+    with pytest.raises(PipelineError, match="run it again"):
+        slow.publish()
+    assert warehouse.table("numbers").count() == 2
+
+
+def test_version_before_last_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = Warehouse(spark, tmp_path)
+    for size in (1, 2, 3):
+        run = warehouse.begin()
+        run.replace("numbers", spark.range(size))
+        run.publish()
+    assert warehouse.table("numbers").count() == 3
+    assert read_pointer(tmp_path).version == 3
+    assert len(list((tmp_path / "numbers").iterdir())) == 2
+
+
+def test_pointer_of_another_format(tmp_path: Path) -> None:
+    (tmp_path / "current.json").write_text('{"v": 9}')
+    with pytest.raises(PipelineError, match="format 9"):
+        read_pointer(tmp_path)
+    (tmp_path / "current.json").write_text("{")
+    with pytest.raises(PipelineError, match="is this a warehouse"):
+        read_pointer(tmp_path)

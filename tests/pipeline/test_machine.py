@@ -1,0 +1,245 @@
+"""Replays keep the laws of the worker, whatever the trace; small ones come out as by hand."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.replay.advice import Advice, Goal, Outcomes, advise
+from celery_fair.pipeline.replay.machine import Machine, Message, Start
+from celery_fair.pipeline.replay.outcome import SCHEMA, outcomes, quantile
+from celery_fair.pipeline.replay.scenario import Plan, Scenario, parse_scenario
+
+COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
+
+
+def message(published: float, queue: str = "q", runtime: float = 1.0) -> Message:
+    return Message(published, queue, "t", None, runtime)
+
+
+def started(scenario: Scenario, *messages: Message) -> list[tuple[str, float]]:
+    return [(start.message.queue, start.at) for start in Machine(scenario).run(messages)]
+
+
+plans = st.builds(
+    Plan,
+    quantum=st.sampled_from([0.25, 1.0, 3.0]),
+    level=st.integers(0, 1),
+    rate=st.sampled_from([None, None, 0.5, 3.0]),
+    burst=st.integers(1, 3),
+    max_in_flight=st.sampled_from([None, None, 1, 2]),
+)
+scenarios = st.builds(
+    Scenario,
+    name=st.just("any"),
+    concurrency=st.integers(1, 3),
+    cost=st.sampled_from(["one", "runtime"]),
+    overhead=st.sampled_from([0.0, 0.1]),
+    queues=st.dictionaries(st.sampled_from("abc"), plans),
+)
+messages = st.builds(
+    message,
+    published=st.floats(0, 50),
+    queue=st.sampled_from("abc"),
+    runtime=st.floats(0, 5),
+)
+traces = st.lists(messages, max_size=60).map(sorted)
+
+
+@settings(max_examples=300, deadline=None)
+@given(scenario=scenarios, trace=traces)
+def test_laws(scenario: Scenario, trace: list[Message]) -> None:
+    starts = list(Machine(scenario).run(trace))
+    assert Counter(start.message for start in starts) == Counter(trace)
+    assert [start.at for start in starts] == sorted(start.at for start in starts)
+    assert all(start.at >= start.message.published for start in starts)
+    for queue in "abc":
+        mine = [start for start in starts if start.message.queue == queue]
+        assert [start.message for start in mine] == [m for m in trace if m.queue == queue]
+        check_gate(scenario, scenario.plan(queue), mine)
+    assert busiest(scenario, starts) <= scenario.concurrency
+
+
+def check_gate(scenario: Scenario, plan: Plan, mine: list[Start]) -> None:
+    if plan.max_in_flight is not None:
+        assert busiest(scenario, mine) <= plan.max_in_flight
+    if plan.rate is not None:
+        for first in range(len(mine)):
+            for last in range(first, len(mine)):
+                time = mine[last].at - mine[first].at
+                assert last - first + 1 <= plan.burst + plan.rate * time + 1e-6
+
+
+def busiest(scenario: Scenario, starts: list[Start]) -> int:
+    """Return how many ran at once at the most; what takes no time at all is never beside others."""
+    steps = []
+    for start in starts:
+        end = start.at + start.message.runtime + scenario.overhead
+        if end > start.at:
+            steps += [(start.at, 1), (end, -1)]
+    running = most = 0
+    for _, step in sorted(steps):
+        running += step
+        most = max(most, running)
+    return most
+
+
+@settings(deadline=None)
+@given(trace=traces)
+def test_one_slot_is_the_queue_of_the_textbook(trace: list[Message]) -> None:
+    """Lindley: a message waits for what its predecessor left over."""
+    trace = [m._replace(queue="q") for m in trace]
+    free = 0.0
+    for start in Machine(Scenario("one")).run(trace):
+        assert start.at == max(free, start.message.published)
+        free = start.at + start.message.runtime
+
+
+def test_shares_follow_quanta() -> None:
+    scenario = Scenario("s", queues={"a": Plan(3.0), "b": Plan(1.0)})
+    trace = [message(0.0, queue) for queue in "ab" for _ in range(400)]
+    first = Counter(queue for queue, _ in started(scenario, *trace)[:400])
+    assert first == {"a": 300, "b": 100}
+
+
+def test_runtime_as_cost_gives_equal_time() -> None:
+    trace = [
+        message(0.0, queue, runtime)
+        for queue, runtime in (("a", 4.0), ("b", 1.0))
+        for _ in range(400)
+    ]
+    starts = list(Machine(Scenario("s", cost="runtime")).run(trace))
+    seconds = Counter[str]()
+    for start in starts[:400]:
+        seconds[start.message.queue] += int(start.message.runtime)
+    assert seconds["a"] / seconds["b"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_leash_and_class_by_hand() -> None:
+    leashed = Scenario("s", queues={"a": Plan(rate=0.5, burst=1), "b": Plan()})
+    trace = [message(0.0, "a", 0.5)] * 3 + [message(0.25, "b", 1.0)]
+    assert started(leashed, *trace) == [("a", 0.0), ("b", 0.5), ("a", 2.0), ("a", 4.0)]
+    strict = Scenario("s", queues={"a": Plan(), "b": Plan(level=1)})
+    assert started(strict, *trace) == [("a", 0.0), ("b", 0.5), ("a", 1.5), ("a", 2.0)]
+
+
+def test_quantiles() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert [quantile(values, each) for each in (50, 95, 99, 100)] == [50.0, 95.0, 99.0, 100.0]
+    assert quantile([7.0], 50) == 7.0
+
+
+def run(trace: list[Message], scenarios: list[Scenario]) -> Outcomes:
+    found = {}
+    for scenario in scenarios:
+        for queue, outcome in outcomes(Machine(scenario).run(trace)).items():
+            row = dict(zip(COLUMNS, outcome.row(scenario.name, queue), strict=True))
+            found[scenario.name, queue] = row
+    return found
+
+
+def advised(base: Scenario, *goals: Goal) -> Advice:
+    """A backlog of bulk work from the beginning, an interactive message every 10 s."""
+    trace = [message(0.0, "bulk") for _ in range(500)]
+    trace += [message(10.0 * n + 0.3, "interactive") for n in range(40)]
+    trace += [message(10.0 * n, "chat") for n in range(40)]
+    return advise(base, list(goals), lambda scenarios: run(sorted(trace), scenarios))
+
+
+def base(**quanta: float) -> Scenario:
+    return Scenario("recorded", queues={queue: Plan(quantum=q) for queue, q in quanta.items()})
+
+
+def test_advice() -> None:
+    slow = base(bulk=64, interactive=1, chat=1)
+    goal = Goal("interactive", 95, 12.0)
+    nothing = advised(base(bulk=1, interactive=1, chat=1), goal)
+    assert (nothing.means, nothing.tried) == ("nothing", 1)
+
+    quanta = advised(slow, goal)
+    assert quanta.means == "quanta"
+    assert goal.met(quanta.scenario.name, quanta.outcomes)
+    chosen = quanta.scenario.plan("interactive").quantum
+    half = slow.with_plan("interactive", quantum=chosen / 2)
+    trace_of_half = advised(half, goal)
+    assert trace_of_half.means != "nothing"  # half of it would not have done
+
+    # A slot that is free comes at full seconds, whoever is served first, until bulk is through.
+    slots = advised(slow, Goal("interactive", 95, 0.5))
+    assert (slots.means, slots.scenario.concurrency) == ("slots", 32)
+    never = advised(slow, Goal("bulk", 50, 0.0))
+    assert never.means is None
+
+
+def test_scenarios_are_parsed() -> None:
+    before = Scenario("recorded", concurrency=2, queues={"a": Plan(quantum=4.0)})
+    after = parse_scenario(
+        "x: a.rate=10/s b.class=1 a.b.quantum=2 concurrency=8 cost=runtime", before
+    )
+    assert after.name == "x"
+    assert (after.concurrency, after.cost) == (8, "runtime")
+    assert after.queues == {
+        "a": Plan(quantum=4.0, rate=10.0),
+        "b": Plan(level=1),
+        "a.b": Plan(quantum=2.0),
+    }
+    assert Scenario.from_json(after.to_json()) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    {
+        "x: nonsense": "'nonsense' is no change",
+        "x: a.size=1": "'a.size=1' is no change",
+        "x: quantum=1": "'quantum=1' is no change",
+        "x: a.quantum=0": "finite number above zero",
+        "x: a.rate=fast": "not 'fast'",
+        "x: concurrency=0": "at least 1",
+        "x: cost=free": "one of one, runtime",
+        "x: overhead=-1": "seconds from 0 on",
+        "x: a.burst=1.5": "invalid literal",
+    }.items(),
+)
+def test_wrong_scenarios(text: str, says: str) -> None:
+    with pytest.raises(PipelineError, match="scenario") as caught:
+        parse_scenario(text, Scenario("recorded"))
+    assert says in str(caught.value)
+
+
+def test_seconds_are_shared_only_if_they_are_what_is_charged() -> None:
+    """Two services of real traces, both backlogged throughout, with quanta of 3 and 1."""
+    trace = [
+        Message(0.0, queue, "inference", f"2^{math.ceil(math.log2(read))}", seconds)
+        for queue in ("code", "conv")
+        for read, seconds in requests(queue)
+    ]
+    errors = {}
+    for cost in ("one", "runtime"):
+        quanta = {"code": Plan(quantum=3.0), "conv": Plan(quantum=1.0)}
+        starts = Machine(Scenario("s", cost=cost, queues=quanta)).run(trace)
+        seconds = {"code": 0.0, "conv": 0.0}
+        for start in starts:
+            seconds[start.message.queue] += start.message.runtime
+            if start.at > 600:
+                break
+        errors[cost] = abs(seconds["code"] / sum(seconds.values()) / 0.75 - 1)
+    assert errors["one"] > 0.2
+    assert errors["runtime"] < 0.02
+
+
+def requests(service: str) -> Iterator[tuple[int, float]]:
+    """Tokens read and seconds taken, ten times over."""
+    path = Path(__file__).parent / "data" / f"AzureLLMInferenceTrace_{service}.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows * 10:
+        read, written = int(row["ContextTokens"]), int(row["GeneratedTokens"])
+        yield read, read * 0.0002 + written * 0.03

@@ -1,0 +1,163 @@
+"""The report, as it is written and as a browser shows it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from celery_fair.cli import fair
+from celery_fair.pipeline.replay.machine import Machine, Message
+from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from celery_fair.pipeline.report.charts import Series, bars, lines
+from celery_fair.pipeline.report.figures import nice_interval
+from tests.documentation.commands import ROOT
+from tests.pipeline.planted import Logs, Process
+
+SCREENSHOT = ROOT / "var" / "report.png"
+QUANTA = {"interactive": 4.0, "bulk": 1.0, "mail": 2.0, "<thumbs> & co": 0.5}
+
+
+def a_day() -> list[Process]:
+    """Ten minutes of a worker with four queues, which things happen to."""
+    draw = random.Random(1)
+    trace = sorted(
+        Message(draw.uniform(0, 400), queue, f"shop.{queue[:4]}", draw.choice("xyz"), 0.5)
+        for queue in QUANTA
+        for _ in range(500)
+    )
+    scenario = Scenario("s", queues={queue: Plan(quantum) for queue, quantum in QUANTA.items()})
+    worker = Process(node="celery@a", boot="a").boots(-1, quanta=QUANTA)
+    for queue, quantum in QUANTA.items():
+        worker.says(queue, "ready", 0, quantum)
+    left = Counter(message.queue for message in trace)
+    for number, (message, at) in enumerate(Machine(scenario).run(trace)):
+        fields = {"queue": message.queue, "task": message.task, "cost_key": message.cost_key}
+        worker.runs(f"{number}", at, 0.5, published=message.published, **fields)
+        left[message.queue] -= 1
+        if not left[message.queue]:
+            worker.says(message.queue, "empty", at + 0.5, QUANTA[message.queue], depth=0)
+    worker.says("bulk", "empty", 1010, QUANTA["bulk"], depth=300)
+    worker.says("mail", "throttled", 1020, QUANTA["mail"])
+    worker.runs("again", 1030, queue="mail")
+    worker.runs("again", 1035, queue="mail")
+    for number in range(5):
+        worker.rejects(f"letter{number}", 1040, published=600, queue="mail")
+    worker.starts("gone", 1050, queue="bulk", published=600)
+    worker.ends(1100, "dead")
+    return [worker]
+
+
+class Seen(HTMLParser):
+    """Which elements there are, and what they refer to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.references += [value or "" for name, value in attrs if name in {"src", "href"}]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    logs = Logs(folder / "logs")
+    logs.plant(*a_day())
+    logs.write("bad.jsonl", ["garbage"])
+    for words in (
+        ("ingest", logs.folder, folder / "warehouse"),
+        ("report", folder / "warehouse", folder / "report.html"),
+    ):
+        done = CliRunner().invoke(fair, ["pipeline", *map(str, words), "--quiet"])
+        assert done.exit_code == 0, done.output[:2000]
+    return folder / "report.html"
+
+
+def test_everything_is_in_it(written: Path) -> None:
+    text = written.read_text()
+    assert len(text) < 2 << 20
+    seen = Seen()
+    seen.feed(text)
+    assert seen.tags["svg"] == 4
+    assert seen.references == []
+    assert "<script" not in text
+    assert "url(" not in text
+    for said in (
+        "Started twice: 1.",
+        "Started and lost: 1.",
+        "&lt;thumbs&gt; &amp; co",
+        "<td>REPLAYABLE</td><td>5</td>",
+        "<td>quarantined: torn or no JSON</td><td>1</td>",
+        "<td>again</td><td>DUPLICATE</td><td>mail</td>",
+    ):
+        assert said in text
+    assert "<thumbs>" not in text
+
+
+def browser() -> str:
+    found = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if found is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
+            "Chromium is needed: sudo apt-get install --no-install-recommends chromium"
+        )
+    return found
+
+
+def test_browser_shows_it(written: Path, tmp_path: Path) -> None:
+    SCREENSHOT.parent.mkdir(exist_ok=True)
+    SCREENSHOT.unlink(missing_ok=True)
+    quiet = ("--headless", "--disable-gpu", "--no-sandbox", "--hide-scrollbars", "--no-first-run")
+    subprocess.run(
+        [
+            browser(),
+            *quiet,
+            f"--user-data-dir={tmp_path}",
+            "--window-size=1000,3600",
+            f"--screenshot={SCREENSHOT}",
+            written.as_uri(),
+        ],
+        check=True,
+        timeout=100,
+        capture_output=True,
+    )
+    picture = SCREENSHOT.read_bytes()
+    assert struct.unpack(">II", picture[16:24]) == (1000, 3600)
+    # An empty page of this size has some 15 kB.
+    assert len(picture) > 100_000
+
+
+def test_chart_places_points_and_breaks_lines() -> None:
+    points = [(0.0, 0.0), (10.0, 1.0), (100.0, 0.5)]
+    drawn = lines([Series("a&b", points, [])], "label", gap=15.0)
+    # From 48 to 710 across, and from 272 up to 12.
+    assert "M48.0,272.0L48.0,272.0L114.2,12.0M710.0,142.0L710.0,142.0" in drawn
+    assert "a&amp;b" in drawn
+    assert lines([], "label", 1.0) == ""
+
+
+def test_bars_are_to_scale() -> None:
+    drawn = bars([("a", [30.0, 10.0]), ("b", [0.0, 20.0])], ("x", "y"), "label", "s")
+    assert [part.split('"')[0] for part in drawn.split('width="')[1:]] == [
+        "465.0",
+        "155.0",
+        "0.0",
+        "310.0",
+    ]
+    assert bars([("a", [0.0])], ("x",), "label", "s") == ""
+
+
+def test_interval_is_a_round_number() -> None:
+    assert [nice_interval(each) for each in (0, 120, 121, 3600, 86400)] == [1, 1, 2, 30, 1800]

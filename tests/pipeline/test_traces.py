@@ -1,0 +1,132 @@
+"""Traces of other systems, and replays of them that Spark fans out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from celery_fair.cli import fair
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.replay.fanout import replay
+from celery_fair.pipeline.replay.machine import Machine, Message
+from celery_fair.pipeline.replay.outcome import outcomes
+from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from celery_fair.pipeline.traces.azure import azure_trace
+from celery_fair.pipeline.traces.swf import swf_trace
+from celery_fair.pipeline.traces.table import csv_trace, parse_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parent / "data"
+AZURE = str(DATA / "AzureLLMInferenceTrace_*.csv")
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(fair, ["pipeline", *map(str, words)], catch_exceptions=False)
+
+
+def test_swf(spark: SparkSession) -> None:
+    first, last = swf_trace(spark, str(DATA / "jobs.swf"), "user").orderBy("id").collect()
+    assert first.asDict() == {
+        "id": "1",
+        "queue": "user-7",
+        "task": "executable-2",
+        "cost_key": "requested-120",
+        "published": 1000.0,
+        "runtime": 60.0,
+    }
+    assert (last["id"], last["queue"], last["published"]) == ("3", "user-8", 1020.0)
+    with pytest.raises(PipelineError, match="not of 'colour'"):
+        swf_trace(spark, str(DATA / "jobs.swf"), "colour")
+
+
+def test_azure(spark: SparkSession) -> None:
+    rows = azure_trace(spark, AZURE, read=0.001, written=0.1).orderBy("published").collect()
+    counts = {queue: sum(row["queue"] == queue for row in rows) for queue in ("code", "conv")}
+    assert counts == {"code": 200, "conv": 200}
+    # 2023-11-16 18:15:46.6805900,374,44: 1700158546 is `date -u -d '2023-11-16 18:15:46' +%s`
+    first = rows[0]
+    assert first["published"] == pytest.approx(1700158546.68059, abs=1e-6)
+    assert first["runtime"] == pytest.approx(0.374 + 4.4)
+    assert (first["queue"], first["cost_key"]) == ("conv", "2^9")
+
+
+def test_csv(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "when,how long,team\n1970-01-01 00:00:10,2.5,a\n20,1,\nnever,1,a\n30,unknown,a\n40,-1,a\n"
+    )
+    columns = parse_columns("published=when, runtime=how long,queue=team")
+    rows = csv_trace(spark, str(path), columns).orderBy("published").collect()
+    found = [(row["published"], row["runtime"], row["queue"], row["task"]) for row in rows]
+    assert found == [(10.0, 2.5, "a", "task"), (20.0, 1.0, "celery", "task")]
+    with pytest.raises(PipelineError, match="no column 'no'; it has when"):
+        csv_trace(spark, str(path), {"published": "no", "runtime": "no"})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("published=a", "say which column is runtime"),
+        ("published", "'published' is not FIELD=COLUMN"),
+        ("colour=a", "'colour=a' is not FIELD=COLUMN"),
+    ],
+)
+def test_wrong_columns(text: str, says: str) -> None:
+    with pytest.raises(PipelineError, match=says):
+        parse_columns(text)
+
+
+def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
+    trace = azure_trace(spark, AZURE)
+    base = Scenario("base", concurrency=8, cost="runtime")
+    scenarios = [base, Scenario("shared", concurrency=8, queues={"code": Plan(quantum=9.0)})]
+    scenarios.append(Scenario("leashed", concurrency=8, queues={"code": Plan(rate=2.0, burst=5)}))
+    found = {
+        (row["scenario"], row["queue"]): tuple(row) for row in replay(trace, scenarios).collect()
+    }
+    rows = trace.orderBy("published", "queue", "runtime").collect()
+    fields = Message._fields
+    messages = [Message(*(row[name] for name in fields)) for row in rows]
+    expected = {
+        (scenario.name, queue): outcome.row(scenario.name, queue)
+        for scenario in scenarios
+        for queue, outcome in outcomes(Machine(scenario).run(messages)).items()
+    }
+    assert found == expected
+    assert len(found) == 6
+
+
+@pytest.mark.usefixtures("spark")
+def test_whatif_and_advise() -> None:
+    azure = (AZURE.replace("*", "conv"), "--format", "azure")
+    supposed = ("--scenario", "wide: concurrency=64", "--base", "concurrency=2", "--json")
+    rows = {row["scenario"]: row for row in json.loads(run("whatif", *azure, *supposed).stdout)}
+    assert rows["recorded"]["started"] == rows["wide"]["started"] == 200
+    assert rows["recorded"]["p95"] > 1.0
+    assert rows["wide"]["p95"] == 0.0
+
+    target = ("--slo", "conv=p95:1s", "--base", "concurrency=8", "--quiet")
+    shown = run("advise", *azure, *target)
+    assert shown.exit_code == 0
+    assert "nor can strict priority, with 8 slots" in shown.stdout
+    found: dict[str, Any] = json.loads(run("advise", *azure, *target, "--json").stdout)
+    assert found["means"] == "slots"
+    assert found["concurrency"] > 8
+    assert found["proof"][0]["p95"] <= 1.0
+
+
+@pytest.mark.usefixtures("spark")
+def test_wrong_words(tmp_path: Path) -> None:
+    azure = (AZURE.replace("*", "conv"), "--format", "azure")
+    assert "no queue 'x'; it has ['conv']" in run("advise", *azure, "--slo", "x=p95:1s").stderr
+    assert "'x=1s' is not of the form" in run("advise", *azure, "--slo", "x=1s").stderr
+    assert "there is no" in run("whatif", tmp_path / "no", "--format", "swf").stderr
+    assert "no table" in run("whatif", tmp_path).stderr
+    twice = ("--scenario", "a: concurrency=2", "--scenario", "a: concurrency=3")
+    assert "two scenarios have one name" in run("whatif", *azure, *twice).stderr
