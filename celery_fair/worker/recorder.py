@@ -33,7 +33,7 @@ NOTE = "fair"
 
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
-_SWEEP = 30.0
+_SWEEP = 10.0
 
 
 class Recorder:
