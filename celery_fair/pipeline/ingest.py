@@ -89,8 +89,7 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
         return done
     say(f"reading {done.files} new files and {done.open_files} open ones")
     staged = run.replace("staged", _staged(spark, files, copies))
-    _bronze(run, staged, done, say)
-    _silver(run, say)
+    _silver(run, _bronze(run, staged, done, say), say)
     run.drop("staged")
     run.publish()
     return done
@@ -120,7 +119,8 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     return lines.select("value", F.col("_metadata.file_path").alias("file"))
 
 
-def _bronze(run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], None]) -> None:
+def _bronze(run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], None]) -> DataFrame:
+    """Write the bronze tables; return all events."""
     reasons = {row["reason"]: row["count"] for row in staged.groupBy("reason").count().collect()}
     good = reasons.pop(None, 0)
     say(f"writing events: {good} lines are records, {sum(reasons.values())} are not")
@@ -134,10 +134,10 @@ def _bronze(run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], No
     done.lines, done.quarantined = good + sum(reasons.values()), reasons
     done.events = added.count()
     done.duplicates = good - done.events
+    return run.known("events", found.schema)
 
 
-def _silver(run: Run, say: Callable[[str], None]) -> None:
-    every = run.table("events")
+def _silver(run: Run, every: DataFrame, say: Callable[[str], None]) -> None:
     for name, made in {"attempts": attempts, "backlog": backlog, "processes": processes}.items():
         say(f"writing {name}")
         run.replace(name, made(every))

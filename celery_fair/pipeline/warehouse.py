@@ -91,13 +91,14 @@ class Run:
     def extend(self, table: str, rows: "DataFrame", partition: str | None = None) -> "DataFrame":
         """Write further rows of a table; return those."""
         folder = self._write(table, rows, partition)
+        path = self.warehouse.root / folder
+        if next(path.rglob("*.parquet"), None) is None:
+            # What has partitions and no rows has no files, and so no schema to be read with.
+            shutil.rmtree(path)
+            return self.warehouse.spark.createDataFrame([], rows.schema)
         folders = [*self._after.tables.get(table, []), folder]
         self._after = self._after.with_table(table, folders)
         return self.warehouse.read([folder])
-
-    def table(self, name: str) -> "DataFrame":
-        """Return a table as this run has it."""
-        return self.warehouse.read(self._after.tables[name])
 
     def drop(self, table: str) -> None:
         """Remove a table that only this run had need of."""

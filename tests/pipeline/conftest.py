@@ -33,6 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.newest)
+            item.add_marker(pytest.mark.timeout(400))  # many jobs, each slow on a busy machine
             item.add_marker(pytest.mark.filterwarnings("default::ResourceWarning"))
 
 

@@ -94,6 +94,11 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     unknown = run("audit", tmp_path, "--fail-on", "broken")
     assert unknown.exit_code == 2
     assert "BROKEN is no verdict; there are duplicate, lost" in unknown.stderr
+    (tmp_path / "current.json").write_text('{"v": 1, "version": 1, "tables": {"attempts": ["a"]}}')
+    gone = run("waits", tmp_path)
+    assert gone.exit_code == 1
+    assert "Error: Spark failed: [PATH_NOT_FOUND]" in gone.stderr
+    (tmp_path / "current.json").unlink()
     missing = run("audit", tmp_path)
     assert missing.exit_code == 1
     assert "has no table 'attempts'; fill it first" in missing.stderr

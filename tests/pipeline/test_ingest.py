@@ -115,6 +115,22 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert (row["missing"], row["complete"]) == (1, False)
 
 
+def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    logs.write("garbage.jsonl", ["garbage"])
+    assert ingest(warehouse, logs.folder).quarantined == {"torn or no JSON": 1}
+    assert warehouse.table("attempts").count() == 0
+    process = Process().boots(0)
+    process.runs("a", 1)
+    (path,) = logs.plant(process)
+    assert ingest(warehouse, logs.folder).events == 3
+    shutil.copy(path, path.with_name("copy.jsonl"))
+    copied = ingest(warehouse, logs.folder)
+    assert (copied.version, copied.files, copied.events, copied.duplicates) == (3, 1, 0, 3)
+    assert warehouse.table("attempts").count() == 1
+    assert warehouse.table("quarantine").count() == 1
+
+
 def test_folder_that_is_not(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="is no folder"):
         ingest(Warehouse(spark, tmp_path / "warehouse"), tmp_path / "logs")

@@ -80,6 +80,13 @@ def with_spark(command: F) -> F:
             return command(Context(master, memory, as_json, quiet), *args, **options)
         except PipelineError as exc:
             raise click.ClickException(str(exc)) from exc
+        except Exception as exc:
+            if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
+                raise
+            first = next(iter(str(exc).splitlines()), type(exc).__name__)
+            raise click.ClickException(
+                f"Spark failed: {first}; if memory ran out, give it more with --driver-memory"
+            ) from exc
 
     return wrapped  # type: ignore[return-value]
 
