@@ -173,12 +173,21 @@ class Scene:
             channel.queue_delete(queue)
 
     def _probe(self, timeout: float) -> None:
-        """What is published now is done soon: the worker consumes from both queues."""
-        ids = self.publish(len(QUEUES), "before")
-        try:
-            self.records.finished.wait_ids(ids, timeout)
-        except TimeoutError as error:
-            raise TimeoutError(f"{error}\n{self.space.depths()}\n{self._logs()}") from None
+        """What is published now is done soon: the worker consumes from both queues.
+
+        A probe may fall victim to a connection whose loss is still under way; another may not.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            ids = self.publish(len(QUEUES), "before")
+            try:
+                self.records.finished.wait_ids(ids, timeout / 2)
+            except TimeoutError as error:
+                if time.monotonic() >= deadline:
+                    state = f"{self.space.depths()}\n{self._logs()}"
+                    raise TimeoutError(f"{error}\n{state}") from None
+            else:
+                return
 
     def running(self) -> list[Record]:
         """Tasks that have started and may still end."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.brokers import Space
+from tests.brokers.space import Depth
 
 REDIS_HASH = "unacked"
 """Where kombu keeps what is unacknowledged of all queues."""
@@ -10,16 +13,26 @@ REDIS_HASH = "unacked"
 
 def ready(space: Space, *queues: str) -> int:
     """Messages that wait in these queues."""
-    depths = space.depths()
-    return sum(depths[queue].ready for queue in queues if queue in depths)
+    return _ready(space.depths(), queues)
 
 
 def unsettled(space: Space, *queues: str) -> int:
     """Messages delivered and not acknowledged; on Redis, of all queues together."""
-    depths = space.depths()
-    return sum(depths[name].unacked for name in (*queues, REDIS_HASH) if name in depths)
+    return _unsettled(space.depths(), queues)
 
 
 def left(space: Space, *queues: str) -> int:
-    """Messages that are not gone for good: waiting or unsettled."""
-    return ready(space, *queues) + unsettled(space, *queues)
+    """Messages that are not gone for good: waiting or unsettled, in one look.
+
+    In two looks a message that is returned to its queue in between would be seen in neither.
+    """
+    depths = space.depths()
+    return _ready(depths, queues) + _unsettled(depths, queues)
+
+
+def _ready(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:
+    return sum(depths[queue].ready for queue in queues if queue in depths)
+
+
+def _unsettled(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:
+    return sum(depths[name].unacked for name in (*queues, REDIS_HASH) if name in depths)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.brokers import Space
+from tests.integration.depths import left
 from tests.once.conftest import DeadLetters, dead_letters
 from tests.pipeline.test_commands import run
 from tests.publishing import publish
@@ -60,8 +61,7 @@ def test_verdicts_are_what_happened(
 
     heir = start_worker(space, **options)
     started, finished = heir.records.started, heir.records.finished
-    wait_equal(lambda: sum(space.depths()[queue].ready for queue in QUANTA), 0, timeout=60)
-    wait_equal(lambda: sum(space.depths()[queue].unacked for queue in QUANTA), 0, timeout=60)
+    wait_equal(lambda: left(space, *QUANTA), 0, timeout=60)
     wait_for(lambda: log_says_dead(log, victim), 60, "a word of the victim's end")
     assert heir.stop() == 0
     truth = expected(
