@@ -26,7 +26,7 @@ from tests.workers import WorkerProcess, starting_workers
 QUANTA = {"a": 1, "b": 3}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
 POOLS = ["threads", "prefork", "gevent"]
-RESUMES_WITHIN = 10
+RESUMES_WITHIN = 30
 BACKLOG = {"a": 200, "b": 600}
 
 
@@ -45,7 +45,7 @@ class Victim:
             wait_for(lambda: ready(self.space, *QUANTA) < 100, 15, "messages to be buffered")
 
     def lose_connection(self) -> None:
-        wait_for(lambda: "Connection to broker lost" in self.worker.log(), 30, self.worker.log)
+        wait_for(lambda: "Connection to broker lost" in self.worker.log(), 60, self.worker.log)
         self.gate.open()
         self.worker.records.finished.wait_once(self.held)
 

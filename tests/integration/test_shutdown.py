@@ -34,7 +34,7 @@ def test_warm_shutdown(
     worker.sigterm()
 
     wait_equal(lambda: ready(space, *QUEUES), 3 * BACKLOG)
-    assert unsettled(space, *QUEUES) == (2 if conf is LATE else 0)
+    wait_equal(lambda: unsettled(space, *QUEUES), 2 if conf is LATE else 0)
     assert worker.running
     gate.open()
     assert worker.wait() == 0
