@@ -7,7 +7,9 @@ RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints.txt constraints-celery.txt
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
-ASIDE := -n 4 --dist loadgroup
+ASIDE := -n 4 --dist loadfile
+# One session of Spark serves them all, and takes both cores.
+SPARK := tests/pipeline
 # These measure the order of starts, to a percent.
 ALONE := tests/fairness
 BENCHMARKS := scheduler fairness throughput once
@@ -47,7 +49,8 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 
 .PHONY: test-current
 test-current: $(STAMP) brokers spark ## everything else on the newest Celery
-	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%)
+	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%) $(SPARK:%=--ignore=%)
+	$(RUN) pytest -q $(SPARK)
 	$(RUN) pytest -q $(ALONE)
 
 .PHONY: brokers

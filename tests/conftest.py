@@ -15,24 +15,11 @@ import pytest
 
 from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space
 from tests.brokers.space import Server
-from tests.processes import ROOT
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
 S = TypeVar("S", bound=Server | PostgreSQL)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say what pytest-xdist keeps together: a file, and all that shares a session of Spark.
-
-    That takes longest, so it begins first.
-    """
-    spark = ROOT / "tests" / "pipeline"
-    items.sort(key=lambda item: spark not in item.path.parents)
-    for item in items:
-        group = spark if spark in item.path.parents else item.path
-        item.add_marker(pytest.mark.xdist_group(str(group.relative_to(ROOT))))
 
 
 def running(server: S) -> Iterator[S]:

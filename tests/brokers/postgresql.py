@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.brokers.missing import program
-from tests.ports import accepts, free_port
+from tests.ports import free_port
 from tests.processes import Process, folder
 from tests.waiting import wait_for
 
@@ -64,7 +64,8 @@ class PostgreSQL:
         wait_for(self._answers, timeout, lambda: f"PostgreSQL:\n{self.log()}")
 
     def _answers(self) -> bool:
-        return accepts(self.port) and "ready to accept connections" in self.log()
+        asked = [self._program.with_name("pg_isready"), "-q", "-h", "127.0.0.1", "-p", self.port]
+        return subprocess.run([str(word) for word in asked], check=False).returncode == 0
 
     def database(self) -> str:
         """The URL of a new database."""

@@ -27,7 +27,7 @@ def test_every_message_runs_once_and_queues_share_alike(
     assert space.ready() == TOTALS
     worker = start_worker(space, fair=False, queues=QUEUES, pool=pool, concurrency=concurrency)
 
-    starts = worker.records.started.wait(sum(TOTALS.values()))
+    starts = worker.records.started.wait(sum(TOTALS.values()), 100)
 
     assert {record.id for record in starts} == set(ids.all())
     assert worker.records.started.repeated() == []
