@@ -80,7 +80,7 @@ KINDS: Final[dict[str, Kind]] = {
         "state": ("string", "`boot`, `heartbeat`, `exit`, or `dead` (written by another process)"),
         "parent": ("string", "`boot` of the worker's main process; its own in that process"),
         "concurrency": ("long", "slots of the worker"),
-        "pool": ("string", "prefork, threads, solo, gevent or eventlet"),
+        "pool": ("string", "prefork, thread, solo, gevent or eventlet"),
         "heartbeat": ("double", "seconds between two heartbeats"),
         "quanta": ("map<string,double>", "quantum of each queue that the worker consumes"),
         "dropped": ("long", "records that could not be written, so far"),

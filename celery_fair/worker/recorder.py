@@ -101,7 +101,7 @@ class Recorder:
                 "state": state,
                 "parent": self.log.parent,
                 "concurrency": worker.c.controller.concurrency,
-                "pool": type(worker.c.pool).__module__.rpartition(".")[2],
+                "pool": worker.c.controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _HEARTBEAT,
                 "quanta": {feed.name: feed.flow.quantum for feed in worker.feeds},
                 "dropped": self.log.dropped,
@@ -157,7 +157,6 @@ class Recorder:
 
     def _on_worker_end(self, sender: Any = None, **_: Any) -> None:
         if sender is self._worker.c.controller:
-            self._timers = []
             self._life("exit")
             self.log.close()
 

@@ -77,6 +77,7 @@ def test_all_that_happens(
     for process, found in processes(log).items():
         assert [record["seq"] for record in found] == list(range(len(found))), process
     assert all(s[0] == "boot" and s[-1] == "exit" for s in states(log).values())
+    assert {r.get("pool") for r in records(log, "process")} == {pool.removesuffix("s")}
     assert len(states(log)) == (3 if pool == "prefork" else 1)
     assert {r["parent"] for r in records(log, "process")} == {
         boot for _, pid, boot in states(log) if pid == worker.pid
