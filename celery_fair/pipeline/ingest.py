@@ -68,7 +68,7 @@ def ingest(
     try:
         with _open_copies(warehouse.root, logs, include_open) as copies:
             return _ingest(run, logs.absolute(), copies, say)
-    except BaseException:
+    except BaseException:  # whatever ends it, an interrupt too, leaves nothing behind; re-raised
         run.discard()
         raise
 

@@ -126,7 +126,7 @@ class AmqpMover(Mover):
             if self._channel is None or not self._is_open():
                 self._open()
                 self._probe()
-        except Exception:
+        except Exception:  # whatever it is, the next move need not find it out again; re-raised
             self._rests_until = monotonic() + _REST
             raise
 

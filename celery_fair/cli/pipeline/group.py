@@ -1,8 +1,8 @@
 """``fair pipeline``: its commands, each imported when it is used."""
 
-from importlib import import_module
-
 import click
+
+from celery_fair.cli.lazy import LazyGroup
 
 __all__ = ["pipeline"]
 
@@ -20,20 +20,7 @@ _COMMANDS = {
 }
 
 
-class _LazyGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-
-@click.group(cls=_LazyGroup)
+@click.group(cls=LazyGroup, where=_COMMANDS)
 def pipeline() -> None:
     """Ask the workers' event logs: what was fair, what waited, what was lost, what would help.
 

@@ -80,7 +80,7 @@ def with_spark(command: F) -> F:
             return command(Context(master, memory, as_json, quiet), *args, **options)
         except PipelineError as exc:
             raise click.ClickException(str(exc)) from exc
-        except Exception as exc:
+        except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
                 raise
             first = next(iter(str(exc).splitlines()), type(exc).__name__)

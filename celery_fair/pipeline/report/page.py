@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from celery_fair import html_page
 from celery_fair.pipeline.report.charts import Series, bars, lines
 from celery_fair.pipeline.report.figures import Figures
 
@@ -19,24 +20,24 @@ _WAITS = ("half of them (p50)", "up to p95", "up to p99")
 
 def page(shown: Figures) -> str:
     """Return the report."""
-    return _read("page.html").substitute(
+    parts = files("celery_fair.pipeline.report")
+    body = Template(parts.joinpath("body.html").read_text("utf-8"))
+    return html_page.page(
         title="celery-fair: what the workers did",
-        style=_read("page.css").template.strip(),
-        introduction=escape(_introduction(shown)),
-        summary=_summary(shown),
-        shares=_shares(shown),
-        states=_states(shown),
-        capacity=_capacity(shown),
-        waits=_waits(shown),
-        audit=_audit(shown),
-        letters=_letters(shown),
-        costs=_costs(shown),
-        log=_log(shown),
+        introduction=_introduction(shown),
+        style=parts.joinpath("charts.css").read_text("utf-8"),
+        body=body.substitute(
+            summary=_summary(shown),
+            shares=_shares(shown),
+            states=_states(shown),
+            capacity=_capacity(shown),
+            waits=_waits(shown),
+            audit=_audit(shown),
+            letters=_letters(shown),
+            costs=_costs(shown),
+            log=_log(shown),
+        ),
     )
-
-
-def _read(name: str) -> Template:
-    return Template(files("celery_fair.pipeline.report").joinpath(name).read_text("utf-8"))
 
 
 def _introduction(shown: Figures) -> str:
@@ -56,15 +57,15 @@ def _summary(shown: Figures) -> str:
     intervals = sum(queue["intervals"] for queue in shown.queues)
     twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
     verdicts = [
-        _verdict(not unfair, f"Unfair: {unfair:,} of {intervals:,} intervals of a queue."),
-        _verdict(not twice, f"Started twice: {twice:,}."),
-        _verdict(not lost, f"Started and lost: {lost:,}."),
+        _verdict(unfair, f"Unfair: {unfair:,} of {intervals:,} intervals of a queue."),
+        _verdict(twice, f"Started twice: {twice:,}."),
+        _verdict(lost, f"Started and lost: {lost:,}."),
     ]
     return "\n".join(verdicts)
 
 
-def _verdict(good: bool, text: str) -> str:
-    return f'<p class="verdict {"good" if good else "bad"}">{escape(text)}</p>'
+def _verdict(found: int, text: str) -> str:
+    return html_page.verdict("bad" if found else "good", text)
 
 
 def _shares(shown: Figures) -> str:
@@ -170,11 +171,4 @@ def _percent(value: float | None, signed: bool = False) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
     if not rows:
         return f'<p class="note">{escape(empty)}</p>'
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>'
-        "</table></div>"
-    )
+    return html_page.table(heads, rows)
