@@ -72,7 +72,7 @@ class AmqpLetters(LetterQueue):
         self._publish(type(message)(letter.body, **properties), exchange, key)
         try:
             self.remove(letter)
-        except Exception as exc:
+        except Exception as exc:  # whatever it is, the copy is published
             raise ReplayError(
                 f"it was replayed, and is still a dead letter: {exc}; purge it"
             ) from exc

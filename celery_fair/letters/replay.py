@@ -173,7 +173,7 @@ def _go_through(
                     tick()
                 if not left:
                     break
-    except Exception as exc:
+    except Exception as exc:  # each transport has its own for a lost connection
         if not queue.is_lost(exc):
             raise
         reason = f"not tried, as the connection to the broker is of no more use: {_told(exc)}"

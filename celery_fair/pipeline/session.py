@@ -74,7 +74,7 @@ def _started(master: str | None, settings: dict[str, str]) -> "SparkSession":
         builder = builder.master(master)
     try:
         session = builder.getOrCreate()
-    except Exception as exc:
+    except Exception as exc:  # Python's, Py4J's or Java's: there is no session
         raise PipelineError(
             f"no Spark session with master {master!r}: {exc}; "
             "python -m celery_fair pipeline doctor looks for the cause"

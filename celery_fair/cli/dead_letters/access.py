@@ -34,7 +34,7 @@ def dead_letters_of(ctx: click.Context) -> Iterator[LetterQueue]:
         queue = _opened(ctx.obj.app, connection)
         try:
             yield queue
-        except Exception as exc:
+        except Exception as exc:  # each transport has its own for a lost connection
             if isinstance(exc, click.ClickException) or not queue.is_lost(exc):
                 raise
             raise click.ClickException(
