@@ -1,13 +1,10 @@
 """The parts of a fair worker, wired to Celery's consumer."""
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
-from amqp import NotFound
 from celery.exceptions import ImproperlyConfigured
 from celery.signals import worker_shutting_down
 from celery.worker import state
@@ -17,7 +14,6 @@ from kombu.common import ignore_errors
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
-from celery_fair.eventlog import Policy
 from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.routing.logical import priorities_back
@@ -33,9 +29,10 @@ from celery_fair.worker.feed import Feed
 from celery_fair.worker.gates import Gates
 from celery_fair.worker.in_flight import InFlight, ObservedPool, check_time_limits
 from celery_fair.worker.loop import Interruptible
+from celery_fair.worker.lost_queues import LostQueues
 from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.once import Once
-from celery_fair.worker.recorder import Recorder
+from celery_fair.worker.recorder import recorder_for
 from celery_fair.worker.refused import Refused
 from celery_fair.worker.shield import refuse, shielded
 from celery_fair.worker.sizing import Sizing
@@ -93,23 +90,13 @@ class FairWorker:
         c.on_task_request = self.dispatcher.on_request
         self.wakeup = self._wire_wakeup()
         self.consumer: FairTaskConsumer | None = None
-        self.refused = Refused(self._call_later, self._consume)
+        self.lost_queues = LostQueues(
+            c, lambda: self.consumer, Refused(self._call_later, self._consume)
+        )
         self.metrics = self._metrics()
         self._late_acks = False
         self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
-        self.recorder = self._recorder()
-
-    def _recorder(self) -> Recorder | None:
-        settings = self.settings
-        if settings.event_log is None:
-            return None
-        policy = Policy(
-            Path(settings.event_log),
-            fsync=settings.event_log_fsync,
-            rotate=settings.event_log_rotate,
-            limit=settings.event_log_limit,
-        )
-        return Recorder(policy, self)
+        self.recorder = recorder_for(self)
 
     def _metrics(self) -> Any:
         if self.settings.metrics is None:
@@ -310,8 +297,8 @@ class FairWorker:
         feed.refuse = self.once.refuse
         feed.on_worker_lost = self.once.lost
         feed.on_garbage = partial(self._garbage, feed)
-        feed.on_lost = self._lost
-        feed.on_refused = self._refused
+        feed.on_lost = self.lost_queues.lost
+        feed.on_refused = self.lost_queues.refused
         return feed
 
     def _give_back(self, message: Any) -> None:
@@ -323,23 +310,6 @@ class FairWorker:
     def _garbage(self, feed: Feed, raw: bytes, reason: Exception) -> None:
         self.dead_letters.bury_raw(feed.channel, feed.name, raw, repr(reason))
 
-    def _refused(self, feed: Feed, answer: Exception) -> None:
-        if self.consumer is not None:
-            self.consumer.suspend(feed)
-        feed.close()  # the channel: py-amqp has opened it anew
-        if isinstance(answer, NotFound):
-            logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
-            self.c.call_soon(self._declare, feed.queue)
-        else:
-            self.refused.add(feed.name, answer)
-
-    def _declare(self, queue: Any) -> None:
-        consumer = self.consumer
-        if consumer is not None and queue.name in {q.name for q in consumer.queues}:
-            with self._undeclarable(queue.name, partial(consumer.forget, queue.name)):
-                consumer.add_queue(queue)
-                consumer.consume()
-
     def _consume(self) -> set[str]:
         if self.consumer is not None:
             self.consumer.consume()
@@ -349,26 +319,6 @@ class FairWorker:
         # What the event loop's timer calls soon waits for the loop's next event; it may be called
         # from there. Other timers have a thread or greenlet of their own.
         self.c.timer.call_after(seconds, call if self.c.hub else partial(self.c.call_soon, call))
-
-    def _lost(self, feed: Feed) -> None:
-        logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
-        self.c.call_soon(self._reopen, feed)
-
-    def _reopen(self, feed: Feed) -> None:
-        consumer = self.consumer
-        if consumer is not None and consumer.consuming_from(feed.name) and not feed.dead:
-            with self._undeclarable(feed.name, partial(consumer.drop, feed)):
-                feed.reopen()
-
-    @contextmanager
-    def _undeclarable(self, queue: str, give_up: Callable[[], object]) -> Iterator[None]:
-        try:
-            yield
-        except self.c.channel_errors as exc:
-            logger.error(  # noqa: TRY400 - the broker's answer says it all
-                "Cannot declare queue %s again, consuming it no more: %s", queue, exc
-            )
-            give_up()
 
     def _on_shutting_down(self, **kwargs: Any) -> None:
         self.wakeup.soon()

@@ -9,6 +9,7 @@ life.
 from functools import cache, partial
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
+from pathlib import Path
 from threading import Thread
 from time import monotonic, time
 from typing import Any
@@ -26,7 +27,7 @@ from celery_fair.headers import PUBLISHED
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
 
-__all__ = ["NOTE", "Recorder"]
+__all__ = ["NOTE", "Recorder", "recorder_for"]
 
 NOTE = "fair"
 """The attribute of a running task's request: queue, arrival, redelivered, cost key, cost."""
@@ -200,6 +201,20 @@ class Recorder:
             f'{_work(task, task_id, note[0])},"state":{quoted(str(state))},'
             f'"runtime":{runtime:.6f},"cost_key":{_text(note[3])},"exception":{_text(failed)}',
         )
+
+
+def recorder_for(worker: Any) -> Recorder | None:
+    """Return the recorder of a `FairWorker`, if its app's settings ask for a log."""
+    settings = worker.settings
+    if settings.event_log is None:
+        return None
+    policy = Policy(
+        Path(settings.event_log),
+        fsync=settings.event_log_fsync,
+        rotate=settings.event_log_rotate,
+        limit=settings.event_log_limit,
+    )
+    return Recorder(policy, worker)
 
 
 def _work(task: Any, task_id: str, queue: str) -> str:
