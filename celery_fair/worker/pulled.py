@@ -13,7 +13,9 @@ from typing import Any
 
 from amqp import ChannelError
 
-from celery_fair.worker.feed import AmqpFeed, Feed, VirtualFeed
+from celery_fair.worker.amqp_feed import AmqpFeed
+from celery_fair.worker.feed import Feed
+from celery_fair.worker.virtual_feed import VirtualFeed
 
 __all__ = ["Pulled", "PulledAmqpFeed", "PulledVirtualFeed"]
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.ack_writer import AckWriter
-from celery_fair.worker.feed import AmqpFeed, Feed, VirtualFeed
+from celery_fair.worker.amqp_feed import AmqpFeed
+from celery_fair.worker.feed import Feed
 from celery_fair.worker.pulled import PulledAmqpFeed, PulledVirtualFeed
 from celery_fair.worker.reader import DrainingReader
+from celery_fair.worker.virtual_feed import VirtualFeed
 
 __all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
 
