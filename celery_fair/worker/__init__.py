@@ -2,7 +2,7 @@
 
 A message's way through the files here::
 
-    feed.py        one queue: its channel, subscription, window and buffer
+    feed.py        one queue: its channel, subscription, window and buffer; amqp_feed.py, virtual_feed.py, pulled.py
     delivery.py    a message that tells its feed when it is settled
     dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
     in_flight.py   what the pool works on, and the news that a slot is free
@@ -10,7 +10,9 @@ A message's way through the files here::
     sizing.py      the windows, kept at their planned sizes
     wakeup.py      how the dispatcher is called: soon, later, from other threads
     reader.py      the socket, drained in one go (event loop); loop.py without one
-    refused.py     queues that the broker refuses us, tried again
+    lost_queues.py queues that the broker takes away; refused.py refuses us, tried again
+    once.py        what may start, by claims.py; what must not: dead_letters.py, by mover.py
+    recorder.py    all that happens, for the event log
     consumer.py    what Celery expects of ``consumer.task_consumer``
     desk.py        what an operator asks and tells; control.py as remote-control commands
     metrics.py     the same for Prometheus; observed.py waits and holds; metrics_server.py
