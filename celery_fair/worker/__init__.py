@@ -2,7 +2,8 @@
 
 A message's way through the files here::
 
-    feed.py        one queue: its channel, subscription, window and buffer; amqp_feed.py, virtual_feed.py, pulled.py
+    feed.py        one queue: its channel, subscription, window and buffer, in three kinds:
+                   amqp_feed.py, virtual_feed.py, pulled.py
     delivery.py    a message that tells its feed when it is settled
     dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
     in_flight.py   what the pool works on, and the news that a slot is free
