@@ -40,7 +40,9 @@ lint: $(STAMP) ## style, types and layers
 
 .PHONY: test-core
 test-core: $(STAMP) ## the algorithms, every branch of them
-	$(RUN) coverage run -m pytest -q tests/core
+	$(RUN) coverage erase
+	$(RUN) coverage run -m pytest -q -n 2 tests/core
+	$(RUN) coverage combine -q
 	$(RUN) coverage report
 
 .PHONY: test-older

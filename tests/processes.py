@@ -69,29 +69,35 @@ class Process:
         self.args = [str(arg) for arg in args]
         self.log_path = log
         with log.open("ab") as output:
-            self._popen = subprocess.Popen(
-                self.args,
-                env=dict(env),
-                stdout=options.pop("stdout", output),
-                stderr=output,
-                start_new_session=True,
-                **options,
-            )
+            self._popen = self._start(env, output, **options)
         _tell_reaper("+", self.pid)
+
+    def _start(self, env: Mapping[str, str], output: IO[bytes], **options: Any) -> Any:
+        """Start a new session; returns what is as `subprocess.Popen`."""
+        return subprocess.Popen(
+            self.args,
+            env=dict(env),
+            stdout=options.pop("stdout", output),
+            stderr=output,
+            start_new_session=True,
+            **options,
+        )
 
     @property
     def pid(self) -> int:
-        return self._popen.pid
+        return int(self._popen.pid)
 
     @property
     def stdin(self) -> IO[bytes]:
-        assert self._popen.stdin is not None
-        return self._popen.stdin
+        pipe: IO[bytes] | None = self._popen.stdin
+        assert pipe is not None
+        return pipe
 
     @property
     def stdout(self) -> IO[bytes]:
-        assert self._popen.stdout is not None
-        return self._popen.stdout
+        pipe: IO[bytes] | None = self._popen.stdout
+        assert pipe is not None
+        return pipe
 
     @property
     def running(self) -> bool:
@@ -106,7 +112,7 @@ class Process:
 
     def wait(self, timeout: float = 30) -> int:
         """Wait for the process to end; returns its exit code."""
-        return self._popen.wait(timeout)
+        return int(self._popen.wait(timeout))
 
     def kill(self) -> None:
         """SIGKILL for the process alone: its children see what they see."""

@@ -35,10 +35,11 @@ from celery_fair.cli.live.workers import Workers
 from tests.apps.settings import AppSettings
 from tests.brokers import RedisServer, Space
 from tests.ports import free_port
+from tests.preloaded import run_celery
 from tests.processes import ROOT, Process
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
-from tests.workers import StartWorker, WorkerProcess, starting_workers
+from tests.workers import DEFAULT_APP, StartWorker, WorkerProcess, starting_workers
 
 FAIR = {
     "interactive": {"quantum": 40},
@@ -113,15 +114,12 @@ def environment(space: Space) -> dict[str, str]:
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "celery", "-A", "tests.apps.shares", "fair", *words]
+    return [sys.executable, "-m", "celery", "-A", DEFAULT_APP, "fair", *words]
 
 
 def celery(space: Space, *words: str) -> subprocess.CompletedProcess[str]:
-    """`celery -A … fair …` as a user runs it."""
-    env = environment(space)
-    return subprocess.run(
-        command(*words), env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    """`celery -A … fair …`."""
+    return run_celery(["-A", DEFAULT_APP, "fair", *words], ROOT, environment(space))
 
 
 def quanta(worker: WorkerProcess) -> dict[str, float]:

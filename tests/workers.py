@@ -1,4 +1,4 @@
-"""Real workers: `python -m celery -A ... worker` in a process of its own."""
+"""Real workers: `python -m celery -A ... worker`, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from celery import Celery
 
 from tests.apps.settings import AppSettings
 from tests.brokers.space import Space
+from tests.preloaded import PreloadedCelery
 from tests.processes import ROOT, Process
 from tests.records import Records
 from tests.waiting import wait_for
@@ -68,10 +69,13 @@ class WorkerProcess:
             conf=dict(conf or {}),
             ready_fd=ready_fd,
         )
-        command = [sys.executable, "-m", "celery", "-A", _module(app, folder, number), "worker"]
+        patches = pool in ("gevent", "eventlet")
+        start = Process if patches else PreloadedCelery
+        command = [sys.executable, "-m", "celery"] if patches else []
+        command += ["-A", _module(app, folder, number), "worker"]
         command += ["-n", self.hostname, "-P", pool, "-c", str(concurrency), "-l", loglevel]
         self._settings = settings
-        self.process = Process(
+        self.process = start(
             [*command, *QUIET, *args],
             folder / f"worker{number}.log",
             os.environ
@@ -85,7 +89,7 @@ class WorkerProcess:
 
     # Life -----------------------------------------------------------------
 
-    def wait_ready(self, timeout: float = 30) -> WorkerProcess:
+    def wait_ready(self, timeout: float = 60) -> WorkerProcess:
         """Block until the worker consumes; raise with its log if it does not."""
         readable, _, _ = select.select([self._ready_fd], [], [], timeout)
         if not readable or not os.read(self._ready_fd, 100):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from tests.preloaded import run_celery
+
 __all__ = ["ROOT", "CommandError", "Shell"]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,7 +62,7 @@ class Shell:
                 raise CommandError(f"the Makefile has no target {word!r}")
 
     def _celery(self, words: list[str]) -> None:
-        self._help("-m", "celery", *words)
+        self._went_well(run_celery([*words, "--help"], self.folder, self._environment, TIMEOUT))
 
     def _python(self, words: list[str]) -> None:
         if words[:1] != ["-m"]:
@@ -90,12 +92,20 @@ class Shell:
         done = subprocess.run(
             [sys.executable, *words, "--help"],
             cwd=self.folder,
-            env={**os.environ, "COLUMNS": "200"},
+            env=self._environment,
             capture_output=True,
             text=True,
             timeout=TIMEOUT,
             check=False,
         )
+        self._went_well(done)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "COLUMNS": "200"}
+
+    @staticmethod
+    def _went_well(done: subprocess.CompletedProcess[str]) -> None:
         if done.returncode:
             raise CommandError(done.stderr.strip() or done.stdout.strip())
 

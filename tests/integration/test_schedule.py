@@ -55,9 +55,14 @@ def test_eta_runs_when_it_is_due_and_not_before(worker: WorkerProcess, module_sp
 def test_eta_that_comes_due_waits_for_a_slot(
     worker: WorkerProcess, module_space: Space, gate: Gate
 ) -> None:
-    due = publish(module_space.url, {"a": 2}, countdown=0.3)
-    wait_equal(lambda: ready(module_space, "a"), 0)
-    gate.hold(worker, "b")
+    for countdown in (0.5, 2, 8):
+        published = time()
+        due = publish(module_space.url, {"a": 2}, countdown=countdown)
+        wait_equal(lambda: ready(module_space, "a"), 0)
+        gate.hold(worker, "b")
+        if time() < published + countdown:
+            break
+        gate.open()  # too slow: they were due before
     wait_equal(lambda: worker.inspect("scheduled"), [])
     assert not worker.records.started.times(due.all())
     gate.open()

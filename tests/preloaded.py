@@ -1,0 +1,196 @@
+"""`python -m celery ...` in processes that find its modules imported.
+
+Three quarters of a worker's start are imports, the same each time. Here one
+child of the test process, the nursery, imports them and then forks for each
+worker, which runs Celery's `__main__` from its first line, in a session, a
+folder and an environment of its own. Not for pools that patch the standard
+library, which they must do before any import.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import IO, Any
+
+from tests.processes import ROOT, Process, folder
+
+_LONGEST = 1 << 17
+
+
+# In the test process ---------------------------------------------------------
+
+
+class PreloadedCelery(Process):
+    """Celery with these arguments."""
+
+    def _start(
+        self,
+        env: Mapping[str, str],
+        output: IO[bytes],
+        cwd: Path | None = None,
+        pass_fds: Sequence[int] = (),
+        stdout: IO[bytes] | None = None,
+    ) -> _Grandchild:
+        log = output.fileno()
+        out = log if stdout is None else stdout.fileno()
+        order = {
+            "arguments": self.args,
+            "environment": dict(env),
+            "folder": str(cwd or Path.cwd()),
+            "descriptors": [1, 2, *pass_fds],
+        }
+        nursery = _nursery()
+        return _Grandchild(nursery, int(nursery.ask(order, [out, log, *pass_fds])))
+
+
+def run_celery(
+    arguments: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """A command of Celery's, to its end."""
+    with TemporaryDirectory() as place:
+        out, err = Path(place) / "out", Path(place) / "err"
+        with out.open("wb") as stdout:
+            process = PreloadedCelery(arguments, err, env, cwd=cwd, stdout=stdout)
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.end()
+        return subprocess.CompletedProcess(process.args, code, out.read_text(), err.read_text())
+
+
+class _Grandchild:
+    """What of `subprocess.Popen` a `Process` needs; its parent tells its exit code."""
+
+    stdin = stdout = None
+
+    def __init__(self, nursery: _Nursery, pid: int) -> None:
+        self.pid = pid
+        self._nursery = nursery
+        self._end = os.pidfd_open(pid)
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float) -> int:
+        if self._code is None:
+            ended, _, _ = select.select([self._end], [], [], timeout)
+            if not ended:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            self._code = int(self._nursery.ask({"ended": self.pid}))
+            os.close(self._end)
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._end, number)
+
+
+class _Nursery:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = Process(
+                [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
+                folder("nursery") / "log",
+                os.environ,
+                cwd=ROOT,
+                pass_fds=[theirs.fileno()],
+            )
+        atexit.register(self._close, os.getpid())
+
+    def ask(self, order: Mapping[str, Any], descriptors: Sequence[int] = ()) -> str:
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], descriptors)
+            answer = self._socket.recv(_LONGEST)
+        assert answer, f"the nursery is gone:\n{self._process.log()}"
+        return answer.decode()
+
+    def _close(self, owner: int) -> None:
+        if os.getpid() == owner:
+            self._socket.close()
+            self._process.end()
+
+
+_nursery = cache(_Nursery)
+
+
+# In the nursery ----------------------------------------------------------------
+
+
+def serve(orders: socket.socket) -> dict[str, Any]:
+    """Answer orders until they end; returns, in a new process, the worker's."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(orders, _LONGEST, 16)
+        if not message:
+            sys.exit()
+        order = json.loads(message)
+        if "ended" in order:
+            _, status = os.waitpid(order["ended"], 0)
+            orders.send(str(os.waitstatus_to_exitcode(status)).encode())
+            continue
+        started, tell = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.setsid()
+            os.close(tell)
+            os.close(started)
+            orders.close()
+            _place(descriptors, order["descriptors"])
+            return order
+        os.close(tell)
+        os.read(started, 1)  # leads its group
+        os.close(started)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        orders.send(str(pid).encode())
+
+
+def _place(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give each descriptor the number that it has in the test process."""
+    free = max((*descriptors, *numbers)) + 1
+    aside = [os.dup2(descriptor, free + place) for place, descriptor in enumerate(descriptors)]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(aside, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+def become(order: Mapping[str, Any]) -> None:
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    path = order["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [order["folder"], *path]
+    sys.argv = ["celery", *order["arguments"]]
+    runpy.run_module("celery", run_name="__main__", alter_sys=True)
+
+
+def preload() -> None:
+    import kombu.transport.pyamqp
+    import kombu.transport.redis  # noqa: F401
+
+    import celery_fair.worker.fair_worker  # noqa: F401
+
+
+if __name__ == "__main__":
+    preload()
+    become(serve(socket.socket(fileno=int(sys.argv[1]))))
