@@ -15,10 +15,9 @@ MORTAL = [case for case in QUICK if case.mortal]
 
 @pytest.fixture(scope="module", autouse=True)
 def aged(scenes: Scenes) -> None:
-    """Quorum queues have to reach a certain age, so they are made first."""
+    """Quorum queues share their node with what is killed before them."""
     for case in MORTAL:
-        if case.queue_type == "quorum":
-            scenes.of(case)
+        scenes.of(case).age()
 
 
 @pytest.mark.parametrize("case", MORTAL, ids=str)
