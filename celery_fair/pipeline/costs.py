@@ -21,9 +21,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-__all__ = ["costs", "model"]
+from celery_fair.core.runtimes import MODEL_FORMAT
 
-MODEL_FORMAT = 1
+__all__ = ["costs", "model"]
 
 
 def costs(attempts: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
 
@@ -40,6 +40,7 @@ __all__ = [
     "LIVE_OPTIONS",
     "Address",
     "Cost",
+    "CostKey",
     "LogicalQueue",
     "QueueOptions",
     "Settings",
@@ -50,10 +51,15 @@ __all__ = [
 Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
 """``cost(task_name, args, kwargs, headers)``: what a message costs, above zero, in any one unit."""
 
+CostKey = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], str | None]
+"""``key(task_name, args, kwargs, headers)``: messages of one key take about the same time."""
+
 _NAMES = (
     "fair_queues",
     "fair_default_quantum",
     "fair_cost",
+    "fair_cost_key",
+    "fair_cost_model",
     "fair_logical_queues",
     "fair_policy",
     "fair_max_wait",
@@ -92,7 +98,9 @@ class Settings:
 
     queues: Mapping[str, QueueOptions] = field(default_factory=dict)
     default_quantum: float = 1.0
-    cost: Cost | None = None
+    cost: Cost | Literal["runtime"] | None = None
+    cost_key: CostKey | None = None
+    cost_model: str | None = None
     logical_queues: Mapping[str, LogicalQueue] = field(default_factory=dict)
     policy: str = "dwrr"
     max_wait: float | None = None
@@ -123,10 +131,15 @@ class Settings:
         policy = one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
         queues = _queues(conf.get("fair_queues"), default, logical)
         _refuse_classes(queues, policy)
+        cost = _cost(conf.get("fair_cost", 1))
         return cls(
             queues=queues,
             default_quantum=default,
-            cost=_cost(conf.get("fair_cost", 1)),
+            cost=cost,
+            cost_key=_cost_key(conf.get("fair_cost_key"), cost),
+            cost_model=_of_runtime(
+                "fair_cost_model", text("fair_cost_model", conf.get("fair_cost_model")), cost
+            ),
             logical_queues=logical,
             policy=policy,
             max_wait=_max_wait(conf.get("fair_max_wait"), policy),
@@ -257,14 +270,33 @@ def _broker_url(conf: Any) -> str | None:
     return url.split(";")[0] if isinstance(url, str) else None
 
 
-def _cost(value: Any) -> Cost | None:
+def _cost(value: Any) -> Cost | Literal["runtime"] | None:
+    if value == "runtime":
+        return "runtime"
     if isinstance(value, str):
-        value = imported(value)
+        value = imported("fair_cost", value)
     if callable(value):
         return value  # type: ignore[no-any-return]
     if value == 1 and not isinstance(value, bool):
         return None
     raise ImproperlyConfigured(
-        f"fair_cost must be 1, or a callable (task, args, kwargs, headers) -> number, or the dotted"
-        f" path of one, not {value!r}"
+        f"fair_cost must be 1, 'runtime', a callable (task, args, kwargs, headers) -> number, or"
+        f" the dotted path of one, not {value!r}"
     )
+
+
+def _cost_key(value: Any, cost: Any) -> CostKey | None:
+    if isinstance(value, str):
+        value = imported("fair_cost_key", value)
+    if value is not None and not callable(value):
+        raise ImproperlyConfigured(
+            f"fair_cost_key must be a callable (task, args, kwargs, headers) -> text, or the dotted"
+            f" path of one, not {value!r}"
+        )
+    return _of_runtime("fair_cost_key", value, cost)  # type: ignore[no-any-return]
+
+
+def _of_runtime(where: str, value: Any, cost: Any) -> Any:
+    if value is not None and cost != "runtime":
+        raise ImproperlyConfigured(f"{where} has a meaning with fair_cost = 'runtime' only")
+    return value

@@ -181,9 +181,9 @@ def seconds(where: str, value: Any, besides: str = ",") -> float:
         ) from None
 
 
-def imported(path: str) -> Any:
+def imported(where: str, path: str) -> Any:
     module, _, attribute = path.replace(":", ".").rpartition(".")
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as exc:
-        raise ImproperlyConfigured(f"fair_cost: cannot import {path!r}: {exc}") from exc
+        raise ImproperlyConfigured(f"{where}: cannot import {path!r}: {exc}") from exc

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from celery_fair.core.dwrr import check_cost
 from celery_fair.settings import Cost
@@ -12,13 +12,13 @@ __all__ = ["cost_of"]
 logger = logging.getLogger(__name__)
 
 
-def cost_of(cost: Cost | None) -> Callable[[Any], float]:
+def cost_of(cost: Cost | Literal["runtime"] | None) -> Callable[[Any], float]:
     """Return a function from a delivery (or a request that was put off) to its cost.
 
     A user's function that fails, or returns no number above zero, costs one and is logged: a
     message is never lost for its price.
     """
-    if cost is None:
+    if cost is None or isinstance(cost, str):
         return lambda item: 1.0
 
     def asked(item: Any) -> float:

@@ -28,9 +28,10 @@ def delivery_class(base: type, owner: Settled) -> type:
         feed = owner
         arrived = 0.0  # here, on the monotonic clock
         aside = ""  # kept by Celery for its "eta", or a rate "limit"
-        boarded = False  # handed to the pool
+        boarded_at: float | None = None  # handed to the pool, on the monotonic clock
         cost = 0.0  # what its queue was charged at dispatch
         cost_key: str | None = None  # what that was estimated by
+        cost_guessed = False  # when nothing was known of any
 
         def ack(self, multiple: bool = False) -> None:
             super().ack(multiple)
@@ -54,7 +55,7 @@ def delivery_class(base: type, owner: Settled) -> type:
         def reject_log_error(self, logger: Any, errors: Any, requeue: bool = False) -> None:
             if self.acknowledged:
                 return
-            if not requeue and (not self.boarded or owner.starts_once(self)):
+            if not requeue and (self.boarded_at is None or owner.starts_once(self)):
                 owner.refuse(self, sys.exception())  # if any, that of the handler that called us
             else:
                 super().reject_log_error(logger, errors, requeue)

@@ -47,11 +47,11 @@ class Desk:
         recent = self._worker.served.recent(now)
         feeds = self._worker.feeds
         active = {feed for feed in feeds if recent.get(feed.name) or feed.buffer}
-        quanta = sum(feed.flow.quantum for feed in active) or 1.0
+        quanta = sum(feed.gate.options.quantum for feed in active) or 1.0
         served = sum(recent.values()) or 1.0
         return {
             feed.name: (
-                feed.flow.quantum / quanta if feed in active else 0.0,
+                feed.gate.options.quantum / quanta if feed in active else 0.0,
                 recent.get(feed.name, 0.0) / served,
             )
             for feed in feeds
@@ -124,7 +124,7 @@ class Desk:
         worker, options = self._worker, feed.gate.options
         reason, until = worker.dispatcher.why_held(feed, now)
         return {
-            "quantum": feed.flow.quantum,
+            "quantum": feed.gate.options.quantum,
             "class": options.level,
             "credit": feed.flow.deficit,
             "window": feed.window.size,

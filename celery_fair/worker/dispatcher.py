@@ -23,6 +23,7 @@ from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import Hold
 from celery_fair.worker.in_flight import InFlight
 from celery_fair.worker.observed import Observed
+from celery_fair.worker.runtimes import Runtimes
 from celery_fair.worker.served import Served
 from celery_fair.worker.source import Source
 
@@ -41,6 +42,7 @@ class Dispatcher:
         slots: returns how many requests the pool takes at once, now.
         to_pool: hands a request to the pool (Celery's ``on_task_request``).
         cost: what a message costs.
+        runtimes: if given, what has ended is settled by it.
         schedule: asks for `run` to be called soon, from the thread that owns the channels.
         schedule_at: the same, at a time of the monotonic clock.
     """
@@ -53,6 +55,7 @@ class Dispatcher:
         slots: Callable[[], int],
         to_pool: Callable[[Any], object],
         cost: Callable[[Any], float],
+        runtimes: Runtimes | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.meter = meter
@@ -60,6 +63,7 @@ class Dispatcher:
         self._slots = slots
         self._to_pool = to_pool
         self._cost = cost
+        self._runtimes = runtimes
         self.handler: Callable[[Any], object] | None = None
         self.schedule: Callable[[], object] = lambda: None
         self.on_news: Callable[[], object] = lambda: None
@@ -137,6 +141,8 @@ class Dispatcher:
     def _turn(self, until: float) -> bool:
         """Dispatch until nothing can be started (True) or the time is up (False)."""
         while self.handler is not None and (source := self.source) is not None:
+            if self._runtimes is not None:
+                self._runtimes.settle(self._feeds, self.served)
             if self._news:
                 self._take_in_news()
             if len(self._in_flight) >= self._slots():
@@ -258,7 +264,7 @@ class Dispatcher:
         started = self._in_flight.boarded - boarded
         if started:
             self.meter.started(started)
-            self.served.add(feed.name, cost, monotonic())
+            self.served.add(feed.name, 0.0 if self._runtimes else cost, monotonic())
             if self.watch is not None:
                 self.watch.started(feed.name, waited)
         else:

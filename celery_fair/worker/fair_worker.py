@@ -34,6 +34,7 @@ from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.once import Once
 from celery_fair.worker.recorder import recorder_for
 from celery_fair.worker.refused import Refused
+from celery_fair.worker.runtimes import Runtimes
 from celery_fair.worker.shield import refuse, shielded
 from celery_fair.worker.sizing import Sizing
 from celery_fair.worker.slots import Slots, pool_size
@@ -76,13 +77,16 @@ class FairWorker:
             c.app, lambda: self.source, lambda: self.mover, self.dead_letters, self.claims
         )
         self._mover: Mover | None = None
+        cost = self.settings.cost
+        self.runtimes = self._runtimes() if cost == "runtime" else None
         self.dispatcher = Dispatcher(
             self.scheduler,
             self.in_flight,
             self.meter,
             slots=slots.count,
             to_pool=self._start,
-            cost=cost_of(self.settings.cost),
+            cost=self.runtimes.price if self.runtimes else cost_of(cost),
+            runtimes=self.runtimes,
         )
         self.served = self.dispatcher.served
         if self.settings.max_wait is not None and isinstance(self.scheduler, ClassScheduler):
@@ -97,6 +101,12 @@ class FairWorker:
         self._late_acks = False
         self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
         self.recorder = recorder_for(self)
+
+    def _runtimes(self) -> Runtimes:
+        settings = self.settings
+        runtimes = Runtimes(self.scheduler, settings.cost_key, settings.cost_model)
+        self.in_flight.on_ended = runtimes.ended
+        return runtimes
 
     def _metrics(self) -> Any:
         if self.settings.metrics is None:
@@ -239,7 +249,7 @@ class FairWorker:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""
         return {
             feed.name: {
-                "quantum": feed.flow.quantum,
+                "quantum": feed.gate.options.quantum,
                 "window": feed.window.size,
                 "buffered": len(feed.buffer),
                 "starved": feed.starved,
@@ -267,15 +277,20 @@ class FairWorker:
     def reconfigure(self, feed: Feed, options: QueueOptions) -> None:
         """Give a queue other options, from now on and on every later connection."""
         if options.quantum != feed.gate.options.quantum:
-            self.scheduler.reweight(feed.flow, options.quantum)
+            self.scheduler.reweight(feed.flow, options.quantum * self._unit)
         self.gates.change(feed.name, options)
         self.dispatcher.regate(feed.name)
         self.c.call_soon(self.sizing.at_once)
 
     def _flow(self, queue: str, options: QueueOptions) -> Flow:
+        quantum = options.quantum * self._unit
         if isinstance(self.scheduler, ClassScheduler):
-            return self.scheduler.add(queue, options.quantum, options.level)
-        return self.scheduler.add(queue, options.quantum)
+            return self.scheduler.add(queue, quantum, options.level)
+        return self.scheduler.add(queue, quantum)
+
+    @property
+    def _unit(self) -> float:
+        return 1.0 if self.runtimes is None else self.runtimes.unit
 
     def _make_feed(self, queue: Any) -> Feed:
         c, gate, source = self.c, self.gates.of(queue.name), self.source

@@ -9,6 +9,7 @@ each has ended.
 import math
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
@@ -33,6 +34,7 @@ class InFlight:
         self.landed = 0
         self._by_queue: Counter[str] = Counter()
         self.on_freed: Callable[[], object] = lambda: None
+        self.on_ended: Callable[[Any, float | None], object] | None = None
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -43,7 +45,7 @@ class InFlight:
     def board(self, request: Any) -> None:
         """The request is handed to the pool."""
         self.boarded += 1
-        request.message.boarded = True
+        request.message.boarded_at = monotonic()
         self._requests[id(request)] = request
         self._by_queue[_queue(request)] += 1
 
@@ -51,11 +53,17 @@ class InFlight:
         """How many requests of a queue are in flight."""
         return self._by_queue[queue]
 
-    def land(self, request: Any) -> None:
-        """The request has ended, in whichever way; a second call does nothing."""
+    def land(self, request: Any, seconds: float | None = None) -> None:
+        """The request has ended, in whichever way; a second call does nothing.
+
+        Arguments:
+            seconds: its run time, where Celery has told it.
+        """
         if self._requests.pop(id(request), None) is not None:
             self._by_queue[_queue(request)] -= 1
             self.landed += 1
+            if self.on_ended is not None:
+                self.on_ended(request, seconds)
             self.on_freed()
 
     def forget_dropped(self, pool: Any) -> None:
@@ -110,11 +118,13 @@ class ObservedPool:
         land = self._in_flight.land
 
         def on_end(result: Any) -> None:
+            seconds = None
             try:
                 if result is not _FAILED:
                     callback(result)
+                    _, _, seconds = result  # whether it failed, what it returned, its run time
             finally:
-                land(request)
+                land(request, seconds)
 
         def on_error(error: Any) -> None:
             try:

@@ -93,7 +93,7 @@ class Once:
         """
         if message.acknowledged:
             return
-        if message.boarded:
+        if message.boarded_at is not None:
             self._dead_letters.bury(message, REJECTED)
         else:
             reason = MALFORMED if self._task(message) or not _name(message) else UNKNOWN

@@ -104,7 +104,7 @@ class Recorder:
                 "concurrency": worker.c.controller.concurrency,
                 "pool": worker.c.controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _HEARTBEAT,
-                "quanta": {feed.name: feed.flow.quantum for feed in worker.feeds},
+                "quanta": {feed.name: feed.gate.options.quantum for feed in worker.feeds},
                 "dropped": self.log.dropped,
                 "version": _version(),
             },
@@ -137,7 +137,7 @@ class Recorder:
             depth = feed.depth()
         fields = {"queue": queue, "state": state, "depth": depth}
         if feed is not None:
-            fields |= {"quantum": feed.flow.quantum, "level": feed.gate.options.level}
+            fields |= {"quantum": feed.gate.options.quantum, "level": feed.gate.options.level}
         self.log.record("queue", fields)
 
     def _on_dead_letter(self, message: Any, reason: str, headers: Any, **_: Any) -> None:

@@ -20,6 +20,10 @@ class Served:
     def add(self, queue: str, cost: float, now: float) -> None:
         """A message of the queue was started."""
         self.count[queue] = self.count.get(queue, 0) + 1
+        self.charge(queue, cost, now)
+
+    def charge(self, queue: str, cost: float, now: float) -> None:
+        """A message of the queue, started before, has cost so much."""
         self.cost[queue] = self.cost.get(queue, 0.0) + cost
         second = int(now)
         if second != self._second:

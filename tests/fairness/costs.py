@@ -12,3 +12,7 @@ def four(task: str, args: Any, kwargs: Any, headers: Any) -> float:
 def announced(task: str, args: Any, kwargs: Any, headers: Any) -> float:
     """The second argument of a "spin", the hard time limit of any other task."""
     return float(args[1] if task == "spin" else headers["timelimit"][0])
+
+
+def second_argument(task: str, args: Any, kwargs: Any, headers: Any) -> str:
+    return str(args[1])

@@ -123,6 +123,20 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "cost that is no path": ({"fair_cost": "heavy"}, ["fair_cost", "'heavy'"]),
     "cost that is not there": ({"fair_cost": "no.such.thing"}, ["fair_cost", "no.such.thing"]),
     "cost that is not callable": ({"fair_cost": "os.sep"}, ["fair_cost", "callable"]),
+    "cost key that is no path": (
+        {"fair_cost": "runtime", "fair_cost_key": "key"},
+        ["fair_cost_key", "'key'"],
+    ),
+    "cost key that is a number": (
+        {"fair_cost": "runtime", "fair_cost_key": 1},
+        ["fair_cost_key", "callable", "1"],
+    ),
+    "cost key without run times": ({"fair_cost_key": "builtins.len"}, ["fair_cost_key", "runtime"]),
+    "cost model without run times": ({"fair_cost_model": "x"}, ["fair_cost_model", "runtime"]),
+    "cost model": (
+        {"fair_cost": "runtime", "fair_cost_model": 3},
+        ["fair_cost_model", "text", "3"],
+    ),
     "event log": ({"fair_event_log": 7}, ["fair_event_log", "text", "7"]),
     "fsync": (
         {"fair_event_log_fsync": "sometimes"},
@@ -150,6 +164,13 @@ def test_good_cost_is_accepted(cost: float | str | Callable[..., Any]) -> None:
     app = Celery("good", set_as_current=False)
     app.conf.update(fair_cost=cost)
     assert Settings.of(app).cost in (None, len)
+
+
+def test_run_times() -> None:
+    app = Celery("good", set_as_current=False)
+    app.conf.update(fair_cost="runtime", fair_cost_key="builtins.len", fair_cost_model="costs.json")
+    settings = Settings.of(app)
+    assert (settings.cost, settings.cost_key, settings.cost_model) == ("runtime", len, "costs.json")
 
 
 STOPPING = {

@@ -1,0 +1,116 @@
+"""What a message will take, estimated from what others took.
+
+An estimate is a mean, never a median: what the scheduler equalises are sums. The mean of a *cost
+key* is shrunk towards that of its task, as if `PRIOR` further runs of the key had taken what the
+task takes (credibility *n* / (*n* + `PRIOR`); Buehlmann, "Experience rating and credibility",
+1967). So a key of which nothing is known costs what its task costs.
+
+A mean follows what changes: no run weighs less than one in `MEMORY`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["MEMORY", "MODEL_FORMAT", "PRIOR", "Estimator", "Mean"]
+
+MEMORY = 100
+PRIOR = 10
+MODEL_FORMAT = 1
+"""The version of the form in which estimates are exported and loaded."""
+_LEAST = 1e-6
+"""Seconds; a run time is not below, for a cost must be above zero."""
+
+
+class Mean:
+    """The mean of what was added, of late."""
+
+    def __init__(self, value: float = 0.0, n: float = 0.0) -> None:
+        self.value = value
+        self.n = min(n, MEMORY)
+
+    def add(self, value: float) -> None:
+        """Count one more."""
+        self.n = min(self.n + 1, MEMORY)
+        self.value += (value - self.value) / self.n
+
+
+class Estimator:
+    """Learns run times in seconds, by task and cost key.
+
+    Arguments:
+        limit: of the keys, and of the tasks, so many are remembered that were used last.
+
+    Attributes:
+        overall: the mean of all runs; its `n` is 0 as long as nothing is known.
+    """
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self.overall = Mean()
+        self._limit = limit
+        self._tasks: OrderedDict[str, Mean] = OrderedDict()
+        self._keys: OrderedDict[tuple[str, str], Mean] = OrderedDict()
+
+    def learn(self, task: str, key: str | None, seconds: float) -> None:
+        """A run took so long."""
+        seconds = max(seconds, _LEAST)
+        self.overall.add(seconds)
+        self._of(self._tasks, task).add(seconds)
+        if key is not None:
+            self._of(self._keys, (task, key)).add(seconds)
+
+    def estimate(self, task: str, key: str | None) -> float | None:
+        """Return the seconds that a run will take, None if nothing is known of any."""
+        mean = self._tasks.get(task)
+        known = self.overall if mean is None else mean
+        if not known.n:
+            return None
+        runs = None if key is None else self._keys.get((task, key))
+        if runs is None:
+            return known.value
+        return (runs.n * runs.value + PRIOR * known.value) / (runs.n + PRIOR)
+
+    def load(self, model: Mapping[str, Any]) -> None:
+        """Believe a model (``{"v": 1, "tasks": {task: {"mean", "n"}}, "keys": {task: {key: …}}}``).
+
+        It takes the place of what was learned of its tasks and keys.
+
+        Raises:
+            ValueError: it has another form, or a mean or a number of runs that is not above zero.
+        """
+        try:
+            if model["v"] != MODEL_FORMAT:
+                raise ValueError(f"not a cost model: format {model['v']!r}, not {MODEL_FORMAT}")
+            tasks = {task: _checked(entry) for task, entry in model["tasks"].items()}
+            keys = {
+                (task, key): _checked(entry)
+                for task, entries in model["keys"].items()
+                for key, entry in entries.items()
+            }
+        except (AttributeError, KeyError, TypeError) as exc:
+            raise ValueError(f"not a cost model: {exc!r}") from None
+        for known, loaded in ((self._tasks, tasks), (self._keys, keys)):
+            for name, mean in loaded.items():
+                known[name] = mean  # type: ignore[index]
+            self._bound(known)
+        runs = sum(mean.n for mean in tasks.values())
+        if runs:
+            self.overall = Mean(sum(mean.n * mean.value for mean in tasks.values()) / runs, runs)
+
+    def _of(self, known: OrderedDict[Any, Mean], name: Any) -> Mean:
+        if name not in known:
+            known[name] = Mean()
+            self._bound(known)
+        known.move_to_end(name)
+        return known[name]
+
+    def _bound(self, known: OrderedDict[Any, Mean]) -> None:
+        while len(known) > self._limit:
+            known.popitem(last=False)
+
+
+def _checked(entry: Mapping[str, float]) -> Mean:
+    mean, n = float(entry["mean"]), float(entry["n"])
+    if not (0 < mean < float("inf") and n > 0):
+        raise ValueError(f"not a cost model: a mean of {mean} s over {n} runs")
+    return Mean(max(mean, _LEAST), n)
