@@ -10,10 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from time import time
 
-__all__ = ["OPEN", "LogFile", "sealed_name"]
+__all__ = ["NEW", "OPEN", "LogFile", "sealed_name"]
 
 OPEN = "_open-"
-_NEW = "_new-"
+NEW = "_new-"
+"""Not locked yet, and empty: for a moment, unless its process was killed in it."""
 
 
 class LogFile:
@@ -30,7 +31,7 @@ class LogFile:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{OPEN}{name}"
         self._sealed = folder / name
-        made = folder / f"{_NEW}{name}"
+        made = folder / f"{NEW}{name}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._fd = os.open(made, flags, 0o640)
         try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
 
-from celery_fair.eventlog.log_file import OPEN
+from celery_fair.eventlog.log_file import NEW, OPEN
 from celery_fair.eventlog.writer import Policy, host_folder
 
 __all__ = ["sweep"]
@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 _STALE = 3600.0
 """Seconds without a record after which another host's file without a lock is taken for dead: its
 host may be gone, and its lock may not be visible from here."""
+
+_MOMENT = 60.0
+"""Seconds after which a file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
 
@@ -31,8 +34,16 @@ def sweep(policy: Policy) -> int:
     own = host_folder(policy.folder)
     found = [path for path in policy.folder.glob(f"*/{OPEN}*.jsonl") if _may_be_swept(path, own)]
     swept = sum(_seal(path) for path in found)
+    _remove_stillborn(own)
     _shrink(own, policy.limit)
     return swept
+
+
+def _remove_stillborn(folder: Path) -> None:
+    for path in folder.glob(f"{NEW}*.jsonl"):
+        with suppress(OSError):
+            if time() - path.stat().st_mtime > _MOMENT:
+                path.unlink()
 
 
 def _may_be_swept(path: Path, own: Path) -> bool:
@@ -49,7 +60,10 @@ def _seal(path: Path) -> bool:
             if last is not None:
                 line = json.dumps(last, separators=(",", ":")).encode() + b"\n"
                 os.write(fd, b"\n" + line if torn else line)
-            path.rename(path.with_name(path.name.removeprefix(OPEN)))
+            if path.stat().st_size:
+                path.rename(path.with_name(path.name.removeprefix(OPEN)))
+            else:
+                path.unlink()
     except OSError:  # somebody holds it, or was faster; or the disk is full
         return False
     return True

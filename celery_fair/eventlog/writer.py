@@ -100,15 +100,17 @@ class EventLog:
 
     def _file_at(self, now: float) -> LogFile:
         file, policy = self._file, self.policy
-        if file is not None:
-            if now - file.since < policy.rotate and file.size < policy.rotate_bytes:
-                return file
-            self._file = None
-            file.seal(policy.fsync != "never")
+        if file is not None and (
+            (now - file.since < policy.rotate and file.size < policy.rotate_bytes)
+            or now < self._retry_at
+        ):
+            return file
         if now < self._retry_at:
             raise OSError("the log could not be written a moment ago")
         name = sealed_name(self.node, self.pid, self.boot, next(self._files))
         self._file = LogFile(host_folder(policy.folder), name)
+        if file is not None:  # now, for who is killed leaves an open file, to be found by
+            file.seal(policy.fsync != "never")
         return self._file
 
     def _drop(self, exc: OSError, now: float) -> None:

@@ -10,6 +10,7 @@ import resource
 import signal
 import struct
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -104,7 +105,7 @@ def test_writers_that_are_killed_lose_nothing_and_tear_nothing(tmp_path: Path) -
     assert sweep(Policy(tmp_path)) >= 1
     assert sweep(Policy(tmp_path)) == 0
 
-    assert not list(tmp_path.rglob("_*"))
+    assert not list(tmp_path.rglob("_open-*"))
     known = {pid: found for (_, pid, _), found in processes(tmp_path).items()}
     for writer, count in zip(writers, counts.unpack_from(done), strict=True):
         assert writer.pid is not None
@@ -113,6 +114,17 @@ def test_writers_that_are_killed_lose_nothing_and_tear_nothing(tmp_path: Path) -
         assert [record["seq"] for record in [*written, end]] == list(range(len(written) + 1))
         assert count <= len(written) <= count + 1
         assert [record["id"] for record in written] == [str(n) for n in range(len(written))]
+
+
+def test_what_was_killed_at_its_birth_is_removed(tmp_path: Path) -> None:
+    folder = host_folder(tmp_path)
+    folder.mkdir()
+    for name, age in (("_new-old.jsonl", 3600), ("_new-young.jsonl", 0), ("_open-dead.jsonl", 0)):
+        (folder / name).touch()
+        then = time() - age
+        os.utime(folder / name, (then, then))
+    sweep(Policy(tmp_path))
+    assert [path.name for path in folder.iterdir()] == ["_new-young.jsonl"]
 
 
 def test_who_lives_is_not_swept(tmp_path: Path) -> None:

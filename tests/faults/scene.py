@@ -35,7 +35,12 @@ QUEUES = ["faults.a", "faults.b"]
 CONF: dict[str, Any] = {
     "fair_queues": {"faults.a": {"quantum": 1}, "faults.b": {"quantum": 3}},
     # On Redis what a lost worker held comes back in two or three seconds.
-    "broker_transport_options": {"visibility_timeout": 2, "unacked_restore_interval": 1},
+    "broker_transport_options": {
+        "visibility_timeout": 2,
+        "unacked_restore_interval": 1,
+        # Who is cut off while it restores keeps the others from it for so long.
+        "unacked_mutex_expire": 3,
+    },
     # Beside a quorum queue, Celery declares 28 queues for ETAs. As quorum queues themselves they
     # take the broker seconds at every return, and those that are too young then have no leader.
     "broker_native_delayed_delivery_queue_type": "classic",
