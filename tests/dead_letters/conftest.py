@@ -60,7 +60,9 @@ class Box:
                 "x-fair-time": "2026-05-31T14:00:00+00:00",
                 "x-fair-may-have-started": False,
             }
-        known |= {name if name == "task" else _header(name): v for name, v in headers.items()}
+        known |= {
+            name if name in {"task", "retries"} else _header(name): v for name, v in headers.items()
+        }
         self.connection.Producer().publish(
             body,
             routing_key=NAME,

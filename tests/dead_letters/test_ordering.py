@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,71 @@ def test_what_may_have_started_is_refused(box: Box, said: Any) -> None:
     )
     assert box.order("replay", "t1", "--may-have-started")["replayed"] == ["t1"]
     assert [message.headers["id"] for message in box.get("orders")] == ["t2", "t1"]
+
+
+PROVEN = 1_790_000_000.123456
+"""When what the log has proven was published."""
+
+
+def proven(tmp_path: Path, *ids: str, retries: int = 0) -> str:
+    """A file of `pipeline audit --ids-out`."""
+    path = tmp_path / "replayable.jsonl"
+    rows = ({"id": id_, "retries": retries, "published": PROVEN} for id_ in ids)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(path)
+
+
+def test_what_provably_has_not_started_is_replayed(box: Box, tmp_path: Path) -> None:
+    box.put("t1", may_have_started=True, published=PROVEN)
+    box.put("not in the file", may_have_started=True, published=PROVEN)
+    box.put("published again", may_have_started=True, published=PROVEN + 60)
+    box.put("another try", may_have_started=True, published=PROVEN, retries=1)
+    box.put("t2", published=PROVEN, retries=0)
+    others = ["not in the file", "published again", "another try"]
+    file = proven(tmp_path, "t1", "t2", "t3", *others[1:])
+
+    foreseen = box.order("replay", "--provable", file, "--dry-run")
+    assert foreseen["replayed"] == ["t1", "t2"]
+    report = box.order("replay", "--provable", file)
+
+    assert (report["replayed"], report["refused"], report["failed"]) == (["t1", "t2"], [], {})
+    assert box.ids() == others
+    assert [message.headers["id"] for message in box.get("orders")] == ["t1", "t2"]
+    assert box.order("replay", "--provable", file)["replayed"] == []
+
+
+def test_of_a_copy_that_was_published_later_nothing_is_proven(box: Box, tmp_path: Path) -> None:
+    box.put("t1", may_have_started=False, published=PROVEN)
+    box.put("t1", may_have_started=True, published=PROVEN + 60)
+    report = box.order("replay", "--provable", proven(tmp_path, "t1"), status=1)
+    assert (report["replayed"], report["refused"]) == ([], ["t1"])
+    assert box.ids() == ["t1", "t1"]
+
+
+def test_provable_and_filters(box: Box, tmp_path: Path) -> None:
+    box.put("t1", published=PROVEN, reason="redelivered")
+    box.put("t2", published=PROVEN)
+    words = ("replay", "--provable", proven(tmp_path, "t1", "t2"), "--reason", "redelivered")
+    assert box.order(*words)["replayed"] == ["t1"]
+
+
+@pytest.mark.parametrize(
+    "line", ["t1", "{}", "[]", '{"id": "t1", "retries": 0, "published": null}']
+)
+def test_a_file_that_proves_nothing(redis_box: Box, tmp_path: Path, line: str) -> None:
+    redis_box.put("t1", published=PROVEN)
+    (tmp_path / "file").write_text(f"{line}\n")
+    outcome = redis_box.run("replay", "--provable", str(tmp_path / "file"))
+    assert outcome.exit_code == 2
+    assert "line 1, " in outcome.stderr
+    assert "--ids-out" in outcome.stderr
+    assert redis_box.ids() == ["t1"]
+
+
+def test_provable_names_the_letters_alone(redis_box: Box, tmp_path: Path) -> None:
+    outcome = redis_box.run("replay", "t1", "--provable", proven(tmp_path, "t1"))
+    assert outcome.exit_code == 2
+    assert "leave out the ids" in outcome.stderr
 
 
 def test_to_its_exchange(box: Box) -> None:

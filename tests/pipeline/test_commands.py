@@ -14,7 +14,7 @@ from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.documentation.commands import ROOT
-from tests.pipeline.planted import Logs, Process
+from tests.pipeline.planted import T0, Logs, Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,8 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
         "FINISHED": 1,
     }
     assert [attempt["id"] for attempt in found["attempts"]] == ["twice", "lost", "clean"]
-    assert ids.read_text() == "clean\n"
+    (line,) = ids.read_text().splitlines()
+    assert json.loads(line) == {"id": "clean", "retries": 0, "published": T0}
 
     failed = run("audit", warehouse, "--fail-on", "unknown,lost")
     assert failed.exit_code == 1

@@ -82,7 +82,7 @@ def test_verdicts_are_what_happened(
     assert verdicts == truth
     assert {"FINISHED", "REPLAYABLE"} <= set(truth.values())
     replayable = {id_ for id_, verdict in truth.items() if verdict == "REPLAYABLE"}
-    assert set(ids.read_text().split()) == replayable
+    assert {json.loads(line)["id"] for line in ids.read_text().splitlines()} == replayable
     failing = run("audit", warehouse, "--fail-on", "duplicate,lost", "--quiet")
     assert failing.exit_code == (1 if "LOST" in truth.values() else 0)
 

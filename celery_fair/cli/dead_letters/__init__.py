@@ -8,6 +8,7 @@
     moment.py        a time or an age, as a word of a command line
     browsing.py      list
     showing.py       show
+    provable.py      which letters the event log proves not to have started
     body.py          what can be read of a message's body
     ordering.py      replay, purge: what is asked first, and what is done then
     reporting.py     what became of them

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from celery_fair.cli.dead_letters.access import dead_letters_of
 from celery_fair.cli.dead_letters.filters import Filters, filtering
 from celery_fair.cli.dead_letters.interruption import stoppable
+from celery_fair.cli.dead_letters.provable import Provable, proven
 from celery_fair.cli.dead_letters.reporting import conclude
 from celery_fair.cli.dead_letters.showing import spellings
 from celery_fair.ledger import ledger_at
@@ -42,6 +44,13 @@ def _ordering(command: Callable[..., object]) -> Callable[..., object]:
     is_flag=True,
     help="Replay letters that may have started, too: they may then run a second time.",
 )
+@click.option(
+    "--provable",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=proven,
+    help="Replay those that, by the event log, never started: a file of pipeline audit --ids-out.",
+)
 @click.pass_context
 def replay_letters(
     ctx: click.Context,
@@ -52,11 +61,13 @@ def replay_letters(
     yes: bool,
     as_json: bool,
     may_have_started: bool,
+    provable: Provable | None,
 ) -> None:
     """Publish letters to where they were, as fresh messages, and remove them.
 
     A letter that may have started, or does not say, is refused. Look at what its task has done; if
-    that is nothing, replay it with --may-have-started.
+    that is nothing, replay it with --may-have-started. Or let the event log say which have not:
+    --provable replays these, and leaves what was published again since the log was looked at.
 
     A letter that cannot be replayed stays: its queue is gone, say, or the broker did not confirm
     the message. If there are two letters of one message, one is replayed and the other removed. On
@@ -68,21 +79,23 @@ def replay_letters(
       celery -A shop fair dead-letters replay 6c1ff3b5-6a5c-4a2a-9e6c-0e5b8c2f7d10
       celery -A shop fair dead-letters replay --all --reason unknown-task --dry-run
       celery -A shop fair dead-letters replay --all --queue bulk --since 2h --may-have-started
+      celery -A shop fair dead-letters replay --provable replayable.jsonl
 
     Exit status: 0 if all was done that was asked for; 1 otherwise.
     """
-    wanted = _wanted(ids, all_, filters)
+    wanted = _wanted(ids, all_, filters) if provable is None else _proven(ids, filters, provable)
     with dead_letters_of(ctx) as queue:
         plan = Plan(Census.of(queue, wanted))
         for copies in _chosen(plan, ids):
-            plan.take(copies, may_have_started)
+            is_proven = provable is not None and copies.wanted == copies.count
+            plan.take(copies, may_have_started or is_proven)
         if dry_run:
             report = _foreseen(plan, lambda _: 1, lambda copies: copies.count - 1)
         else:
             if len(plan.todo) > 1 and not yes and sys.stdin.isatty():
                 click.confirm(f"Replay {len(plan.todo)} dead letters?", abort=True, err=True)
             with (
-                _claims(ctx, may_have_started) as forget,
+                _claims(ctx, may_have_started or provable is not None) as forget,
                 stoppable() as stop,
                 _progress(plan, "Replaying") as tick,
             ):
@@ -143,6 +156,12 @@ def _wanted(ids: Sequence[str], all_: bool, filters: Filters) -> Callable[[Lette
     )
 
 
+def _proven(ids: Sequence[str], filters: Filters, provable: Provable) -> Callable[[Letter], bool]:
+    if ids:
+        raise click.UsageError("--provable FILE names the letters; leave out the ids")
+    return lambda letter: provable.fits(letter) and filters.fit(letter)
+
+
 def _chosen(plan: Plan, ids: Sequence[str]) -> Iterable[Copies]:
     return plan.pick(dict.fromkeys(ids), spellings) if ids else plan.chosen()
 
@@ -157,10 +176,10 @@ def _foreseen(
 
 
 @contextmanager
-def _claims(ctx: click.Context, may_have_started: bool) -> Iterator[Callable[[str], object]]:
+def _claims(ctx: click.Context, looked_at: bool) -> Iterator[Callable[[str], object]]:
     """What was looked at may be claimed anew; otherwise it would come back as a duplicate."""
     settings = Settings.of(ctx.obj.app)
-    if settings.ledger is None or not may_have_started:
+    if settings.ledger is None or not looked_at:
         yield lambda key: None
     else:
         with closing(ledger_at(settings.ledger, settings.ledger_expiry)) as ledger:

@@ -1,5 +1,6 @@
 """``fair pipeline audit``."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     "--ids-out",
     metavar="PATH",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write the ids of replayable dead letters to a file, one a line.",
+    help="Write which dead letters are replayable to a file, for dead-letters replay --provable.",
 )
 @on_warehouse
 def audit(
@@ -94,7 +95,7 @@ def audit(
     Examples:
       python -m celery_fair pipeline audit warehouse
       python -m celery_fair pipeline audit warehouse --non-repeatable --fail-on duplicate,lost
-      python -m celery_fair pipeline audit warehouse --ids-out replayable.txt
+      python -m celery_fair pipeline audit warehouse --ids-out replayable.jsonl
 
     Exit status: 0; 1 if there is what --fail-on names.
     """
@@ -129,5 +130,5 @@ def _write_ids(audited: "DataFrame", path: Path) -> None:
     from celery_fair.pipeline.audit import replayable
 
     with path.open("w") as file:
-        for row in replayable(audited).select("id").distinct().toLocalIterator():
-            file.write(f"{row['id']}\n")
+        for row in replayable(audited).select("id", "retries", "published").toLocalIterator():
+            file.write(f"{json.dumps(row.asDict())}\n")
