@@ -12,7 +12,7 @@ ASIDE := -n 4 --dist loadfile
 SPARK := tests/pipeline
 # These measure the order of starts, to a percent.
 ALONE := tests/fairness
-BENCHMARKS := scheduler fairness throughput once
+BENCHMARKS := scheduler fairness throughput once eventlog
 SECONDS ?= 600
 
 # A virtual environment knows its own path: one that was moved is made anew.

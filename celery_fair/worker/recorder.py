@@ -27,10 +27,13 @@ from celery_fair.headers import PUBLISHED
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
 
-__all__ = ["NOTE", "Recorder", "recorder_for"]
+__all__ = ["NOTE", "Recorder", "finished", "recorder_for", "started"]
 
 NOTE = "fair"
-"""The attribute of a running task's request: queue, arrival, redelivered, cost key, cost."""
+"""The attribute of a running task's request."""
+
+Note = tuple[str, float, bool, str | None, float]
+"""Queue, arrival, redelivered, cost key, cost."""
 
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
@@ -177,16 +180,10 @@ class Recorder:
         note = vars(request).get(NOTE)
         if note is None:  # called, not delivered
             return
-        queue, received, redelivered, cost_key, cost = note
         published = _number(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
-        self.log.write(
-            "started",
-            f"{_work(task, task_id, queue)},"
-            f'"published":{"null" if published is None else repr(published)},'
-            f'"received":{received:.6f},"redelivered":{_flag(redelivered)},'
-            f'"repeatable":{_flag(repeatable)},"cost_key":{_text(cost_key)},"cost":{cost!r}',
-        )
+        fields = started(task.name, task_id, request.retries or 0, note, published, repeatable)
+        self.log.write("started", fields)
         request.fair_since = monotonic()
 
     def _on_end(self, task: Any, task_id: str, state: str, retval: Any, **_: Any) -> None:
@@ -196,11 +193,8 @@ class Recorder:
             return
         runtime = monotonic() - request.fair_since
         failed = type(retval).__name__ if isinstance(retval, BaseException) else None
-        self.log.write(
-            "finished",
-            f'{_work(task, task_id, note[0])},"state":{quoted(str(state))},'
-            f'"runtime":{runtime:.6f},"cost_key":{_text(note[3])},"exception":{_text(failed)}',
-        )
+        fields = finished(task.name, task_id, request.retries or 0, note, state, runtime, failed)
+        self.log.write("finished", fields)
 
 
 def recorder_for(worker: Any) -> Recorder | None:
@@ -217,10 +211,33 @@ def recorder_for(worker: Any) -> Recorder | None:
     return Recorder(policy, worker)
 
 
-def _work(task: Any, task_id: str, queue: str) -> str:
+def started(
+    task: str, id_: str, retries: int, note: Note, published: float | None, repeatable: bool
+) -> str:
+    """Return a record's fields."""
+    queue, received, redelivered, cost_key, cost = note
     return (
-        f'"id":{encode_basestring_ascii(task_id)},"retries":{task.request.retries or 0},'
-        f'"task":{quoted(task.name)},"queue":{quoted(queue)}'
+        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},"task":{quoted(task)},'
+        f'"queue":{quoted(queue)},"published":{"null" if published is None else repr(published)},'
+        f'"received":{received:.6f},"redelivered":{_flag(redelivered)},'
+        f'"repeatable":{_flag(repeatable)},"cost_key":{_text(cost_key)},"cost":{cost!r}'
+    )
+
+
+def finished(
+    task: str,
+    id_: str,
+    retries: int,
+    note: Note,
+    state: str,
+    runtime: float,
+    exception: str | None,
+) -> str:
+    """Return a record's fields."""
+    return (
+        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},"task":{quoted(task)},'
+        f'"queue":{quoted(note[0])},"state":{quoted(str(state))},"runtime":{runtime:.6f},'
+        f'"cost_key":{_text(note[3])},"exception":{_text(exception)}'
     )
 
 

@@ -59,7 +59,7 @@ def test_output_in_a_pipe(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plot.html"]
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_pools(pool: str, tmp_path: Path) -> None:
     options = ("--json", "--no-html", *SMALL, "--work", "1", "--pool", pool, "--concurrency", "2")
     done = run_demo(tmp_path, *options)

@@ -14,6 +14,8 @@ from tests.brokers import Space
 from tests.publishing import publish
 from tests.workers import StartWorker
 
+pytestmark = pytest.mark.newest
+
 QUEUES = [f"p{number}" for number in range(10)]
 TOTALS = dict.fromkeys(QUEUES, 100)
 
