@@ -18,9 +18,9 @@ from time import process_time
 from typing import Any
 
 from benchmarks.contestant import contestant
-from benchmarks.once import BROKERS, POOLS, row
+from benchmarks.once import BROKERS, POOLS
 from benchmarks.progress import Progress
-from benchmarks.turns import arguments, pairs, take_turns
+from benchmarks.turns import arguments, pairs, row, show_speeds, take_turns
 from celery_fair.eventlog import EventLog, Policy
 from celery_fair.worker.recorder import finished, started
 from tests.brokers.space import Server
@@ -63,20 +63,14 @@ def measure(
             for name, conf in {"no log": {}, "event log": {"fair_event_log": folder}}.items()
         ]
         take_turns(everybody, rounds, seconds, WARM_UP, progress, f"{server.kind} {pool}")
-    return [row(server.kind, pool, each, everybody[0]) for each in everybody]
+    return [row(server.kind, f"{pool} {POOLS[pool]}", each, everybody[0]) for each in everybody]
 
 
 def show(costs: dict[str, float], rows: list[dict[str, Any]]) -> None:
     print("microseconds of CPU, two records")
     for name, cost in costs.items():
         print(f"{name:<12} {cost:>6.2f}")
-    print("tasks per second; microseconds of the main process's CPU per task")
-    print(f"{'broker':<9} {'pool':<10} {'way':<15} {'speed':>7} {'ratio':>6} {'CPU':>6}")
-    for r in rows:
-        print(
-            f"{r['broker']:<9} {r['pool']:<10} {r['way']:<15} {r['speed']:>7.0f} {r['ratio']:>6.2f}"
-            f" {r['cpu'] * 1e6:>6.0f}"
-        )
+    show_speeds(rows)
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from time import monotonic_ns
 from typing import Any
 
-from benchmarks.contestant import Contestant, contestant
+from benchmarks.contestant import contestant
 from benchmarks.progress import Progress
-from benchmarks.turns import arguments, pairs, take_turns
+from benchmarks.turns import arguments, pairs, row, show_speeds, take_turns
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 from tests.publishing import publish
@@ -69,19 +69,7 @@ def measure(
             for name, (task, conf) in ways(redis.space().url, folder).items()
         ]
         take_turns(everybody, rounds, seconds, WARM_UP, progress, f"{server.kind} {pool}")
-    return [row(server.kind, pool, each, everybody[0]) for each in everybody]
-
-
-def row(broker: str, pool: str, way: Contestant, plain: Contestant) -> dict[str, Any]:
-    pairs = list(zip(way.runs, plain.runs, strict=True))
-    return {
-        "broker": broker,
-        "pool": f"{pool} {POOLS[pool]}",
-        "way": way.name,
-        "speed": median(run.speed for run in way.runs),
-        "ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
-        "cpu": median(run.cost for run in way.runs),
-    }
+    return [row(server.kind, f"{pool} {POOLS[pool]}", each, everybody[0]) for each in everybody]
 
 
 def latencies(server: Server, fetch: str, messages: int) -> dict[str, Any]:
@@ -107,13 +95,7 @@ def latencies(server: Server, fetch: str, messages: int) -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]], waits: list[dict[str, Any]]) -> None:
-    print("tasks per second, of plain; microseconds of the main process's CPU per task")
-    print(f"{'broker':<9} {'pool':<10} {'way':<15} {'speed':>7} {'ratio':>6} {'CPU':>6}")
-    for r in rows:
-        print(
-            f"{r['broker']:<9} {r['pool']:<10} {r['way']:<15} {r['speed']:>7.0f} {r['ratio']:>6.2f}"
-            f" {r['cpu'] * 1e6:>6.0f}"
-        )
+    show_speeds(rows)
     print("milliseconds until a message to an idle worker starts")
     print(f"{'broker':<9} {'fetch':<6} {'median':>7} {'95 %':>7} {'longest':>8}")
     for w in waits:

@@ -1,12 +1,14 @@
 """Contestants in turns, and what the scripts that let them have in common on the command line."""
 
 from argparse import ArgumentParser
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from statistics import median
+from typing import Any
 
 from benchmarks.contestant import Contestant
 from benchmarks.progress import Progress
 
-__all__ = ["arguments", "pairs", "take_turns"]
+__all__ = ["arguments", "pairs", "row", "show_speeds", "take_turns"]
 
 _BACKLOG_SECONDS_AT = 6000
 """Tasks per second that no contestant reaches: the backlog is sized by it."""
@@ -44,3 +46,27 @@ def take_turns(
             each.refill(int(_BACKLOG_SECONDS_AT * seconds))
             each.run(seconds)
         progress.step(label)
+
+
+def row(broker: str, pool: str, way: Contestant, plain: Contestant) -> dict[str, Any]:
+    """Return a contestant's medians, its speed as a ratio to another's in the same rounds."""
+    pairs = list(zip(way.runs, plain.runs, strict=True))
+    return {
+        "broker": broker,
+        "pool": pool,
+        "way": way.name,
+        "speed": median(run.speed for run in way.runs),
+        "ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
+        "cpu": median(run.cost for run in way.runs),
+    }
+
+
+def show_speeds(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what `row` has made; the ratio is to the first of its broker and pool."""
+    print("tasks per second, of the first; microseconds of the main process's CPU per task")
+    print(f"{'broker':<9} {'pool':<10} {'way':<15} {'speed':>7} {'ratio':>6} {'CPU':>6}")
+    for r in rows:
+        print(
+            f"{r['broker']:<9} {r['pool']:<10} {r['way']:<15} {r['speed']:>7.0f} {r['ratio']:>6.2f}"
+            f" {r['cpu'] * 1e6:>6.0f}"
+        )
