@@ -7,7 +7,7 @@ from typing import Any, Literal
 from celery_fair.core.dwrr import check_cost
 from celery_fair.settings import Cost
 
-__all__ = ["cost_of"]
+__all__ = ["asked", "cost_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -21,14 +21,18 @@ def cost_of(cost: Cost | Literal["runtime"] | None) -> Callable[[Any], float]:
     if cost is None or isinstance(cost, str):
         return lambda item: 1.0
 
-    def asked(item: Any) -> float:
-        message = getattr(item, "message", item)
+    def priced(item: Any) -> float:
         try:
-            headers = message.headers
-            args, kwargs, _ = message.payload
-            return check_cost(cost(headers["task"], tuple(args), kwargs, headers))
+            return check_cost(asked(cost, getattr(item, "message", item)))
         except Exception as exc:  # noqa: BLE001 - the function is the user's, the message anybody's
             logger.warning("fair_cost failed, the message costs 1: %r", exc)
             return 1.0
 
-    return asked
+    return priced
+
+
+def asked(function: Callable[..., Any], message: Any) -> Any:
+    """Return what a user's function of task, args, kwargs and headers says of a message."""
+    headers = message.headers
+    args, kwargs, _ = message.payload
+    return function(headers["task"], tuple(args), kwargs, headers)

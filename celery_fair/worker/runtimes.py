@@ -22,6 +22,7 @@ from celery_fair.core.classes import ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.runtimes import Estimator
 from celery_fair.settings import CostKey
+from celery_fair.worker.cost import asked
 from celery_fair.worker.served import Served
 
 __all__ = ["Runtimes"]
@@ -73,9 +74,7 @@ class Runtimes:
         if self._key_of is None:
             return None
         try:
-            headers = message.headers
-            args, kwargs, _ = message.payload
-            key = self._key_of(headers["task"], tuple(args), kwargs, headers)
+            key = asked(self._key_of, message)
         except Exception as exc:  # noqa: BLE001 - the function is the user's, the message anybody's
             logger.warning("fair_cost_key failed, the message costs what its task does: %r", exc)
             return None
@@ -92,14 +91,17 @@ class Runtimes:
 
     def settle(self, feeds: Mapping[Flow, Any], served: Served) -> None:
         """Charge what has ended since; load the model if there is a new one."""
+        if self._model is not None and monotonic() >= self._look_at:
+            self._look_at = monotonic() + _LOOK
+            self._load(self._model)
+            self._fit(feeds)
+        if not self._ended:
+            return
         ended = []
         while self._ended:
             message, seconds = self._ended.popleft()
             self._estimator.learn(_task(message), message.cost_key, seconds)
             ended.append((message, seconds))
-        if self._model is not None and monotonic() >= self._look_at:
-            self._look_at = monotonic() + _LOOK
-            self._load(self._model)
         self._fit(feeds)
         for message, seconds in ended:
             served.charge(message.feed.name, seconds, monotonic())
