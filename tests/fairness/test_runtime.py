@@ -46,19 +46,18 @@ def run(space: Space, start_worker: StartWorker, **options: Any) -> dict[str, fl
 
 def test_shares_of_time(rabbitmq_space: Space, start_worker: StartWorker) -> None:
     errors = run(rabbitmq_space, start_worker, pool="threads", concurrency=3, conf=BY_KEY)
-    print(errors)
     assert max(map(abs, errors.values())) <= 0.06, errors
 
 
-def test_shares_of_time_under_prefork(redis_space: Space, start_worker: StartWorker) -> None:
-    errors = run(redis_space, start_worker, pool="prefork", concurrency=2, conf=BY_KEY)
-    print(errors)
-    assert max(map(abs, errors.values())) <= 0.06, errors
-
-
-def test_shares_of_time_without_keys(redis_space: Space, start_worker: StartWorker) -> None:
-    errors = run(redis_space, start_worker, pool="threads", concurrency=3, conf=RUNTIME)
-    print(errors)
+@pytest.mark.parametrize(
+    ("pool", "concurrency", "conf"),
+    [("prefork", 2, BY_KEY), ("threads", 3, RUNTIME)],
+    ids=["prefork", "without keys"],
+)
+def test_shares_of_time_on_redis(
+    redis_space: Space, start_worker: StartWorker, pool: str, concurrency: int, conf: dict[str, Any]
+) -> None:
+    errors = run(redis_space, start_worker, pool=pool, concurrency=concurrency, conf=conf)
     assert max(map(abs, errors.values())) <= 0.06, errors
 
 
