@@ -109,7 +109,7 @@ class EventLog:
             raise OSError("the log could not be written a moment ago")
         name = sealed_name(self.node, self.pid, self.boot, next(self._files))
         self._file = LogFile(host_folder(policy.folder), name)
-        if file is not None:  # now, for who is killed leaves an open file, to be found by
+        if file is not None:  # not before: an open file is what shows that a process was killed
             file.seal(policy.fsync != "never")
         return self._file
 

@@ -8,6 +8,7 @@ A message's way through the files here::
     dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
     in_flight.py   what the pool works on, and the news that a slot is free
     source.py      a broker connection, which makes the feeds; redis_source.py for Redis
+    cost.py        what a message costs; runtimes.py: the time it takes, settled when it has ended
     sizing.py      the windows, kept at their planned sizes
     wakeup.py      how the dispatcher is called: soon, later, from other threads
     reader.py      the socket, drained in one go (event loop); loop.py without one
