@@ -7,15 +7,17 @@ non-repeatable one in each of its ways. As in `throughput`, all contestants of a
 same time and run in turns, and a ratio is the median of the ratios within the rounds.
 
 Then single messages to one idle worker, on a queue that is pushed and on one that is pulled: from
-before they are published to the task's first line.
+before they are published, on a connection that is open, to the task's first line. Before each the
+worker has rested long enough to ask a pulled queue as seldom as it ever does.
 """
 
 import json
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from typing import Any
 
 from benchmarks.contestant import contestant
@@ -23,7 +25,6 @@ from benchmarks.progress import Progress
 from benchmarks.turns import arguments, pairs, row, show_speeds, take_turns
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
-from tests.publishing import publish
 from tests.workers import starting_workers
 
 QUEUES = {"a": 1, "b": 1}
@@ -32,6 +33,8 @@ BROKERS = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "prefork": 2}
 PULL = {"fair_queues": {name: {"fetch": "pull"} for name in QUEUES}}
 WARM_UP = 300
+REST = 0.2, 0.3
+"""Seconds before each single message: by then the longest interval is reached (0.05 s)."""
 
 
 def ways(redis: str, folder: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -75,14 +78,17 @@ def measure(
 def latencies(server: Server, fetch: str, messages: int) -> dict[str, Any]:
     """Milliseconds from before the publishing to the start, on an idle worker."""
     conf = {"fair_queues": {"a": {"fetch": fetch}}}
+    rests = Random(1)
     with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
-        space = server.space()
-        worker = start(space, app=APP, queues=["a"], conf=conf)
+        worker = start(server.space(), app=APP, queues=["a"], conf=conf)
+        send = worker.client.send_task
+        worker.records.started.wait_ids([send("before", (0,), queue="a").id])  # which connects
         found = []
-        for _ in range(messages):
+        for number in range(messages):
+            sleep(rests.uniform(*REST))
             began = monotonic_ns()
-            ids = publish(space.url, {"a": 1}, "before").all()
-            (record,) = worker.records.started.wait_once(ids)
+            sent = send("before", (number,), queue="a")
+            (record,) = worker.records.started.wait_once([sent.id])
             found.append((record.monotonic_ns - began) / 1e6)
     found.sort()
     return {

@@ -1,5 +1,7 @@
 """A feed from an AMQP broker, which pushes messages into the window."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -10,18 +12,29 @@ from celery_fair.worker.feed import Feed
 
 __all__ = ["AmqpFeed"]
 
+_REFILL = 1.0
+"""Seconds after which a delivery will not come any more: somebody else gets what is there."""
+
 
 class AmqpFeed(Feed):
     """A queue of an AMQP broker, subscribed to with ``basic.consume``.
 
     ``basic.qos`` without *global* holds for consumers that start after it, so the window is set
     before subscribing, and changed by a second subscription that takes over from the first.
+
+    Arguments:
+        meter: the worker's, of all its feeds.
+        flush: sends the acknowledgements that wait to be sent together.
     """
 
-    def __init__(self, *args: Any, meter: RefillMeter, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, meter: RefillMeter, flush: Callable[[], object], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._meter = meter
+        self._flush = flush
         self._tag = ""
+        self._held = 0  # of what came by the present subscription
         self._generation = 0
         self._believed = False  # the broker's word that it has more, and nothing has come since
 
@@ -59,9 +72,34 @@ class AmqpFeed(Feed):
         self._subscribe()
 
     def cancel(self) -> None:
-        if self._tag:
+        if self._settled_down():
             tag, self._tag = self._tag, ""
             self.queue.cancel(tag)
+
+    def _settled_down(self) -> bool:
+        """Take in what our acknowledgements let through, before our subscription ends.
+
+        RabbitMQ's quorum queues answer an acknowledgement with the next message; if the consumer is
+        cancelled before that is on its way to it, it never is: it stays the connection's, out of
+        sight, and counts as redelivered when that ends. So we wait until the window is full or the
+        queue is empty, and for `_REFILL` at the most. Whether the queue is a quorum queue is known
+        to the broker only: a policy may have made it one.
+
+        Returns whether there is a subscription; the queue may be deleted while we wait.
+        """
+        if self._tag:
+            self._flush()
+        held, until = self._held, monotonic() + _REFILL
+        while self._owes_refills and monotonic() < until and self.depth():
+            with suppress(TimeoutError):
+                self.channel.connection.drain_events(timeout=self._meter.patience)
+            if self._held > held:
+                held, until = self._held, monotonic() + _REFILL
+        return bool(self._tag)
+
+    @property
+    def _owes_refills(self) -> bool:
+        return bool(self._tag) and self.window.backlogged and self._held < self.window.size
 
     def _subscribe(self) -> None:
         self._generation += 1
@@ -81,7 +119,7 @@ class AmqpFeed(Feed):
         except ChannelError as exc:
             self._refused(exc)
         else:
-            self._tag = tag
+            self._tag, self._held = tag, 0
 
     def _refused(self, answer: ChannelError) -> None:
         self._tag = ""
@@ -93,22 +131,29 @@ class AmqpFeed(Feed):
         return bool((self.queue.queue_arguments or {}).get("x-single-active-consumer"))
 
     def _apply_prefetch(self) -> None:
-        before = self._tag
-        if before and self.gate.options.exclusive:
+        if not self._settled_down():
+            return
+        if self.gate.options.exclusive:
             self.cancel()
             self._subscribe()
-        elif before:
-            self._subscribe()
-            if self._tag:
-                self.queue.cancel(before)
+            return
+        before = self._tag
+        self._subscribe()
+        if self._tag:
+            self.queue.cancel(before)
 
     def _deliver(self, raw: Any) -> None:
         self._believed = False
         self._receive(raw)
+        self._held += raw.delivery_info["consumer_tag"] == self._tag
         delay = self.window.delivered(monotonic())
         if delay is not None:
             self._meter.refilled(delay)
         self._on_arrival(self)
+
+    def settled(self, message: Any) -> None:
+        super().settled(message)
+        self._held -= message.delivery_info.get("consumer_tag") == self._tag
 
     def _cancelled(self, tag: str) -> None:
         if tag == self._tag:

@@ -66,10 +66,17 @@ class AmqpSource(Source):
         self._acks = AckWriter(broker, soon)
 
     def feed(self, **options: Any) -> Feed:
-        return AmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
+        return AmqpFeed(**self._supplies(), **options)
 
     def pulled(self, **options: Any) -> Feed:
-        return PulledAmqpFeed(channel=self._connection.channel(), meter=self._meter, **options)
+        return PulledAmqpFeed(**self._supplies(), **options)
+
+    def _supplies(self) -> dict[str, Any]:
+        return {
+            "channel": self._connection.channel(),
+            "meter": self._meter,
+            "flush": self._acks.flush,
+        }
 
     def flush(self) -> None:
         self._acks.flush()
