@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import Space
+from tests.preloaded import PreloadedCelery, run_celery
 from tests.processes import ROOT, Process
 from tests.waiting import wait_equal, wait_for
 
@@ -63,9 +64,9 @@ def work(shop: Shop, space: Space) -> Iterator[Callable[[str, int], Process]]:
         def start(app: str, messages: int) -> Process:
             shop.run("publish.py", "--messages", f"{messages}")
             wait_equal(space.ready, dict.fromkeys(QUEUES, messages))
-            command = [sys.executable, "-m", "celery", "-A", app, "worker", "--concurrency", "2"]
+            arguments = ["-A", app, "worker", "--concurrency", "2"]
             log = shop.folder / "worker.log"
-            worker = Process(command, log, shop.environment, cwd=shop.folder)
+            worker = PreloadedCelery(arguments, log, shop.environment, cwd=shop.folder)
             stack.callback(worker.end)
             wait_for(lambda: space.ready() != dict.fromkeys(QUEUES, messages), 40, worker.log)
             return worker
@@ -86,7 +87,8 @@ def test_fair(shop: Shop, work: Callable[[str, int], Process]) -> None:
     assert shares["reports"] == pytest.approx(100 * 10 / 54, abs=3), shares
     assert shares["bulk"] == pytest.approx(100 * 4 / 54, abs=3), shares
 
-    assert '"fair": {' in shop.run("-m", "celery", "-A", "shop", "inspect", "stats")
+    told = run_celery(["-A", "shop", "inspect", "stats"], shop.folder, shop.environment)
+    assert '"fair": {' in told.stdout, told.stderr
 
 
 def test_worker_finishes_everything(

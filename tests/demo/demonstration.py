@@ -1,33 +1,28 @@
-"""Running the command as a user does, in a process of its own; and results made up for tests."""
+"""Running the command in a process of its own; and results made up for tests."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from celery_fair.cli.demo.published import TABLES
 from celery_fair.cli.demo.run import Result
 from celery_fair.cli.demo.workload import QUANTA, ROUND, Workload
-from tests.processes import Process
+from tests.preloaded import PreloadedCelery, run_celery
 
-COMMAND = [sys.executable, "-m", "celery", "fair", "demo"]
+COMMAND = ("fair", "demo")
 
 
 def run_demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run it to its end."""
-    return subprocess.run(
-        [*COMMAND, *options], cwd=folder, capture_output=True, text=True, timeout=100, check=False
-    )
+    return run_celery([*COMMAND, *options], folder, os.environ, timeout=100)
 
 
-def start_demo(folder: Path, *options: str) -> Process:
-    """Start it; its standard output is a pipe."""
-    log = folder / "demo.log"
-    command = [*COMMAND, *options]
-    return Process(command, log, os.environ, cwd=folder, stdout=subprocess.PIPE)
+def start_demo(folder: Path, *options: str) -> PreloadedCelery:
+    """Start it; what it prints goes to its log."""
+    return PreloadedCelery([*COMMAND, *options], folder / "demo.log", os.environ, cwd=folder)
 
 
 def result(counts: Sequence[int], work: int) -> Result:

@@ -84,8 +84,7 @@ def midway(space: Space, tmp_path: Path) -> Iterator[Process]:
     options = ("--no-html", "--messages", "200", "--work", "10000", "--broker", space.url)
     process = start_demo(tmp_path, *options)
     try:
-        lines = iter(process.stdout.readline, b"")
-        assert any(b"started" in line for line in lines), process.log()
+        wait_for(lambda: "started" in process.log(), 30, process.log)
         yield process
     finally:
         process.end()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from tests.brokers import Space
-from tests.processes import ROOT, Process
+from tests.preloaded import PreloadedCelery
+from tests.processes import ROOT
 from tests.smoke.setup import SmokeWorkerContainer
 from tests.waiting import wait_for
 
@@ -97,8 +97,8 @@ class LocalWorker(LocalContainer):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(source)
-        program, *arguments = (word.replace("%h", self.id) for word in command)
-        self._command = [sys.executable, "-m", program, *arguments]
+        program, *self._arguments = (word.replace("%h", self.id) for word in command)
+        assert program == "celery"
         self._start()
 
     def _start(self) -> None:
@@ -106,7 +106,7 @@ class LocalWorker(LocalContainer):
         self._log.write_bytes(b"")
         path = os.pathsep.join((str(self._folder), str(ROOT)))
         env = os.environ | self._env | {"PYTHONPATH": path}
-        self._process = Process(self._command, self._log, env, cwd=self._folder)
+        self._process = PreloadedCelery(self._arguments, self._log, env, cwd=self._folder)
 
     @property
     def status(self) -> str:
