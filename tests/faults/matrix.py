@@ -107,12 +107,15 @@ def cut_at(method: str, when: Literal["before", "after"], most: int, run: Run) -
 def cut_at_again(
     method: str, when: Literal["before", "after"], containing: bytes, run: Run
 ) -> None:
-    """Cut, and cut again at what a worker does when it is back."""
+    """Cut, and cut again at what a worker does when it is back.
+
+    The first cut swallows an acknowledgement, so that there is a message that comes back flagged.
+    """
+    first = run.proxy.on({"rabbitmq": "ack", "redis": "ZREM"}[run.kind], nth=run.some(10))
+    second = run.proxy.on(method, when=when, containing=containing)
     run.publish()
-    run.moment()
-    trap = run.proxy.on(method, when=when, containing=containing)
-    run.proxy.cut()
-    trap.wait()
+    first.wait()
+    second.wait()
 
 
 def held(direction: Direction, run: Run) -> None:

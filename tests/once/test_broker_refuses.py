@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from kombu import Connection
 
 from celery_fair.dead_letter import dead_letter_queue
 from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.conftest import running
 from tests.integration.depths import left, ready
 from tests.integration.gate import Gate
 from tests.publishing import publish
@@ -24,6 +25,19 @@ NOT_MOVED = "could not be dead-lettered"
 
 
 Letters = Callable[[Space], list[str]]
+
+
+@pytest.fixture(scope="module")
+def full_rabbitmq() -> Iterator[RabbitMQ]:
+    """A RabbitMQ that the module's tests may have run out of memory, one after the other."""
+    yield from running(RabbitMQ())
+
+
+@pytest.fixture
+def own_rabbitmq(full_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
+    """That RabbitMQ; it has memory again for the next test."""
+    yield full_rabbitmq
+    out_of_memory(full_rabbitmq, False)
 
 
 @pytest.fixture
