@@ -21,10 +21,10 @@ OPTIONS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Jobs are small and many: what is compiled for them never pays.
+    # Jobs are small and many: what is compiled for them, or compiled well, never pays.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
