@@ -4,13 +4,17 @@ export PYTHON
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
+BESIDE := @$(MAKE) --no-print-directory -j 2
 STAMP := $(VENV)/.installed
 CONSTRAINTS := constraints.txt constraints-celery.txt
+PIP := $(RUN) pip --disable-pip-version-check -q
+PINNED := $(CONSTRAINTS:%=-c %)
+WHEELS := $(VENV)/wheels
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
 ASIDE := -n 4 --dist loadfile
 # One session of Spark serves them all, and takes both cores.
 SPARK := tests/pipeline
-# These measure the order of starts, to a percent.
+# These measure the order of starts, to a percent: no more at a time than there are cores.
 ALONE := tests/fairness
 BENCHMARKS := scheduler fairness throughput once eventlog
 SECONDS ?= 600
@@ -34,7 +38,7 @@ test: checks test-older test-current ## lint, then all tests
 # Both compute and neither waits: one a core.
 .PHONY: checks
 checks: $(STAMP) ## lint, and the algorithms' tests beside it
-	@$(MAKE) --no-print-directory -j 2 lint test-core
+	$(BESIDE) lint test-core
 
 .PHONY: lint
 lint: $(STAMP) ## style, types and layers
@@ -58,7 +62,7 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 test-current: $(STAMP) brokers spark ## everything else on the newest Celery
 	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%) $(SPARK:%=--ignore=%)
 	$(RUN) pytest -q $(SPARK)
-	$(RUN) pytest -q $(ALONE)
+	$(RUN) pytest -q -n 2 --dist loadfile $(ALONE)
 
 .PHONY: brokers
 brokers:
@@ -98,5 +102,17 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 	@scripts/system-packages.sh python3-venv
 	@if [ -e $(STAMP) ] && [ "$$(cat $(STAMP))" != '$(CURDIR)' ]; then rm -rf $(VENV); fi
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) pip install -q --disable-pip-version-check $(CONSTRAINTS:%=-c %) -e '.[dev]'
+	$(BESIDE) packages spark-wheel
+	$(PIP) install $(PINNED) --find-links $(WHEELS) -e '.[dev]'
+	@rm -rf $(WHEELS)
 	@echo '$(CURDIR)' > $(STAMP)
+
+.PHONY: packages
+packages:
+	$(PIP) install $(PINNED) -e '.[tools]'
+
+# Spark comes as source, half a gigabyte of archives: to compress them again takes longest.
+.PHONY: spark-wheel
+spark-wheel:
+	$(PIP) wheel $(PINNED) --no-deps -w $(WHEELS) \
+	    --config-settings=--build-option=--compression=stored pyspark
