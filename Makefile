@@ -14,8 +14,10 @@ WHEELS := $(VENV)/wheels
 ASIDE := -n 4 --dist loadfile
 # One session of Spark serves them all, and takes both cores.
 SPARK := tests/pipeline
-# These measure the order of starts, to a percent: no more at a time than there are cores.
-ALONE := tests/fairness
+# These measure the order of starts, to a percent: no more of them at a time than there are cores.
+FAIRNESS := tests/fairness
+# And this measures time.
+ALONE := tests/fairness/test_work_conservation.py
 BENCHMARKS := scheduler fairness throughput once eventlog
 SECONDS ?= 600
 
@@ -60,9 +62,10 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 
 .PHONY: test-current
 test-current: $(STAMP) brokers spark ## everything else on the newest Celery
-	$(RUN) pytest -q $(ASIDE) --ignore=tests/core $(ALONE:%=--ignore=%) $(SPARK:%=--ignore=%)
+	$(RUN) pytest -q $(ASIDE) $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK))
 	$(RUN) pytest -q $(SPARK)
-	$(RUN) pytest -q -n 2 --dist loadfile $(ALONE)
+	$(RUN) pytest -q -n 2 --dist loadfile --ignore=$(ALONE) $(FAIRNESS)
+	$(RUN) pytest -q $(ALONE)
 
 .PHONY: brokers
 brokers:
