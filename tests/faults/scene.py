@@ -26,6 +26,7 @@ from tests.brokers import RedisServer, Space
 from tests.brokers.control import ControlError
 from tests.faults.proxy import Proxy
 from tests.integration.depths import left
+from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_for
@@ -47,6 +48,8 @@ CONF: dict[str, Any] = {
 }
 NAP = 0.02
 """Seconds of work in a task, so that some run when the fault comes."""
+HELD = 12
+"""Messages: enough for all slots and for all windows."""
 AGE = 8
 """Seconds: a younger quorum queue can vanish with its node."""
 RESUMES_WITHIN = 10
@@ -119,11 +122,11 @@ class Scene:
             records=self.records,
         )
 
-    def publish(self, count: int, task: str) -> list[str]:
+    def publish(self, count: int, task: str, gate: str = "") -> list[str]:
         """Straight to the broker."""
         each = {QUEUES[0]: count - count // 2, QUEUES[1]: count // 2}
         options = {"queue_arguments": self._arguments, "headers": {PUBLISHED: time.time()}}
-        return publish(self.space.url, each, task, ["", NAP], **options).all()
+        return publish(self.space.url, each, task, [gate, NAP], **options).all()
 
     def ready(self) -> None:
         """Wait until the victim works."""
@@ -235,6 +238,7 @@ class Run:
     def __init__(self, scene: Scene, tasks: Sequence[str], rng: Random, count: int = 40) -> None:
         self.scene, self.rng = scene, rng
         self._count, self._tasks = count, list(tasks)
+        self.gate = Gate()
         self.ids: dict[str, list[str]] = {task: [] for task in tasks}
 
     def begin(self) -> None:
@@ -260,6 +264,15 @@ class Run:
             for task in self.rng.sample(self._tasks, len(self._tasks)):
                 self.ids[task] += self.scene.publish(min(turn, left_over), task)
                 left_over -= min(turn, left_over)
+
+    def hold(self) -> None:
+        """Publish more, none of which ends before the gate is open.
+
+        So there is work in the worker and before it, however late the fault comes.
+        """
+        each, gate = HELD // len(self._tasks), str(self.gate.path)
+        for task in self._tasks:
+            self.ids[task] += self.scene.publish(each, task, gate)
 
     def some(self, most: int) -> int:
         return self.rng.randint(1, most)
