@@ -70,8 +70,9 @@ KINDS: Final[dict[str, Kind]] = {
         "queue": ("string", "the queue's name"),
         "state": (
             "string",
-            "from now on: ready (has messages here), empty, throttled (own leash, cap), unassigned",
+            "ready (has messages here), empty, throttled (own leash, cap), unassigned",
         ),
+        "since": ("double", "from when on: before the record is written"),
         "quantum": ("double", "its quantum now"),
         "level": ("long", "its class: a higher one is served first"),
         "depth": ("long", "messages that wait for it at the broker, where that is known"),

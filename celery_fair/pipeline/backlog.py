@@ -1,7 +1,7 @@
 """Silver: what state each queue was in at each worker, from when until when.
 
-Each `queue` record holds until that queue's next one, the last of them until the last record of its
-process.
+Each `queue` record holds from its `since`, or else its time, until that of its queue's next record,
+the last of them until the last record of its process.
 
 ready       has messages at the worker: *backlogged*
 empty       has none; `starved` if the broker had some
@@ -20,18 +20,19 @@ _WORKER = ("node", "pid", "boot")
 def backlog(events: DataFrame) -> DataFrame:
     """One row per worker, queue and time in one state."""
     said = events.where("kind = 'queue' and queue is not null and state is not null")
-    by_queue = Window.partitionBy(*_WORKER, "queue").orderBy("at", "seq")
+    by_queue = Window.partitionBy(*_WORKER, "queue").orderBy("since", "seq")
     ends = events.groupBy(*_WORKER).agg(F.max("at").alias("last_at"))
     starved = (F.col("state") == "empty") & (F.coalesce("depth", F.lit(0)) > 0)
     return (
-        said.withColumn("next_at", F.lead("at").over(by_queue))
+        said.withColumn("since", F.coalesce("since", "at"))
+        .withColumn("until", F.lead("since").over(by_queue))
         .withColumn("starved", starved)
         .join(ends, list(_WORKER))
         .select(
             *_WORKER,
             "queue",
-            F.col("at").alias("since"),
-            F.coalesce("next_at", "last_at").alias("until"),
+            "since",
+            F.coalesce("until", "last_at").alias("until"),
             "state",
             "starved",
             "quantum",

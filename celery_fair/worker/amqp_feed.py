@@ -50,18 +50,13 @@ class AmqpFeed(Feed):
         """
         if self._believed:
             return False
-        depth = self.depth()
-        if depth is None:
+        try:
+            depth = self.channel.queue_declare(self.name, passive=True).message_count
+        except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
+            self._refused(exc)
             return False
         self._believed = depth > 0
         return depth > 0 or bool(self.buffer)  # what was on its way has come before the answer
-
-    def depth(self) -> int | None:
-        try:
-            return int(self.channel.queue_declare(self.name, passive=True).message_count)
-        except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
-            self._refused(exc)
-            return None
 
     def open(self) -> None:
         self._subscribe()

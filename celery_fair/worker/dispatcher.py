@@ -191,9 +191,12 @@ class Dispatcher:
         return soonest
 
     def _offer(self, feed: Feed) -> None:
+        now = monotonic()
+        if feed.flow.head is None:
+            feed.filled = now
         self.scheduler.offer(feed.flow, self._cost(feed.buffer[0]))
         if self.ageing is not None:
-            self.ageing.heads(feed.flow, feed.waits_since, monotonic())
+            self.ageing.heads(feed.flow, feed.waits_since, now)
 
     def _choose(self, now: float) -> Feed | None:
         scheduler = self.scheduler
@@ -276,7 +279,8 @@ class Dispatcher:
             feed.refill()
         head = feed.next_cost(self._cost)
         if head is None:
-            feed.dry += 1
+            if feed.emptied is None:
+                feed.emptied = monotonic()
             feed.starved += feed.owed
         self.scheduler.serve(feed.flow, cost, head, feed.owed)
         if self.ageing is not None:

@@ -237,6 +237,8 @@ class FairWorker:
         self.wakeup.close()
         if self.metrics is not None:
             self.metrics.close()
+        if self.recorder is not None:
+            self.recorder.queues.close()
 
     def _close_source(self) -> None:
         source, self.dispatcher.source = self.dispatcher.source, None

@@ -44,7 +44,9 @@ class Feed(ABC):
             come due.
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA.
-        dry: how often nothing was left here after a message was taken.
+        filled: when something came while nothing was here, last.
+        emptied: when nothing was left here after a message was taken, first since somebody has
+            looked, who sets it to None. Both on the monotonic clock.
         starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
         on_lost: told when the broker has deleted the queue.
@@ -78,7 +80,8 @@ class Feed(ABC):
         self.buffer: deque[Any] = deque()
         self.parked = 0
         self.dead = False
-        self.dry = 0
+        self.filled = 0.0
+        self.emptied: float | None = None
         self.starved = 0
         self._limited = 0
         self._aside: dict[int, Any] = {}
@@ -99,10 +102,6 @@ class Feed(ABC):
 
     def _adopt(self, channel: Any) -> None:
         channel.Message = delivery_class(channel.Message, self)
-
-    @abstractmethod
-    def depth(self) -> int | None:
-        """Ask the broker how many messages wait there; None if the queue is gone."""
 
     @abstractmethod
     def open(self) -> None:

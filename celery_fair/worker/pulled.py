@@ -116,4 +116,4 @@ class PulledVirtualFeed(Pulled, VirtualFeed):
             return 0
         self.window.delivered(0.0)
         self._receive(raw)
-        return self.depth() or 0
+        return int(self.channel._size(self.name))

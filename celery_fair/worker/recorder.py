@@ -26,6 +26,7 @@ from celery_fair.eventlog import EventLog, Policy, quoted, sweep
 from celery_fair.headers import PUBLISHED
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
+from celery_fair.worker.queue_states import QueueStates
 
 __all__ = ["NOTE", "Recorder", "finished", "recorder_for", "started"]
 
@@ -51,8 +52,7 @@ class Recorder:
         self._worker = worker
         self.log = EventLog(policy, worker.c.hostname)
         self._timers: list[Any] = []
-        self._states: dict[str, tuple[str, int]] = {}
-        self._dry: dict[str, int] = {}
+        self.queues = QueueStates(worker, self.log)
         for signal, receiver in (
             (task_prerun, self._on_start),
             (task_postrun, self._on_end),
@@ -71,20 +71,19 @@ class Recorder:
         """Give signs of life, on a new connection."""
         timer, soon = self._worker.c.timer, self._worker.c.call_soon
         self._timers = [
-            timer.call_repeatedly(_SAMPLE, soon, (self._sample,)),
+            timer.call_repeatedly(_SAMPLE, soon, (self.queues.look,)),
             timer.call_repeatedly(_HEARTBEAT, soon, (partial(self._life, "heartbeat"),)),
             timer.call_repeatedly(_SWEEP, self._sweep),
         ]
         self._life("heartbeat")
+        self.queues.start()
 
     def stop(self) -> None:
         """Give no more until the next start."""
         for timer in self._timers:
             timer.cancel()
         self._timers = []
-        for queue in list(self._states):
-            self._state(queue, "unassigned", 0, None)
-        self._states.clear()
+        self.queues.stop()
 
     def note(self, request: Any) -> None:
         """A request is about to be handed to the pool."""
@@ -107,7 +106,7 @@ class Recorder:
                 "concurrency": worker.c.controller.concurrency,
                 "pool": worker.c.controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _HEARTBEAT,
-                "quanta": {feed.name: feed.gate.options.quantum for feed in worker.feeds},
+                "quanta": self.queues.quanta,
                 "dropped": self.log.dropped,
                 "version": _version(),
             },
@@ -115,33 +114,6 @@ class Recorder:
 
     def _sweep(self) -> None:
         Thread(target=sweep, args=(self.log.policy,), name="sweep", daemon=True).start()
-
-    def _sample(self) -> None:
-        """Write each queue's state, if it is another than a second ago."""
-        now = monotonic()
-        for feed in self._worker.feeds:
-            reason, _ = self._worker.dispatcher.why_held(feed, now)
-            dry, self._dry[feed.name] = self._dry.get(feed.name, 0), feed.dry
-            if reason is not None:
-                state = "throttled"
-            elif feed.flow.head is None or feed.dry != dry:
-                state = "empty"
-            else:
-                state = "ready"
-            self._state(feed.name, state, feed.starved, feed)
-
-    def _state(self, queue: str, state: str, starved: int, feed: Any) -> None:
-        known = self._states.get(queue)
-        if known == (state, starved):
-            return
-        self._states[queue] = state, starved
-        depth = None
-        if state == "empty" and known is not None and known[1] != starved:
-            depth = feed.depth()
-        fields = {"queue": queue, "state": state, "depth": depth}
-        if feed is not None:
-            fields |= {"quantum": feed.gate.options.quantum, "level": feed.gate.options.level}
-        self.log.record("queue", fields)
 
     def _on_dead_letter(self, message: Any, reason: str, headers: Any, **_: Any) -> None:
         name, id_ = described(message)

@@ -246,10 +246,6 @@ class RedisFeed(Feed):
     def _adopt(self, channel: Any) -> None:
         self._message = delivery_class(channel.Message, self)
 
-    def depth(self) -> int:
-        """What was left when messages were last taken: in the same step."""
-        return int(self._left)
-
     def open(self) -> None:
         self._source.attach(self)
         self._on_arrival(self)

@@ -15,9 +15,6 @@ class VirtualFeed(Feed):
     has room for.
     """
 
-    def depth(self) -> int | None:
-        return int(self.channel._size(self.name))
-
     def open(self) -> None:
         self.channel.basic_qos(0, self.prefetch, False)
         self._tag = f"fair.{self.name}"

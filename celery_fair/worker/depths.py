@@ -1,0 +1,152 @@
+"""How many messages wait at the broker, asked by a thread on a connection of its own.
+
+On the worker's connection the answer would stand behind the deliveries, and come when it is true no
+more: of a broker that is slow to deliver just what the answer is to tell is not known.
+
+What is on its way to the worker counts nowhere: it has left the queue.
+
+The worker neither waits nor fails for an answer. While the broker cannot be reached, or does not
+answer in time, nothing is known; the thread tries again.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, NamedTuple
+
+from kombu.exceptions import ChannelError
+
+__all__ = ["Depth", "Depths"]
+
+logger = logging.getLogger(__name__)
+
+_EVERY = 1.0
+"""Seconds between two rounds of questions."""
+
+_REST = 20
+"""Times as long as a round took: asking about very many queues costs a twentieth of a core."""
+
+_LONGEST_REST = 10.0
+_PATIENCE = 5.0
+"""Seconds in which the broker must have answered."""
+
+_GOODBYE = 1.0
+"""Seconds that the worker's end waits for the thread's, at the most."""
+
+
+class Depth(NamedTuple):
+    """What is known of a queue.
+
+    Attributes:
+        messages: how many wait at the broker.
+        since: since when some do, or none does, on the monotonic clock: the first of such answers
+            without another between them.
+    """
+
+    messages: int
+    since: float
+
+
+class Depths:
+    """Asks until it is closed, from the first `start` on.
+
+    Arguments:
+        connect: makes a kombu connection, without opening it.
+    """
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._queues: frozenset[str] = frozenset()
+        self._known: dict[str, Depth] = {}
+        self._news = Event()  # other queues, or the end
+        self._closed = False
+        self._connection: Any = None
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Begin, if that was not done."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="depths", daemon=True)
+            self._thread.start()
+
+    def ask_about(self, queues: Iterable[str]) -> None:
+        """Ask about these, and at once if they are others than before."""
+        names = frozenset(queues)
+        if names != self._queues:
+            self._queues = names
+            self._news.set()
+
+    def of(self, queue: str) -> Depth | None:
+        """Return what the broker said last; None if nothing is known."""
+        return self._known.get(queue)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._closed = True
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join(_GOODBYE)
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._ask_on(self._connect())
+            except Exception as exc:  # noqa: BLE001 - of any transport; the log must not end for it
+                logger.debug("Cannot ask the broker for the depths of queues: %r", exc)
+            self._known = {}
+            self._pause(_EVERY)
+
+    def _ask_on(self, connection: Any) -> None:
+        self._connection = connection  # a fork's child must not think it garbage, and close it
+        ask = _patient(connection)
+        try:
+            connection.connect()
+            channel = connection.channel()
+            while not self._closed:
+                began = monotonic()
+                self._known = self._asked(partial(ask, channel))
+                self._pause(min(max(_EVERY, _REST * (monotonic() - began)), _LONGEST_REST))
+        except Exception:  # whatever has failed: no word of good-bye is due; raised again
+            connection.collect()
+            raise
+        connection.release()
+
+    def _asked(self, ask: Callable[[str], int | None]) -> dict[str, Depth]:
+        known = {}
+        for queue in self._queues:
+            messages, now = ask(queue), monotonic()
+            if messages is not None:
+                before = self._known.get(queue)
+                same = before is not None and bool(before.messages) == bool(messages)
+                known[queue] = Depth(messages, before.since if before and same else now)
+        return known
+
+    def _pause(self, seconds: float) -> None:
+        self._news.wait(seconds)
+        if not self._closed:
+            self._news.clear()
+
+
+def _patient(connection: Any) -> Callable[[Any, str], int | None]:
+    """See to it that the broker's silence is noticed; return what asks on a channel."""
+    driver = connection.transport.driver_type
+    if driver == "redis":
+        connection.transport_options = {
+            "socket_timeout": _PATIENCE,
+            **(connection.transport_options or {}),
+        }
+    return _declared if driver == "amqp" else _counted
+
+
+def _declared(channel: Any, queue: str) -> int | None:
+    channel.connection.sock.settimeout(_PATIENCE)
+    try:
+        return int(channel.queue_declare(queue, passive=True).message_count)
+    except ChannelError:  # there is no such queue; the channel has been opened anew
+        return None
+
+
+def _counted(channel: Any, queue: str) -> int | None:
+    return int(channel._size(queue))

@@ -1,0 +1,129 @@
+"""What state each queue is in at this worker, written into the event log when it changes.
+
+ready       something is here
+empty       nothing is, or nothing was at some moment since the last look
+throttled   its own leash or cap holds it back
+unassigned  it is not consumed any more
+
+A queue that is empty here is *starved* while the broker has messages of it: the record's `depth`
+says so. What the broker has is known about a second later than what is here. So a record says since
+when its state lasts, which is before it is written; never before the state that it ends began.
+"""
+
+from time import monotonic, time
+from typing import Any, NamedTuple
+
+from celery_fair.eventlog import EventLog
+from celery_fair.worker.depths import Depth, Depths
+from celery_fair.worker.feed import Feed
+
+__all__ = ["QueueStates"]
+
+
+class _Written(NamedTuple):
+    """What the last record of a queue says."""
+
+    state: str
+    starved: bool
+    quantum: float
+    level: int
+    since: float
+
+
+class QueueStates:
+    """Of all queues of a worker.
+
+    Arguments:
+        worker: a `FairWorker`.
+        log: takes the records.
+    """
+
+    def __init__(self, worker: Any, log: EventLog) -> None:
+        self._worker = worker
+        self._log = log
+        self._depths = Depths(worker.c.app.connection_for_read)
+        self._written: dict[str, _Written] = {}
+        self._quanta: dict[str, float] = {}
+
+    @property
+    def quanta(self) -> dict[str, float]:
+        """Of the queues that are consumed; if none is any more, of those that were last."""
+        feeds: list[Feed] = self._worker.feeds
+        if feeds:
+            self._quanta = {feed.name: feed.gate.options.quantum for feed in feeds}
+        return self._quanta
+
+    def start(self) -> None:
+        """Take the first look: the worker is about to consume, on a new connection."""
+        self._depths.start()
+        self._worker.c.call_soon(self.look)
+
+    def look(self) -> None:
+        """Write down what has changed since the last look."""
+        feeds: list[Feed] = self._worker.feeds
+        names = {feed.name for feed in feeds}
+        self._depths.ask_about(names)
+        for queue in self._written.keys() - names:
+            self._unassigned(queue)
+        now = monotonic()
+        for feed in feeds:
+            self._look_at(feed, now)
+
+    def stop(self) -> None:
+        """Nothing is consumed any more, until the next start."""
+        self._quanta = self.quanta
+        for queue in list(self._written):
+            self._unassigned(queue)
+
+    def close(self) -> None:
+        """Ask the broker no more."""
+        self._depths.close()
+
+    def _look_at(self, feed: Feed, now: float) -> None:
+        emptied, feed.emptied = feed.emptied, None
+        depth = self._depths.of(feed.name)
+        state = self._state(feed, emptied, now)
+        starved = state == "empty" and depth is not None and depth.messages > 0
+        options = feed.gate.options
+        before = self._written.get(feed.name)
+        if before is None or before[:-1] != (state, starved, options.quantum, options.level):
+            since = now
+            if state == "empty":
+                since = _since_empty(before, now if emptied is None else emptied, depth, now)
+            elif state == "ready" and (before is None or before.state == "empty"):
+                since = feed.filled or now
+            if before is not None:
+                since = max(since, before.since)
+            written = _Written(state, starved, options.quantum, options.level, since)
+            self._write(feed.name, written, depth, now)
+
+    def _state(self, feed: Feed, emptied: float | None, now: float) -> str:
+        reason, _ = self._worker.dispatcher.why_held(feed, now)
+        if reason is not None:
+            return "throttled"
+        return "ready" if feed.flow.head is not None and emptied is None else "empty"
+
+    def _write(self, queue: str, written: _Written, depth: Depth | None, now: float) -> None:
+        self._written[queue] = written
+        self._log.record(
+            "queue",
+            {
+                "queue": queue,
+                "state": written.state,
+                "since": round(time() - (now - written.since), 6),
+                "depth": None if depth is None else depth.messages,
+                "quantum": written.quantum,
+                "level": written.level,
+            },
+        )
+
+    def _unassigned(self, queue: str) -> None:
+        del self._written[queue]
+        self._log.record("queue", {"queue": queue, "state": "unassigned"})
+
+
+def _since_empty(before: _Written | None, emptied: float, depth: Depth | None, now: float) -> float:
+    """Return since when a queue is empty here and the broker has what it has."""
+    if before is None or before.state != "empty":
+        return emptied if depth is None else max(emptied, depth.since)
+    return now if depth is None else depth.since

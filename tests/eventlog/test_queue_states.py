@@ -1,0 +1,166 @@
+"""What is written of queues, and from when on it is said to hold."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from celery_fair.eventlog import EventLog, Policy
+from celery_fair.settings import QueueOptions
+from celery_fair.worker.depths import Depth
+from celery_fair.worker.queue_states import QueueStates
+from tests.brokers import Space
+from tests.eventlog.reading import Record, records
+from tests.faults.proxy import Proxy
+from tests.publishing import publish
+from tests.waiting import wait_for
+from tests.workers import StartWorker
+
+
+class Scene:
+    """One queue of a worker that is not there, and what is written of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.held: str | None = None
+        self.depth: Depth | None = None
+        self.feed = SimpleNamespace(
+            name="q",
+            flow=SimpleNamespace(head=None),
+            emptied=None,
+            filled=0.0,
+            gate=SimpleNamespace(options=QueueOptions(quantum=3.0)),
+        )
+        self.worker = SimpleNamespace(
+            c=SimpleNamespace(app=SimpleNamespace(connection_for_read=None)),
+            dispatcher=SimpleNamespace(why_held=lambda feed, now: (self.held, now)),
+            feeds=[self.feed],
+        )
+        self.states = QueueStates(self.worker, EventLog(Policy(folder), "w"))
+        self.states._depths = SimpleNamespace(  # type: ignore[assignment]
+            ask_about=lambda names: None, of=lambda name: self.depth
+        )
+        self.began = time.monotonic()
+
+    def ago(self, seconds: float) -> float:
+        return self.began - seconds
+
+    def look(self) -> None:
+        self.states.look()
+
+    @property
+    def written(self) -> list[tuple[str, int | None, int]]:
+        """State, depth, and how many seconds before the scene it began."""
+        now = time.time() - (time.monotonic() - self.began)
+        return [(r["state"], r["depth"], round(now - r["since"])) for r in self.records]
+
+    @property
+    def records(self) -> list[Record]:
+        return records(self.folder, "queue")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_from_when_something_came(scene: Scene) -> None:
+    scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(8)
+    scene.look()
+    scene.look()
+    assert scene.written == [("ready", None, 8)]
+    assert scene.records[0]["quantum"] == 3.0
+
+
+def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
+    scene.feed.flow.head, scene.feed.filled, scene.depth = 1.0, scene.ago(30), Depth(9, 0.0)
+    scene.look()
+    scene.feed.flow.head, scene.feed.emptied = None, scene.ago(20)
+    scene.look()
+    scene.look()
+    scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(10)
+    scene.look()
+    assert scene.written == [("ready", 9, 30), ("empty", 9, 20), ("ready", 9, 10)]
+
+
+def test_a_moment_is_enough(scene: Scene) -> None:
+    scene.depth, scene.feed.flow.head = Depth(9, 0.0), 1.0
+    scene.feed.emptied, scene.feed.filled = scene.ago(20), scene.ago(19)
+    scene.look()
+    assert scene.written == [("empty", 9, 20)]
+
+
+def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:
+    scene.feed.emptied = scene.ago(40)
+    scene.look()
+    scene.depth = Depth(9, scene.ago(30))
+    scene.look()
+    scene.depth = Depth(4, scene.ago(30))
+    scene.look()
+    scene.depth = Depth(0, scene.ago(20))
+    scene.look()
+    assert scene.written == [("empty", None, 40), ("empty", 9, 30), ("empty", 0, 20)]
+
+
+def test_what_is_not_known_is_not_starvation(scene: Scene) -> None:
+    scene.feed.emptied, scene.depth = scene.ago(40), Depth(9, scene.ago(60))
+    scene.look()
+    scene.depth = None
+    scene.look()
+    assert scene.written == [("empty", 9, 40), ("empty", None, 0)]
+
+
+def test_no_state_reaches_into_the_one_before(scene: Scene) -> None:
+    scene.feed.flow.head, scene.feed.filled, scene.held = 1.0, scene.ago(30), "leash"
+    scene.look()
+    scene.held = None
+    scene.look()
+    assert scene.written == [("throttled", None, 0), ("ready", None, 0)]
+
+
+def test_another_quantum_and_the_end(scene: Scene) -> None:
+    assert scene.states.quanta == {"q": 3.0}
+    scene.look()
+    scene.feed.gate.options = QueueOptions(quantum=7.0)
+    scene.look()
+    scene.states.stop()
+    scene.worker.feeds = []
+    assert [r.get("quantum") for r in scene.records] == [3.0, 7.0, None]
+    assert scene.records[-1]["state"] == "unassigned"
+    assert scene.states.quanta == {"q": 7.0}
+
+
+def test_a_queue_that_is_cancelled(scene: Scene) -> None:
+    scene.look()
+    scene.worker.feeds = []
+    scene.look()
+    scene.look()
+    assert [r["state"] for r in scene.records] == ["empty", "unassigned"]
+
+
+def test_a_slow_link_is_seen_in_the_log(
+    rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    conf: dict[str, Any] = {"fair_event_log": str(log), "fair_queues": {"a": {"prefetch": 5}}}
+    with Proxy(rabbitmq_space) as proxy:
+        warnings = {"PYTHONWARNINGS": "default::ResourceWarning"}
+        worker = start_worker(proxy.url, queues=["a"], conf=conf, env=warnings)
+        proxy.slow(20_000)
+        publish(rabbitmq_space.url, {"a": 400})
+
+        def told() -> list[Record]:
+            return [r for r in records(log, "queue") if r["queue"] == "a"]
+
+        starved = wait_for(lambda: [r for r in told() if r["depth"]], 30, "a word of it")[0]
+        assert starved["state"] == "empty"
+        assert starved["since"] <= starved["at"]
+        proxy.release()
+        wait_for(lambda: (told()[-1]["state"], told()[-1]["depth"]) == ("empty", 0), 30, "its end")
+        assert worker.stop() == 0
+    assert "Traceback" not in worker.log()
+    assert "ResourceWarning" not in worker.log()
