@@ -10,6 +10,8 @@ alive    its last record is no older than three heartbeats before the log's last
 silent   neither: it may be gone, or its file is not here yet
 
 A child process without heartbeats of its own is alive as long as its parent is.
+
+Its quanta are, queue by queue, the last that it has said; at its end it has no queues any more.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -37,11 +39,11 @@ def processes(events: DataFrame) -> DataFrame:
         _last("concurrency"),
         _last("pool"),
         _last("heartbeat"),
-        _last("quanta"),
         F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
         F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
     )
-    return _with_liveness(counted).select(
+    with_quanta = counted.join(_quanta(events), list(_KEY), "left")
+    return _with_liveness(with_quanta).select(
         *_KEY,
         F.coalesce("parent", "boot").alias("worker"),
         "born_at",
@@ -59,6 +61,18 @@ def processes(events: DataFrame) -> DataFrame:
         "heartbeat",
         "quanta",
     )
+
+
+def _quanta(events: DataFrame) -> DataFrame:
+    """Queue to quantum, by process: of its signs of life, and of what it said of each queue."""
+    columns = (*_KEY, "queue", "quantum", "at", "seq")
+    alive = events.where("quanta is not null").select(
+        *_KEY, "at", "seq", F.explode("quanta").alias("queue", "quantum")
+    )
+    said = alive.select(*columns).unionByName(events.select(*columns).where("quantum is not null"))
+    last = said.groupBy(*_KEY, "queue").agg(F.max_by("quantum", F.struct("at", "seq")).alias("q"))
+    pairs = F.collect_list(F.struct("queue", "q"))
+    return last.groupBy(*_KEY).agg(F.map_from_entries(pairs).alias("quanta"))
 
 
 def _is_complete() -> Column:

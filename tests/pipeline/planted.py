@@ -77,7 +77,9 @@ class Process:
         when = None if published is None else T0 + published
         self.write("rejected", at, id=task_id, published=when, **fields)
 
-    def says(self, queue: str, state: str, at: float, quantum: float = 1.0, **fields: Any) -> None:
+    def says(
+        self, queue: str, state: str, at: float, quantum: float | None = 1.0, **fields: Any
+    ) -> None:
         """Write what state a queue is in from now on."""
         self.write("queue", at, queue=queue, state=state, quantum=quantum, **fields)
 

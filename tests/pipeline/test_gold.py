@@ -13,6 +13,7 @@ from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs, model
 from celery_fair.pipeline.fairness import by_queue, fairness
 from celery_fair.pipeline.processes import processes as processes_of
+from celery_fair.pipeline.traces.recorded import recorded_scenario
 from tests.pipeline.planted import T0, Process
 
 if TYPE_CHECKING:
@@ -118,6 +119,20 @@ def test_verdicts(spark: SparkSession) -> None:
     # 400 + 400 + 400 + 200 + 40 tasks of one length.
     assert summed["a"]["share"] == pytest.approx(830 / 1440)
     assert summed["a"]["target"] == pytest.approx(0.75)
+
+
+def test_quanta_outlive_their_workers(spark: SparkSession) -> None:
+    clean = Process().boots(0, quanta={})
+    clean.beats(1, quanta={"a": 3.0, "b": 1.0})
+    clean.says("a", "ready", 2, 5.0)
+    clean.says("a", "unassigned", 3, quantum=None)
+    clean.ends(4, quanta={})
+    killed = Process().boots(5, quanta={})
+    killed.says("c", "ready", 6, 7.0)
+    killed.ends(60, "dead")
+    scenario = recorded_scenario(processes_of(bronze(spark, clean, killed)))
+    quanta = {queue: plan.quantum for queue, plan in scenario.queues.items()}
+    assert quanta == {"a": 5.0, "b": 1.0, "c": 7.0}
 
 
 def test_utilisation(spark: SparkSession) -> None:
