@@ -25,10 +25,9 @@ logger = logging.getLogger(__name__)
 _EVERY = 1.0
 """Seconds between two rounds of questions."""
 
-_REST = 20
-"""Times as long as a round took: asking about very many queues costs a twentieth of a core."""
+_MOST = 250
+"""Questions a second, over a long time: about very many queues the rounds are further apart."""
 
-_LONGEST_REST = 10.0
 _PATIENCE = 5.0
 """Seconds in which the broker must have answered."""
 
@@ -105,9 +104,8 @@ class Depths:
             connection.connect()
             channel = connection.channel()
             while not self._closed:
-                began = monotonic()
                 self._known = self._asked(partial(ask, channel))
-                self._pause(min(max(_EVERY, _REST * (monotonic() - began)), _LONGEST_REST))
+                self._pause(max(_EVERY, len(self._known) / _MOST))
         except Exception:  # whatever has failed: no word of good-bye is due; raised again
             connection.collect()
             raise

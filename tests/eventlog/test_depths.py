@@ -34,7 +34,6 @@ def messages(depths: Depths, queue: str) -> int | None:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_EVERY", 0.05)
-    monkeypatch.setattr(module, "_REST", 1)
     monkeypatch.setattr(module, "_PATIENCE", 0.5)
 
 
