@@ -49,6 +49,10 @@ REFUSED = {
     "unknown pool": (["--pool", "party"], "'party' is not one of 'solo', 'threads'"),
     "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
     "solo in parallel": (["--concurrency", "2"], "a solo worker runs one task at a time, not 2"),
+    "a log that cannot be": (
+        ["--no-html", "--event-log", "/dev/null/log"],
+        "cannot write --event-log /dev/null/log: Not a directory; name another folder",
+    ),
     "folder that is not": (["--html", "/no/such/plot.html"], "cannot write --html /no/such/plot"),
 }
 

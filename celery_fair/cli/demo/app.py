@@ -51,6 +51,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_transport_options=transport_options(),
     fair_cost=cost,
+    fair_event_log=order.event_log,
     fair_queues={name: {"quantum": quantum} for name, quantum in zip(names, QUANTA, strict=True)},
     task_ignore_result=True,
     task_queues=[

@@ -88,6 +88,12 @@ def _concurrency(ctx: click.Context, _param: click.Parameter, value: int) -> int
     help="Where to write the plot of shares over time.",
 )
 @click.option("--no-html", is_flag=True, help="Write no plot.")
+@click.option(
+    "--event-log",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    help="Where the worker writes its event log.  [default: nowhere]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
 def demo(
@@ -99,6 +105,7 @@ def demo(
     concurrency: int,
     html: Path,
     no_html: bool,
+    event_log: Path | None,
     as_json: bool,
 ) -> None:
     """Watch a worker give ten queues their shares.
@@ -118,6 +125,7 @@ def demo(
       celery fair demo --work 1 --pool threads --concurrency 4
       celery fair demo --broker amqp://guest:guest@localhost:5672// --messages 5000
       celery fair demo --json --no-html | python -m json.tool
+      celery fair demo --event-log demo-log
 
     On a real broker, the queues begin with a prefix of their own and are deleted at the end, also
     after Ctrl-C. No other queue is touched.
@@ -131,7 +139,8 @@ def demo(
     from celery_fair.cli.demo.workload import Workload
     from celery_fair.cli.interrupt import interruptible
 
-    setup = Setup(Broker(broker), pool, concurrency)
+    log = None if event_log is None else event_log.absolute()
+    setup = Setup(Broker(broker), pool, concurrency, log)
     setup.broker.check()
     path = None if no_html else html.absolute()
     workloads = [Workload(messages, each) for each in (_TABLES if work is None else (work,))]

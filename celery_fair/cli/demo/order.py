@@ -19,6 +19,7 @@ class Order:
         prefix: begins every name at the broker.
         messages: to be published to each queue.
         work: microseconds per task.
+        event_log: the folder of the worker's event log, if it is to write one.
     """
 
     folder: str
@@ -26,6 +27,7 @@ class Order:
     prefix: str
     messages: int
     work: int
+    event_log: str | None
 
     @property
     def published(self) -> Path:

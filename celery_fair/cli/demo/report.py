@@ -21,6 +21,7 @@ def report(setup: Setup, results: list[Result], page: Path | None) -> dict[str, 
         "concurrency": setup.concurrency,
         "cost": COST,
         "html": None if page is None else str(page),
+        "event_log": None if setup.event_log is None else str(setup.event_log),
         "workloads": [_workload(result) for result in results],
     }
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from time import monotonic
 
 from celery_fair.cli.demo.broker import Broker
@@ -29,6 +30,7 @@ class Setup:
     broker: Broker
     pool: str
     concurrency: int
+    event_log: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,16 @@ class Result:
 
 def run(setup: Setup, workload: Workload, report: Callable[[Progress], object]) -> Result:
     """Publish, consume until the stop, and clean up, also after an error or Ctrl-C."""
-    broker = setup.broker
+    broker, log = setup.broker, setup.event_log
     with tempfile.TemporaryDirectory(prefix="fair-demo-") as folder, _cleaning(broker):
-        order = Order(folder, broker.url, broker.prefix, workload.messages, workload.work)
+        order = Order(
+            folder,
+            broker.url,
+            broker.prefix,
+            workload.messages,
+            workload.work,
+            None if log is None else str(log),
+        )
         order.write()
         with worker_process(order, setup.pool, setup.concurrency) as child:
             return _watch(child, order, workload, report)

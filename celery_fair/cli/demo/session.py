@@ -16,6 +16,8 @@ from celery_fair.cli.demo.workload import Workload
 
 __all__ = ["demonstrate"]
 
+_ELSE = "file, or use --no-html"
+
 
 def demonstrate(
     setup: Setup, workloads: Sequence[Workload], path: Path | None, as_json: bool
@@ -23,6 +25,9 @@ def demonstrate(
     """Run the workloads, show and write the outcome; return whether all were fair."""
     if path is not None:
         _try_to_write(path)  # better refused now than after the runs
+    if setup.event_log is not None:
+        with _writing("--event-log", setup.event_log, "folder, or leave it out"):
+            setup.event_log.mkdir(parents=True, exist_ok=True)
     screen = suitable_screen(as_json)
     screen.introduce(setup, workloads[0].messages)
     try:
@@ -31,12 +36,15 @@ def demonstrate(
         screen.close()
     screen.conclude(results)
     if path is not None:
-        with _writing(path):
+        with _writing("--html", path, _ELSE):
             path.write_text(page(setup, results), encoding="utf-8")
     if as_json:
         click.echo(json.dumps(report(setup, results, path), indent=2))
-    elif path is not None:
-        click.echo(f"Shares over time: {path}")
+    else:
+        if path is not None:
+            click.echo(f"Shares over time: {path}")
+        if setup.event_log is not None:
+            click.echo(f"Event log: {setup.event_log}")
     return all(result.shares.fair for result in results)
 
 
@@ -49,17 +57,17 @@ def _show(screen: Screen, setup: Setup, workload: Workload) -> Result:
 
 def _try_to_write(path: Path) -> None:
     new = not path.exists()
-    with _writing(path), path.open("ab"):
+    with _writing("--html", path, _ELSE), path.open("ab"):
         pass
     if new:
         path.unlink()
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(option: str, path: Path, other: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
         raise DemoError(
-            f"cannot write --html {path}: {exc.strerror}; name another file, or use --no-html"
+            f"cannot write {option} {path}: {exc.strerror}; name another {other}"
         ) from exc
