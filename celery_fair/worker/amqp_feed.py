@@ -50,13 +50,15 @@ class AmqpFeed(Feed):
         """
         if self._believed:
             return False
+        self._believed = self._depth() > 0
+        return self._believed or bool(self.buffer)  # what was on its way has come before the answer
+
+    def _depth(self) -> int:
         try:
-            depth = self.channel.queue_declare(self.name, passive=True).message_count
+            return int(self.channel.queue_declare(self.name, passive=True).message_count)
         except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
             self._refused(exc)
-            return False
-        self._believed = depth > 0
-        return depth > 0 or bool(self.buffer)  # what was on its way has come before the answer
+            return 0
 
     def open(self) -> None:
         self._subscribe()
@@ -85,7 +87,7 @@ class AmqpFeed(Feed):
         if self._tag:
             self._flush()
         held, until = self._held, monotonic() + _REFILL
-        while self._owes_refills and monotonic() < until and self.depth():
+        while self._owes_refills and monotonic() < until and self._depth():
             with suppress(TimeoutError):
                 self.channel.connection.drain_events(timeout=self._meter.patience)
             if self._held > held:
