@@ -4,6 +4,8 @@ import argparse
 import time
 from collections import Counter
 
+from amqp import ChannelError
+from kombu import Connection
 from shop.celery import app
 
 QUEUES = {route["queue"]: task for task, route in app.conf.task_routes.items()}
@@ -20,8 +22,14 @@ def started() -> Counter[str]:
 def waiting() -> dict[str, int]:
     """How many messages of each queue no worker has fetched yet."""
     with app.connection_for_read() as connection:
-        declare = connection.default_channel.queue_declare
-        return {queue: declare(queue, passive=True).message_count for queue in QUEUES}
+        return {queue: depth(connection, queue) for queue in QUEUES}
+
+
+def depth(connection: Connection, queue: str) -> int:
+    try:
+        return connection.default_channel.queue_declare(queue, passive=True).message_count
+    except ChannelError:  # there is no such queue; in Redis, an empty one is none
+        return 0
 
 
 def line(name: str, count: Counter[str]) -> str:
@@ -34,10 +42,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10, help="how long (default 10)")
     end = time.monotonic() + parser.parse_args().seconds
-    print(f"{'':8}" + "".join(f"{queue:>16}" for queue in QUEUES))
+    print(f"{'':8}" + "".join(f"{queue:>16}" for queue in QUEUES), flush=True)
     first = before = started()
-    while all(waiting().values()) and time.monotonic() < end:
-        now = started()  # waits a second for the workers' answers
+    while time.monotonic() < end:
+        now = started() or before  # waits a second for the workers' answers
+        if not all(waiting().values()):  # what is left has no rivals
+            break
         print(line("", now - before), flush=True)
         before = now
     print(line("in all", before - first))

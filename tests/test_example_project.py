@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from tests.brokers import Space
 from tests.preloaded import PreloadedCelery, run_celery
 from tests.processes import ROOT, Process
-from tests.waiting import wait_equal, wait_for
+from tests.waiting import wait_for
 
 QUEUES = ("interactive", "reports", "bulk")
 
@@ -27,26 +27,39 @@ class Shop:
         self.folder = folder
         self.environment = {**os.environ, "SHOP_BROKER": broker_url}
 
-    def run(self, *command: str) -> str:
-        """Run a Python command in the folder; return what it prints."""
-        done = subprocess.run(
+    def start(self, *command: str) -> subprocess.Popen[str]:
+        """Start a Python command in the folder."""
+        return subprocess.Popen(
             [sys.executable, *command],
             cwd=self.folder,
             env=self.environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=60,
-            check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
-    def watch(self, seconds: int) -> dict[str, float]:
-        """The percentages that `watch.py` sums up."""
-        heads, *_, whole, _waiting = self.run("watch.py", "--seconds", f"{seconds}").splitlines()
-        assert tuple(heads.split()) == QUEUES
-        percents = [float(word) for word in whole.split() if word[0].isdigit()]
-        return dict(zip(QUEUES, percents, strict=True))
+    def publish(self, messages: int) -> None:
+        """Publish so many to each queue."""
+        publishing = self.start("publish.py", "--messages", f"{messages}")
+        printed, _ = publishing.communicate(timeout=60)
+        assert publishing.returncode == 0, printed
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[str, float]]:
+        """The percentages that `watch.py` sums up, of what starts in the context.
+
+        It ends when one of the queues is empty.
+        """
+        percents: dict[str, float] = {}
+        with self.start("watch.py", "--seconds", "90") as watching:
+            try:
+                assert watching.stdout is not None
+                assert tuple(watching.stdout.readline().split()) == QUEUES
+                yield percents
+                *_, whole, _waiting = watching.stdout.read().splitlines()
+            finally:
+                watching.kill()
+        found = [float(word) for word in whole.split() if word[0].isdigit()]
+        percents |= dict(zip(QUEUES, found, strict=True))
 
 
 @pytest.fixture
@@ -57,32 +70,33 @@ def shop(space: Space, tmp_path: Path) -> Shop:
 
 
 @pytest.fixture
-def work(shop: Shop, space: Space) -> Iterator[Callable[[str, int], Process]]:
-    """Publishes a backlog, and starts the worker of an app; returns when it consumes."""
+def work(shop: Shop, space: Space) -> Iterator[Callable[[str], Process]]:
+    """Starts the worker of an app; returns when it consumes."""
     with ExitStack() as stack:
 
-        def start(app: str, messages: int) -> Process:
-            shop.run("publish.py", "--messages", f"{messages}")
-            wait_equal(space.ready, dict.fromkeys(QUEUES, messages))
+        def start(app: str) -> Process:
+            published = space.ready()
             arguments = ["-A", app, "worker", "--concurrency", "2"]
             log = shop.folder / "worker.log"
             worker = PreloadedCelery(arguments, log, shop.environment, cwd=shop.folder)
             stack.callback(worker.end)
-            wait_for(lambda: space.ready() != dict.fromkeys(QUEUES, messages), 40, worker.log)
+            wait_for(lambda: space.ready() != published, 40, worker.log)
             return worker
 
         yield start
 
 
-def test_as_it_was(shop: Shop, work: Callable[[str, int], Process]) -> None:
-    work("shop", 1000)
-    shares = shop.watch(4)
+def test_as_it_was(shop: Shop, work: Callable[[str], Process]) -> None:
+    shop.publish(400)
+    with shop.watched() as shares:
+        work("shop")
     assert all(share == pytest.approx(100 / 3, abs=10) for share in shares.values()), shares
 
 
-def test_fair(shop: Shop, work: Callable[[str, int], Process]) -> None:
-    work("shop.fair", 1500)
-    shares = shop.watch(4)
+def test_fair(shop: Shop, work: Callable[[str], Process]) -> None:
+    shop.publish(500)
+    with shop.watched() as shares:
+        work("shop.fair")
     assert shares["interactive"] == pytest.approx(100 * 40 / 54, abs=3), shares
     assert shares["reports"] == pytest.approx(100 * 10 / 54, abs=3), shares
     assert shares["bulk"] == pytest.approx(100 * 4 / 54, abs=3), shares
@@ -92,8 +106,9 @@ def test_fair(shop: Shop, work: Callable[[str, int], Process]) -> None:
 
 
 def test_worker_finishes_everything(
-    shop: Shop, space: Space, work: Callable[[str, int], Process]
+    shop: Shop, space: Space, work: Callable[[str], Process]
 ) -> None:
-    worker = work("shop.fair", 20)
+    shop.publish(20)
+    worker = work("shop.fair")
     wait_for(lambda: not space.ready(), 40, worker.log)
     assert worker.running
