@@ -154,7 +154,8 @@ class Recorder:
             return
         published = _number(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
-        fields = started(task.name, task_id, request.retries or 0, note, published, repeatable)
+        retries = _whole(request.retries) or 0
+        fields = started(task.name, str(task_id), retries, note, published, repeatable)
         self.log.write("started", fields)
         request.fair_since = monotonic()
 
@@ -165,7 +166,8 @@ class Recorder:
             return
         runtime = monotonic() - request.fair_since
         failed = type(retval).__name__ if isinstance(retval, BaseException) else None
-        fields = finished(task.name, task_id, request.retries or 0, note, state, runtime, failed)
+        retries = _whole(request.retries) or 0
+        fields = finished(task.name, str(task_id), retries, note, state, runtime, failed)
         self.log.write("finished", fields)
 
 
@@ -227,7 +229,9 @@ def _number(value: Any) -> float | None:
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """Return a header's number if it is whole, and one that a reader's 64 bits can hold."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    return int(value) if whole else None
 
 
 @cache

@@ -84,6 +84,28 @@ def test_all_that_happens(
     }
 
 
+HOSTILE = ['0,"kind":"x"', '0}\n{"kind":"x"', "7", "", [1], {"a": 1}, True, 1.5, 10**30]
+
+
+def test_hostile_retries_put_nothing_into_a_record(
+    space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    worker = start_worker(space, app=APP, queues=["a"], conf=settings(log))
+    # AMQP has numbers of 64 bits.
+    hostile = [value for value in HOSTILE if value != 10**30 or space.kind == "redis"]
+    sent = [
+        publish(space.url, {"a": 1}, "plain", headers={"retries": value}).all()[0]
+        for value in [*hostile, 7]
+    ]
+    worker.records.finished.wait_once(sent)
+    assert worker.stop() == 0
+    check_schema(log)
+    for kind in ("started", "finished"):
+        assert [r["id"] for r in records(log, kind)] == sent
+        assert [r["retries"] for r in records(log, kind)] == [0] * len(hostile) + [7]
+
+
 def test_a_start_is_there_before_the_work(
     space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path
 ) -> None:
