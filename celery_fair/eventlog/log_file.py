@@ -8,7 +8,7 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
-from time import time
+from time import time, time_ns
 
 __all__ = ["NEW", "OPEN", "LogFile", "sealed_name"]
 
@@ -22,6 +22,10 @@ class LogFile:
 
     Arguments:
         name: of the file when it is sealed.
+
+    Attributes:
+        since: when it was made, in microseconds since 1970.
+        size: bytes in it.
 
     Raises:
         OSError: it cannot be made.
@@ -41,7 +45,7 @@ class LogFile:
         except OSError:
             os.close(self._fd)
             raise
-        self.since = time()
+        self.since = time_ns() // 1000
         self.size = 0
         self._torn = False
 
@@ -55,10 +59,9 @@ class LogFile:
             line = b"\n" + line
         written = os.write(self._fd, line)
         self.size += written
-        if written < len(line):
-            self._torn = True
+        self._torn = written < len(line)
+        if self._torn:
             raise OSError(f"{written} of {len(line)} bytes were written to {self.path}")
-        self._torn = False
         if sync:
             os.fsync(self._fd)
 

@@ -1,8 +1,9 @@
 """What is in the event log: one JSON object a line, of one of five kinds.
 
-Version 1. A later version may add fields and kinds and changes none: readers leave out what they do
-not know, and read a missing field as null. Times are seconds since 1970, of the clock of the host
-that writes; durations are seconds.
+Version 2. A later version may add fields and kinds: readers leave out what they do not know, and
+read a missing field as null. Times are whole microseconds since 1970, of the clock of the host that
+writes; durations are whole microseconds. In version 1 both were seconds, with a fraction: readers
+go by the record's `v`.
 
 A *process* is one life of one operating system process: under prefork the worker and each child
 write a file each. It is named by `node`, `pid` and `boot`, and counts its records from 0 in `seq`:
@@ -17,11 +18,11 @@ from typing import Final
 
 __all__ = ["FIELDS", "KINDS", "VERSION", "Kind"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 Kind = dict[str, tuple[str, str]]
 """Fields of one kind of record: name to (type, meaning); the type is one of `string`, `long`,
-`double`, `boolean` and `map<string,double>`. Each may be null."""
+`double`, `boolean`, `map<string,double>` and `microseconds`, a whole number. Each may be null."""
 
 FIELDS: Final[Kind] = {
     "v": ("long", "version of the record"),
@@ -30,7 +31,7 @@ FIELDS: Final[Kind] = {
     "pid": ("long", "process id"),
     "boot": ("string", "random; another for each process that ever was"),
     "seq": ("long", "0, 1, 2, … within the process"),
-    "at": ("double", "when it was written"),
+    "at": ("microseconds", "when it was written"),
 }
 """What every record has."""
 
@@ -40,8 +41,8 @@ KINDS: Final[dict[str, Kind]] = {
         "retries": ("long", "how often the task was retried before; each retry is another start"),
         "task": ("string", "the task's name"),
         "queue": ("string", "the queue that it was taken from"),
-        "published": ("double", "when it was published, by the publisher's clock"),
-        "received": ("double", "when the worker got the message"),
+        "published": ("microseconds", "when it was published, by the publisher's clock"),
+        "received": ("microseconds", "when the worker got the message"),
         "redelivered": ("boolean", "whether the broker had handed it out before"),
         "repeatable": ("boolean", "false for a NonRepeatableTask"),
         "cost_key": ("string", "what its cost was estimated by"),
@@ -53,7 +54,7 @@ KINDS: Final[dict[str, Kind]] = {
         "task": ("string", "the task's name"),
         "queue": ("string", "the queue that it was taken from"),
         "state": ("string", "SUCCESS, FAILURE, RETRY, IGNORED or REJECTED"),
-        "runtime": ("double", "from the start of the work to its end, by a monotonic clock"),
+        "runtime": ("microseconds", "from the start of the work to its end, by a monotonic clock"),
         "cost_key": ("string", "as in its start"),
         "exception": ("string", "the exception's class, of a failure"),
     },
@@ -62,7 +63,7 @@ KINDS: Final[dict[str, Kind]] = {
         "retries": ("long", "as in a start"),
         "task": ("string", "the task's name, where the message has one"),
         "queue": ("string", "the queue that it was taken from"),
-        "published": ("double", "when it was published"),
+        "published": ("microseconds", "when it was published"),
         "reason": ("string", "why it went to the dead letters (`x-fair-reason`)"),
         "may_have_started": ("boolean", "what the dead letter says of itself"),
     },
@@ -72,7 +73,7 @@ KINDS: Final[dict[str, Kind]] = {
             "string",
             "ready (has messages here), empty, throttled (own leash, cap), unassigned",
         ),
-        "since": ("double", "from when on: before the record is written"),
+        "since": ("microseconds", "from when on: before the record is written"),
         "quantum": ("double", "its quantum now"),
         "level": ("long", "its class: a higher one is served first"),
         "depth": ("long", "messages that wait for it at the broker, where that is known"),
@@ -82,7 +83,7 @@ KINDS: Final[dict[str, Kind]] = {
         "parent": ("string", "`boot` of the worker's main process; its own in that process"),
         "concurrency": ("long", "slots of the worker"),
         "pool": ("string", "prefork, thread, solo, gevent or eventlet"),
-        "heartbeat": ("double", "seconds between two heartbeats"),
+        "heartbeat": ("microseconds", "time between two heartbeats"),
         "quanta": ("map<string,double>", "quantum of each queue that the worker consumes"),
         "dropped": ("long", "records that could not be written, so far"),
         "version": ("string", "of celery-fair"),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import time
+from time import time, time_ns
 
 from celery_fair.eventlog.log_file import NEW, OPEN
 from celery_fair.eventlog.writer import Policy, host_folder
@@ -88,7 +88,8 @@ def _last_record(path: Path) -> tuple[dict[str, object] | None, bool]:
         with suppress(ValueError, KeyError, TypeError):
             record = json.loads(line)
             same = {name: record[name] for name in ("v", "node", "pid", "boot")}
-            dead = {"kind": "process", "seq": record["seq"] + 1, "at": time(), "state": "dead"}
+            now = time() if record["v"] < 2 else time_ns() // 1000
+            dead = {"kind": "process", "seq": record["seq"] + 1, "at": now, "state": "dead"}
             return same | dead, not tail.endswith(b"\n")
     return None, False
 

@@ -15,19 +15,19 @@ from itertools import count
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from threading import Lock
-from time import time
+from time import time_ns
 from typing import Any
 from weakref import WeakSet
 
 from celery_fair.eventlog.log_file import LogFile, sealed_name
-from celery_fair.eventlog.records import VERSION
+from celery_fair.eventlog.records import KINDS, VERSION
 
 __all__ = ["EventLog", "Policy"]
 
 logger = logging.getLogger(__name__)
 
-_RETRY = 5.0
-"""Seconds until a file that could not be opened, or written, is tried again."""
+_RETRY = 5_000_000
+"""Microseconds until a file that could not be opened, or written, is tried again."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ class EventLog:
 
     def __init__(self, policy: Policy, node: str) -> None:
         self.policy, self.node = policy, node
+        self._rotate, self._rotate_size = policy.rotate * 1e6, policy.rotate_bytes
+        self._rotate_at = 0.0
+        self._sync = policy.fsync == "always"
         self.parent = ""
         self._lock = Lock()
         self._file: LogFile | None = None
@@ -69,11 +72,11 @@ class EventLog:
         self.pid = os.getpid()
         self.boot = secrets.token_hex(5)
         self.dropped = 0
-        self._seq = count()
+        self._seq = 0
         self._files = count()
-        self._retry_at = 0.0
+        self._retry_at = 0
         same = f'"v":{VERSION},"node":{quoted(self.node)},"pid":{self.pid},"boot":"{self.boot}"'
-        self._same = same
+        self._heads = {kind: f'{{{same},"kind":"{kind}","seq":' for kind in KINDS}
 
     def after_fork(self) -> None:
         """In a child: leave the parent's file alone, and be a process of one's own."""
@@ -90,30 +93,33 @@ class EventLog:
     def write(self, kind: str, fields: str) -> None:
         """Write one record, whose own fields are JSON without the braces."""
         with self._lock:
-            now = time()
-            same = f'{self._same},"kind":"{kind}","seq":{next(self._seq)},"at":{now:.6f}'
-            line = f"{{{same},{fields}}}\n"
+            seq = self._seq
+            self._seq = seq + 1
+            now = time_ns() // 1000
+            line = f'{self._heads[kind]}{seq},"at":{now},{fields}}}\n'.encode()
             try:
-                self._file_at(now).append(line.encode(), self.policy.fsync == "always")
+                file = self._file
+                if file is None or now >= self._rotate_at or file.size >= self._rotate_size:
+                    file = self._file_at(now)
+                file.append(line, self._sync)
             except OSError as exc:
                 self._drop(exc, now)
 
-    def _file_at(self, now: float) -> LogFile:
-        file, policy = self._file, self.policy
-        if file is not None and (
-            (now - file.since < policy.rotate and file.size < policy.rotate_bytes)
-            or now < self._retry_at
-        ):
-            return file
+    def _file_at(self, now: int) -> LogFile:
+        """Return another file than the present one, unless none could be made a moment ago."""
+        file = self._file
         if now < self._retry_at:
-            raise OSError("the log could not be written a moment ago")
+            if file is None:
+                raise OSError("the log could not be written a moment ago")
+            return file
         name = sealed_name(self.node, self.pid, self.boot, next(self._files))
-        self._file = LogFile(host_folder(policy.folder), name)
+        self._file = LogFile(host_folder(self.policy.folder), name)
+        self._rotate_at = self._file.since + self._rotate
         if file is not None:  # not before: an open file is what shows that a process was killed
-            file.seal(policy.fsync != "never")
+            file.seal(self.policy.fsync != "never")
         return self._file
 
-    def _drop(self, exc: OSError, now: float) -> None:
+    def _drop(self, exc: OSError, now: int) -> None:
         self.dropped += 1
         if now >= self._retry_at:
             logger.error(

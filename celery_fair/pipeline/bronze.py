@@ -3,7 +3,8 @@
 A line is a record if it is one JSON object, whole, with values of the schema's types, and names its
 process, its number there and its time. A killed writer leaves a torn last line, a failing disk
 garbage: such lines are kept with the file that has them and the reason. Unknown fields are left
-out; an unknown kind, of a later version, is kept, or its number would be missing.
+out; an unknown kind, of a later version, is kept, or its number would be missing. Times and
+durations are seconds from here on, whichever version has written them.
 
 The same event may be read twice, from a copy of a file or from a file read while it was open. It
 is known by its id, `node:pid:boot:seq`. An id has one time and thus one date, so that only dates
@@ -14,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from celery_fair.pipeline.schema import RECORD
+from celery_fair.pipeline.schema import MICROSECONDS, RECORD
 
 __all__ = ["events", "identified", "new_events", "parsed", "quarantine"]
 
@@ -31,9 +32,19 @@ def parsed(lines: DataFrame) -> DataFrame:
     return (
         lines.withColumn("text", text)
         .withColumn("record", F.from_json("text", schema, options))
+        .withColumn("record", _in_seconds(F.col("record")))
         .withColumn("reason", _reason())
         .select("file", "text", "record", "reason")
     )
+
+
+def _in_seconds(record: Column) -> Column:
+    """Times and durations are written in microseconds, and were in seconds before version 2."""
+    whole = record["v"] >= 2
+    for name in MICROSECONDS:
+        value = record[name]
+        record = record.withField(name, F.when(whole, value / 1e6).otherwise(value))
+    return record
 
 
 def _reason() -> Column:

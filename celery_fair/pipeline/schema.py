@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 
 from celery_fair.eventlog.records import FIELDS, KINDS
 
-__all__ = ["RECORD", "names_of"]
+__all__ = ["MICROSECONDS", "RECORD", "names_of"]
 
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -23,6 +23,7 @@ _TYPES: Final[dict[str, DataType]] = {
     "double": DoubleType(),
     "boolean": BooleanType(),
     "map<string,double>": MapType(StringType(), DoubleType()),
+    "microseconds": DoubleType(),  # exact up to the year 2255, and seconds from bronze on
 }
 
 
@@ -39,6 +40,9 @@ def _types() -> dict[str, str]:
 
 RECORD: Final = StructType([StructField(name, _TYPES[kind]) for name, kind in _types().items()])
 """Every field of every kind, once; a record has null in those that are not its kind's."""
+
+MICROSECONDS: Final = [name for name, kind in _types().items() if kind == "microseconds"]
+"""The fields that are seconds in every table."""
 
 
 def names_of(kind: str) -> list[str]:

@@ -10,7 +10,7 @@ says so. What the broker has is known about a second later than what is here. So
 when its state lasts, which is before it is written; never before the state that it ends began.
 """
 
-from time import monotonic, time
+from time import monotonic, time_ns
 from typing import Any, NamedTuple
 
 from celery_fair.eventlog import EventLog
@@ -110,7 +110,7 @@ class QueueStates:
             {
                 "queue": queue,
                 "state": written.state,
-                "since": round(time() - (now - written.since), 6),
+                "since": time_ns() // 1000 - int((now - written.since) * 1e6),
                 "depth": None if depth is None else depth.messages,
                 "quantum": written.quantum,
                 "level": written.level,

@@ -6,12 +6,12 @@ as `NOTE`. All else is the main process's: dead letters, the state of the queues
 life.
 """
 
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from threading import Thread
-from time import monotonic, time
+from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
 from celery.signals import (
@@ -33,8 +33,8 @@ __all__ = ["NOTE", "Recorder", "finished", "recorder_for", "started"]
 NOTE = "fair"
 """The attribute of a running task's request."""
 
-Note = tuple[str, float, bool, str | None, float]
-"""Queue, arrival, redelivered, cost key, cost."""
+Note = tuple[str, int, bool, str | None, float]
+"""Queue, arrival in microseconds since 1970, redelivered, cost key, cost."""
 
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
@@ -90,7 +90,7 @@ class Recorder:
         message = request.message
         request.request_dict[NOTE] = (
             message.feed.name,
-            time() - (monotonic() - message.arrived),
+            time_ns() // 1000 - int((monotonic() - message.arrived) * 1e6),
             is_redelivered(message),
             message.cost_key,
             message.cost,
@@ -105,7 +105,7 @@ class Recorder:
                 "parent": self.log.parent,
                 "concurrency": worker.c.controller.concurrency,
                 "pool": worker.c.controller.pool_cls.__module__.rpartition(".")[2],
-                "heartbeat": _HEARTBEAT,
+                "heartbeat": _microseconds(_HEARTBEAT),
                 "quanta": self.queues.quanta,
                 "dropped": self.log.dropped,
                 "version": _version(),
@@ -125,7 +125,7 @@ class Recorder:
                 "retries": _whole(known.get("retries")),
                 "task": name if isinstance(name, str) else None,
                 "queue": headers.get("x-fair-queue"),
-                "published": _number(known.get(PUBLISHED)),
+                "published": _microseconds(known.get(PUBLISHED)),
                 "reason": reason,
                 "may_have_started": bool(headers.get("x-fair-may-have-started")),
             },
@@ -152,22 +152,22 @@ class Recorder:
         note = vars(request).get(NOTE)
         if note is None:  # called, not delivered
             return
-        published = _number(vars(request).get(PUBLISHED))
+        published = _microseconds(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
         retries = _whole(request.retries) or 0
         fields = started(task.name, str(task_id), retries, note, published, repeatable)
         self.log.write("started", fields)
-        request.fair_since = monotonic()
+        request.fair_since = monotonic_ns()
 
     def _on_end(self, task: Any, task_id: str, state: str, retval: Any, **_: Any) -> None:
         request = task.request
         note = vars(request).get(NOTE)
         if note is None:
             return
-        runtime = monotonic() - request.fair_since
+        runtime = (monotonic_ns() - request.fair_since) // 1000
         failed = type(retval).__name__ if isinstance(retval, BaseException) else None
         retries = _whole(request.retries) or 0
-        fields = finished(task.name, str(task_id), retries, note, state, runtime, failed)
+        fields = finished(task.name, str(task_id), retries, note, str(state), runtime, failed)
         self.log.write("finished", fields)
 
 
@@ -186,15 +186,16 @@ def recorder_for(worker: Any) -> Recorder | None:
 
 
 def started(
-    task: str, id_: str, retries: int, note: Note, published: float | None, repeatable: bool
+    task: str, id_: str, retries: int, note: Note, published: int | None, repeatable: bool
 ) -> str:
     """Return a record's fields."""
     queue, received, redelivered, cost_key, cost = note
     return (
-        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},"task":{quoted(task)},'
-        f'"queue":{quoted(queue)},"published":{"null" if published is None else repr(published)},'
-        f'"received":{received:.6f},"redelivered":{_flag(redelivered)},'
-        f'"repeatable":{_flag(repeatable)},"cost_key":{_text(cost_key)},"cost":{cost!r}'
+        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, queue)},'
+        f'"published":{"null" if published is None else published},"received":{received},'
+        f'"redelivered":{"true" if redelivered else "false"},'
+        f'"repeatable":{"true" if repeatable else "false"},'
+        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)},"cost":{cost!r}'
     )
 
 
@@ -204,28 +205,28 @@ def finished(
     retries: int,
     note: Note,
     state: str,
-    runtime: float,
+    runtime: int,
     exception: str | None,
 ) -> str:
     """Return a record's fields."""
+    cost_key = note[3]
     return (
-        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},"task":{quoted(task)},'
-        f'"queue":{quoted(note[0])},"state":{quoted(str(state))},"runtime":{runtime:.6f},'
-        f'"cost_key":{_text(note[3])},"exception":{_text(exception)}'
+        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, note[0])},'
+        f'"state":{quoted(state)},"runtime":{runtime},'
+        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)},'
+        f'"exception":{"null" if exception is None else quoted(exception)}'
     )
 
 
-def _text(text: str | None) -> str:
-    return "null" if text is None else quoted(text)
+@lru_cache(maxsize=10_000)
+def _place(task: str, queue: str) -> str:
+    return f'"task":{encode_basestring_ascii(task)},"queue":{encode_basestring_ascii(queue)}'
 
 
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _number(value: Any) -> float | None:
-    """Return a header's number: anybody may have written it."""
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e12 else None
+def _microseconds(seconds: Any) -> int | None:
+    """Return a header's time, or ours: anybody may have written a header."""
+    known = isinstance(seconds, int | float) and abs(seconds) < 1e12
+    return round(seconds * 1e6) if known else None
 
 
 def _whole(value: Any) -> int | None:

@@ -56,7 +56,7 @@ class Scene:
     def written(self) -> list[tuple[str, int | None, int]]:
         """State, depth, and how many seconds before the scene it began."""
         now = time.time() - (time.monotonic() - self.began)
-        return [(r["state"], r["depth"], round(now - r["since"])) for r in self.records]
+        return [(r["state"], r["depth"], round(now - r["since"] / 1e6)) for r in self.records]
 
     @property
     def records(self) -> list[Record]:

@@ -8,10 +8,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-__all__ = ["T0", "Logs", "Process"]
+from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
+
+__all__ = ["T0", "Logs", "Process", "written"]
 
 T0 = 1_700_000_000.0
 """Where the planted times begin; 2023-11-14, 22:13:20 UTC."""
+
+MICROSECONDS = {
+    name
+    for fields in (FIELDS, *KINDS.values())
+    for name, (kind, _) in fields.items()
+    if kind == "microseconds"
+}
 
 _numbers = count(1)
 
@@ -32,7 +41,7 @@ class Process:
 
     def write(self, kind: str, at: float, **fields: Any) -> dict[str, Any]:
         """Write a record; return it."""
-        record = {"v": 1, "kind": kind, "node": self.node, "pid": self.pid, "boot": self.boot}
+        record = {"kind": kind, "node": self.node, "pid": self.pid, "boot": self.boot}
         record |= {"seq": self.seq, "at": T0 + at} | fields
         self.seq += 1
         self.records.append(record)
@@ -96,7 +105,23 @@ class Process:
 
     @property
     def lines(self) -> list[str]:
-        return [json.dumps(record) for record in self.records]
+        """As a worker writes them."""
+        return [json.dumps(written(record)) for record in self.records]
+
+    @property
+    def former_lines(self) -> list[str]:
+        """As a worker of the version before wrote them."""
+        return [json.dumps(record | {"v": 1}) for record in self.records]
+
+
+def written(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose times are seconds in the schema of now."""
+    times = {
+        name: None if value is None else round(value * 1e6)
+        for name, value in record.items()
+        if name in MICROSECONDS
+    }
+    return record | {"v": VERSION} | times
 
 
 class Logs:

@@ -13,7 +13,7 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.warehouse import Warehouse
-from tests.pipeline.planted import T0, Logs, Process
+from tests.pipeline.planted import T0, Logs, Process, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,8 @@ GARBAGE = {
 
 def wrong(**changes: Any) -> str:
     record = Process(pid=7, boot="w").write("started", 1, id="w", retries=0)
-    return json.dumps({k: v for k, v in (record | changes).items() if v != "left out"})
+    record = written(record) | changes
+    return json.dumps({k: v for k, v in record.items() if v != "left out"})
 
 
 GARBAGE |= {
@@ -55,8 +56,8 @@ def old_record() -> str:
 
 def new_record() -> str:
     """One of a version that knows another kind, and a field more."""
-    known = {"v": 2, "kind": "moved", "node": "celery@old", "pid": 3, "boot": "o", "seq": 1}
-    return json.dumps(known | {"at": T0, "id": "old", "to": "elsewhere"})
+    known = {"v": 3, "kind": "moved", "node": "celery@old", "pid": 3, "boot": "o", "seq": 1}
+    return json.dumps(known | {"at": T0 * 1e6, "id": "old", "to": "elsewhere"})
 
 
 def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -113,6 +114,32 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     # The torn record was counted by its writer, and is not here.
     (row,) = warehouse.table("processes").where("pid = 5").collect()
     assert (row["missing"], row["complete"]) == (1, False)
+
+
+def test_logs_of_the_version_before(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    """Both versions at once, as while workers are being replaced: the same tables come of both."""
+    process = Process(node="celery@n", pid=5, boot="b").boots(0.25)
+    process.runs("a", 1.125, 0.7, published=0.999999, received=T0 + 1.1)
+    process.rejects("r", 3.000001, published=2.5)
+    process.says("q", "empty", 3.5, quantum=1.5, depth=7)
+    process.ends(4.75)
+    found = {}
+    for version, lines in {"former": process.former_lines, "now": process.lines}.items():
+        logs.write(f"{version}/a.jsonl", lines)
+        warehouse = Warehouse(spark, tmp_path / f"warehouse-{version}")
+        assert ingest(warehouse, logs.folder / version).quarantined == {}
+        names = ("events", "attempts", "processes", "backlog")
+        tables = {name: warehouse.table(name).drop("v", "file") for name in names}
+        found[version] = {name: sorted(map(str, table.collect())) for name, table in tables.items()}
+    assert found["former"] == found["now"]
+    warehouse = Warehouse(spark, tmp_path / "warehouse-now")
+    (run,) = warehouse.table("attempts").where("id = 'a'").collect()
+    assert (run["started_at"], run["runtime"], run["received"]) == (T0 + 1.125, 0.7, T0 + 1.1)
+
+    (logs.folder / "former/a.jsonl").rename(logs.folder / "now/former.jsonl")
+    both = ingest(warehouse, logs.folder / "now")
+    every = len(process.records)
+    assert (both.lines, both.events, both.duplicates) == (every, 0, every)
 
 
 def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
