@@ -2,19 +2,26 @@
 
 A worker is never held up, and never fails, for its log: what cannot be written is counted, and its
 number is missing in the file.
+
+One record is written at a time, by the thread that has the log's lock. A signal's handler may run
+in the middle of that, in the very thread: what it records is left to the record that it interrupts,
+which writes it next. The handler may also wait for another thread, as a cold shutdown does for the
+pool's, and that thread for the lock: so nobody waits for the lock for ever, and who gives up leaves
+the record to its holder in the same way.
 """
 
 import json
 import logging
 import os
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from time import time_ns
 from typing import Any
 from weakref import WeakSet
@@ -25,6 +32,9 @@ from celery_fair.eventlog.records import KINDS, VERSION
 __all__ = ["EventLog", "Policy"]
 
 logger = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+"""Seconds to wait for another thread's record, which takes microseconds."""
 
 _RETRY = 5_000_000
 """Microseconds until a file that could not be opened, or written, is tried again."""
@@ -62,13 +72,15 @@ class EventLog:
         self._rotate_at = 0.0
         self._sync = policy.fsync == "always"
         self.parent = ""
-        self._lock = Lock()
         self._file: LogFile | None = None
         self._begin()
         self.parent = self.boot
         _logs.add(self)
 
     def _begin(self) -> None:
+        self._lock = RLock()
+        self._writing = self._closing = False
+        self._left: deque[tuple[str, str]] = deque()
         self.pid = os.getpid()
         self.boot = secrets.token_hex(5)
         self.dropped = 0
@@ -80,7 +92,6 @@ class EventLog:
 
     def after_fork(self) -> None:
         """In a child: leave the parent's file alone, and be a process of one's own."""
-        self._lock = Lock()
         if self._file is not None:
             self._file.forget()
             self._file = None
@@ -92,18 +103,49 @@ class EventLog:
 
     def write(self, kind: str, fields: str) -> None:
         """Write one record, whose own fields are JSON without the braces."""
-        with self._lock:
-            seq = self._seq
-            self._seq = seq + 1
-            now = time_ns() // 1000
-            line = f'{self._heads[kind]}{seq},"at":{now},{fields}}}\n'.encode()
+        lock = self._lock
+        if not (lock.acquire(False) or lock.acquire(timeout=_PATIENCE)):
+            self._left.append((kind, fields))
+            return
+        try:
+            if self._writing:
+                self._left.append((kind, fields))
+                return
+            self._writing = True
             try:
-                file = self._file
-                if file is None or now >= self._rotate_at or file.size >= self._rotate_size:
-                    file = self._file_at(now)
-                file.append(line, self._sync)
-            except OSError as exc:
-                self._drop(exc, now)
+                self._append(kind, fields)
+            finally:
+                self._writing = False
+                if self._left or self._closing:
+                    self._catch_up()
+        finally:
+            lock.release()
+
+    def _append(self, kind: str, fields: str) -> None:
+        seq = self._seq
+        self._seq = seq + 1
+        now = time_ns() // 1000
+        line = f'{self._heads[kind]}{seq},"at":{now},{fields}}}\n'.encode()
+        try:
+            file = self._file
+            if file is None or now >= self._rotate_at or file.size >= self._rotate_size:
+                file = self._file_at(now)
+            file.append(line, self._sync)
+        except OSError as exc:
+            self._drop(exc, now)
+
+    def _catch_up(self) -> None:
+        """Do what was left to us meanwhile."""
+        while self._left or self._closing:
+            self._writing = True
+            try:
+                while self._left:
+                    self._append(*self._left.popleft())
+                if self._closing:
+                    self._closing = False
+                    self._seal()
+            finally:
+                self._writing = False
 
     def _file_at(self, now: int) -> LogFile:
         """Return another file than the present one, unless none could be made a moment ago."""
@@ -132,10 +174,18 @@ class EventLog:
 
     def close(self) -> None:
         """Seal the file; a record after this begins another."""
-        with self._lock:
-            if self._file is not None:
-                self._file.seal(self.policy.fsync != "never")
-                self._file = None
+        self._closing = True
+        if self._lock.acquire(timeout=_PATIENCE):
+            try:
+                if not self._writing:
+                    self._catch_up()
+            finally:
+                self._lock.release()
+
+    def _seal(self) -> None:
+        if self._file is not None:
+            self._file.seal(self.policy.fsync != "never")
+            self._file = None
 
 
 def host_folder(folder: Path) -> Path:
