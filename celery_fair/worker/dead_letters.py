@@ -105,13 +105,18 @@ class DeadLetters:
             sender=self._hostname, message=message, reason=reason, headers=headers
         )
 
-    def bury_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> None:
-        """Do so with what is no message at all, and is held nowhere but here."""
+    def bury_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
+        """Do so with what is no message at all, and is held nowhere but here.
+
+        Returns:
+            What the dead letter says of its death.
+        """
         headers = death_headers(None, queue, self._hostname, MALFORMED, detail, False)
         mover = self._mover()
         assert isinstance(mover, RedisMover)
         mover.bury_raw(channel, raw, headers)
         logger.error("Dead-lettered what is no message of queue %s: %s: %.200r", queue, detail, raw)
+        return headers
 
 
 def is_redelivered(message: Any) -> bool:

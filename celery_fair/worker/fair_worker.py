@@ -325,7 +325,9 @@ class FairWorker:
             message.requeue()
 
     def _garbage(self, feed: Feed, raw: bytes, reason: Exception) -> None:
-        self.dead_letters.bury_raw(feed.channel, feed.name, raw, repr(reason))
+        headers = self.dead_letters.bury_raw(feed.channel, feed.name, raw, repr(reason))
+        if self.recorder is not None:
+            self.recorder.garbage(headers)
 
     def _consume(self) -> set[str]:
         if self.consumer is not None:

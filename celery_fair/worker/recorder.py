@@ -96,6 +96,10 @@ class Recorder:
             message.cost,
         )
 
+    def garbage(self, headers: Any) -> None:
+        """What is no message at all went to the dead letters, with such headers."""
+        self._rejected({}, None, None, headers)
+
     def _life(self, state: str) -> None:
         worker = self._worker
         self.log.record(
@@ -115,9 +119,12 @@ class Recorder:
     def _sweep(self) -> None:
         Thread(target=sweep, args=(self.log.policy,), name="sweep", daemon=True).start()
 
-    def _on_dead_letter(self, message: Any, reason: str, headers: Any, **_: Any) -> None:
+    def _on_dead_letter(self, message: Any, headers: Any, **_: Any) -> None:
         name, id_ = described(message)
         known = message.headers if isinstance(message.headers, dict) else {}
+        self._rejected(known, name, id_, headers)
+
+    def _rejected(self, known: dict[str, Any], name: Any, id_: Any, headers: Any) -> None:
         self.log.record(
             "rejected",
             {
@@ -126,7 +133,7 @@ class Recorder:
                 "task": name if isinstance(name, str) else None,
                 "queue": headers.get("x-fair-queue"),
                 "published": _microseconds(known.get(PUBLISHED)),
-                "reason": reason,
+                "reason": headers.get("x-fair-reason"),
                 "may_have_started": bool(headers.get("x-fair-may-have-started")),
             },
         )

@@ -15,6 +15,7 @@ from tests.brokers import Space
 from tests.eventlog.reading import processes, records, states
 from tests.integration.conftest import gate
 from tests.integration.gate import Gate
+from tests.integration.malformed import Garbage
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -156,6 +157,24 @@ def test_a_child_that_is_killed_is_dead(
     after = publish(space.url, {"a": 1}, "before").all()
     worker.records.finished.wait_once(after)
     assert start
+
+
+def test_what_is_no_message_is_rejected(
+    redis_space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    worker = start_worker(redis_space, app=APP, queues=["a"], conf=settings(log))
+    for raw in (b"garbage", b"\x00\xff\xfe", b"[]"):
+        Garbage(raw).publish(redis_space, "a")
+    sent = publish(redis_space.url, {"a": 1}, "plain").all()
+    worker.records.finished.wait_once(sent)
+    wait_equal(lambda: len(records(log, "rejected")), 3)
+    assert worker.stop() == 0
+    check_schema(log)
+    for record in records(log, "rejected"):
+        assert (record["queue"], record["reason"]) == ("a", "malformed")
+        assert (record["id"], record["task"], record["published"]) == (None, None, None)
+        assert record["may_have_started"] is False
 
 
 def test_states_of_queues(
