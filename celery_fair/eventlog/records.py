@@ -10,8 +10,10 @@ write a file each. It is named by `node`, `pid` and `boot`, and counts its recor
 a gap shows that records are missing. The event's id is `node:pid:boot:seq`.
 
 `started` is written before the work. A process that was killed writes nothing afterwards, so only
-an intent can show that work was begun; a `process` record of state `dead`, which another worker of
-the same host appends to the file of one that is gone, or `exit`, shows that it will not be ended.
+an intent can show that work was begun. Where a child process was stopped in the midst of a task, or
+has died, the main process writes `finished` for it, with `broken_off`; the child may have written
+its own, which is the true one then. A `process` record of state `dead`, which another worker of the
+same host appends to the file of one that is gone, or `exit`, shows that nothing will be ended.
 """
 
 from typing import Final
@@ -53,10 +55,11 @@ KINDS: Final[dict[str, Kind]] = {
         "retries": ("long", "as in its start"),
         "task": ("string", "the task's name"),
         "queue": ("string", "the queue that it was taken from"),
-        "state": ("string", "SUCCESS, FAILURE, RETRY, IGNORED or REJECTED"),
+        "state": ("string", "SUCCESS, FAILURE, RETRY, IGNORED, REJECTED or REVOKED"),
         "runtime": ("microseconds", "from the start of the work to its end, by a monotonic clock"),
         "cost_key": ("string", "as in its start"),
         "exception": ("string", "the exception's class, of a failure"),
+        "broken_off": ("boolean", "true where another process says it, of one that could not"),
     },
     "rejected": {
         "id": ("string", "the task's id, where the message has one"),

@@ -3,6 +3,9 @@
 Times are of three clocks: the publisher's, that of the host which started the task, and that of the
 host which wrote its end. `wait` is the first start less the publication; where that is below zero
 the clocks disagree (`skewed`), and it is left as it is.
+
+Of a task that was broken off the main process has written an end. Where the process that did the
+work has written one as well, that is the task's, whichever was first; together they are one.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -69,8 +72,18 @@ def attempts(events: DataFrame) -> DataFrame:
 
 
 def _counts() -> list[Column]:
-    of = {"starts": "started", "finishes": "finished", "rejections": "rejected"}
-    return [F.count_if(F.col("kind") == kind).alias(name) for name, kind in of.items()]
+    ended = F.col("kind") == "finished"
+    by_itself = F.count_if(ended & ~_broken_off())
+    for_it = F.least(F.count_if(ended & _broken_off()), F.lit(1))
+    return [
+        F.count_if(F.col("kind") == "started").alias("starts"),
+        F.greatest(by_itself, for_it).alias("finishes"),
+        F.count_if(F.col("kind") == "rejected").alias("rejections"),
+    ]
+
+
+def _broken_off() -> Column:
+    return F.coalesce("broken_off", F.lit(False))
 
 
 def _first(kind: str, names: tuple[str, ...]) -> Column:
@@ -81,11 +94,15 @@ def _lasts() -> list[Column]:
     last_start = F.max(F.when(F.col("kind") == "started", F.col("at")))
     return [
         last_start.alias("last_started_at"),
-        F.max_by(F.struct(*_FINISHED), _place("finished")).alias("finished"),
+        F.max_by(F.struct(*_FINISHED), _place("finished", ~_broken_off())).alias("finished"),
         F.max_by(F.struct(*_REJECTED), _place("rejected")).alias("rejected"),
     ]
 
 
-def _place(kind: str) -> Column:
-    """Where an event of the kind stands in time; null, and ignored, for those of other kinds."""
-    return F.when(F.col("kind") == kind, F.struct("at", "event_id"))
+def _place(kind: str, *before: Column) -> Column:
+    """Where an event of the kind stands in time; null, and ignored, for those of other kinds.
+
+    Arguments:
+        before: what decides before time does.
+    """
+    return F.when(F.col("kind") == kind, F.struct(*before, "at", "event_id"))

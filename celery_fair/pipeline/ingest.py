@@ -134,7 +134,10 @@ def _bronze(run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], No
     done.lines, done.quarantined = good + sum(reasons.values()), reasons
     done.events = added.count()
     done.duplicates = good - done.events
-    return run.known("events", found.schema)
+    every = run.known("events", found.schema)
+    # What a version before this one has written may lack a field.
+    new = (field for field in found.schema.fields if field.name not in every.columns)
+    return every.select("*", *(F.lit(None).cast(each.dataType).alias(each.name) for each in new))
 
 
 def _silver(run: Run, every: DataFrame, say: Callable[[str], None]) -> None:

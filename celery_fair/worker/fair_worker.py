@@ -101,6 +101,8 @@ class FairWorker:
         self._late_acks = False
         self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
         self.recorder = recorder_for(self)
+        if self.recorder is not None:
+            self.in_flight.on_broken_off = self.recorder.broken_off
 
     def _runtimes(self) -> Runtimes:
         settings = self.settings

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
+from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 
 from celery_fair.worker.prefork import settle, write_now
@@ -26,6 +27,7 @@ class InFlight:
     Attributes:
         boarded: how many requests were ever handed to the pool.
         landed: how many of them have ended.
+        on_broken_off: told of a request whose process was stopped in its midst, or has died.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,7 @@ class InFlight:
         self._by_queue: Counter[str] = Counter()
         self.on_freed: Callable[[], object] = lambda: None
         self.on_ended: Callable[[Any, float | None], object] | None = None
+        self.on_broken_off: Callable[[Any, BaseException], object] | None = None
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -66,6 +69,12 @@ class InFlight:
                 self.on_ended(request, seconds)
             self.on_freed()
 
+    def failed(self, request: Any, error: Any) -> None:
+        """The pool has no result of a request, but an error of its own."""
+        exc = getattr(error.exception, "exc", error.exception)  # as pickled, with its traceback
+        if self.on_broken_off is not None and isinstance(exc, _BROKEN_OFF):
+            self.on_broken_off(request, exc)
+
     def forget_dropped(self, pool: Any) -> None:
         """After a connection loss a prefork pool drops what no process had accepted yet.
 
@@ -77,6 +86,9 @@ class InFlight:
             dropped = known is not None and request.id not in known
             if dropped or request not in state.active_requests:
                 self.land(request)
+
+
+_BROKEN_OFF = (Terminated, TimeLimitExceeded, WorkerLostError, SystemExit, KeyboardInterrupt)
 
 
 def _queue(request: Any) -> str:
@@ -131,6 +143,7 @@ class ObservedPool:
                 error_callback(error)
             finally:
                 land(request)
+                self._in_flight.failed(request, error)
 
         def on_timeout(soft: bool, timeout: float) -> None:
             try:

@@ -2,10 +2,11 @@
 
 Starts and ends are written by the process that does the work, around it: under prefork that is a
 child, whose intent survives it. What the child cannot know of the message travels with the request,
-as `NOTE`. All else is the main process's: dead letters, the state of the queues, and the signs of
-life.
+as `NOTE`. All else is the main process's: the end of a task whose process did not live to write it,
+dead letters, the state of the queues, and the signs of life.
 """
 
+import sys
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
@@ -14,6 +15,7 @@ from threading import Thread
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
+from celery.exceptions import Terminated, TimeLimitExceeded
 from celery.signals import (
     task_postrun,
     task_prerun,
@@ -96,6 +98,21 @@ class Recorder:
             message.cost,
         )
 
+    def broken_off(self, request: Any, exc: BaseException) -> None:
+        """A request's process was stopped in its midst, or has died."""
+        note = request.request_dict[NOTE]
+        retries = _whole(request.request_dict.get("retries")) or 0
+        runtime = int((monotonic() - request.message.boarded_at) * 1e6)
+        if isinstance(exc, TimeLimitExceeded):
+            state, name = "FAILURE", "TimeLimitExceeded"
+        elif isinstance(exc, Terminated) or request._already_revoked:
+            state, name = "REVOKED", "Terminated"
+        else:  # a process that ends by itself may say so, by whichever exception
+            state, name = "FAILURE", "WorkerLostError"
+        id_, task = str(request.id), request.task.name
+        fields = finished(task, id_, retries, note, state, runtime, name)
+        self.log.write("finished", f'{fields},"broken_off":true')
+
     def garbage(self, headers: Any) -> None:
         """What is no message at all went to the dead letters, with such headers."""
         self._rejected({}, None, None, headers)
@@ -166,15 +183,20 @@ class Recorder:
         self.log.write("started", fields)
         request.fair_since = monotonic_ns()
 
-    def _on_end(self, task: Any, task_id: str, state: str, retval: Any, **_: Any) -> None:
+    def _on_end(self, task: Any, task_id: str, state: Any, retval: Any, **_: Any) -> None:
         request = task.request
         note = vars(request).get(NOTE)
         if note is None:
             return
+        failed = retval if isinstance(retval, BaseException) else None
+        if state is None:  # the task did not end: its process, thread or greenlet is told to
+            if self.log.parent != self.log.boot:
+                return  # by the main process, which knows why
+            state, failed = "FAILURE", sys.exception()
         runtime = (monotonic_ns() - request.fair_since) // 1000
-        failed = type(retval).__name__ if isinstance(retval, BaseException) else None
+        name = None if failed is None else type(failed).__name__
         retries = _whole(request.retries) or 0
-        fields = finished(task.name, str(task_id), retries, note, str(state), runtime, failed)
+        fields = finished(task.name, str(task_id), retries, note, str(state), runtime, name)
         self.log.write("finished", fields)
 
 

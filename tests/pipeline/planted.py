@@ -72,6 +72,11 @@ class Process:
         fields = {"retries": 0, "task": "t", "queue": "q", "state": "SUCCESS"} | fields
         self.write("finished", at, id=task_id, runtime=runtime, **fields)
 
+    def breaks_off(self, task_id: str, at: float) -> None:
+        """Write the end of a task whose process has died."""
+        lost: dict[str, Any] = {"state": "FAILURE", "exception": "WorkerLostError"}
+        self.finishes(task_id, at, broken_off=True, **lost)
+
     def runs(self, task_id: str, at: float, runtime: float = 1.0, **fields: Any) -> None:
         """Start and finish a task."""
         self.starts(task_id, at, **fields)

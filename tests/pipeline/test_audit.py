@@ -59,6 +59,14 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
     p.starts("left", 5)
     p.ends(6, "exit")
 
+    p = world("broken_off", "FINISHED")
+    child = Process(node=p.node, parent=p.boot).boots(1)
+    child.starts("broken_off", 5)
+    p.breaks_off("broken_off", 6)
+    p.ends(20)
+    child.ends(7, "dead")
+    made["broken_off"][1].append(child)
+
     p = world("killed_gap", "UNKNOWN")
     p.starts("killed_gap", 5)
     p.finishes("killed_gap", 6)
@@ -189,6 +197,21 @@ def test_verdicts_on_rejected(spark: SparkSession, age: dict[str, Any]) -> None:
     planted = [process for _, processes in age.values() for process in processes]
     found = verdicts(audited(spark, planted))
     assert {name: found[f"{name}/0"] for name in age} == {n: v for n, (v, _) in age.items()}
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+def test_end_of_which_both_processes_tell(spark: SparkSession, own_first: bool) -> None:
+    """A result was on its way when the process died: what did the work knows how it ended."""
+    worker = Process(node="celery@n").boots(0)
+    child = Process(node="celery@n", parent=worker.boot).boots(1)
+    child.starts("both", 5)
+    child.finishes("both", 6 if own_first else 8, state="SUCCESS", runtime=1.0)
+    worker.breaks_off("both", 7)
+    lines = [(line, "planted") for process in (worker, child) for line in process.lines]
+    found = events(parsed(spark.createDataFrame(lines, "value string, file string")))
+    (row,) = attempts(found).collect()
+    assert (row["starts"], row["finishes"], row["boot"]) == (1, 1, child.boot)
+    assert (row["state"], row["exception"], row["runtime"]) == ("SUCCESS", None, 1.0)
 
 
 def test_log_that_began_later_proves_nothing_before(spark: SparkSession) -> None:
