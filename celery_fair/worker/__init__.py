@@ -14,7 +14,7 @@ A message's way through the files here::
     reader.py      the socket, drained in one go (event loop); loop.py without one
     lost_queues.py queues that the broker takes away; refused.py refuses us, tried again
     once.py        what may start, by claims.py; what must not: dead_letters.py, by mover.py
-    recorder.py    all that happens, for the event log
+    recorder.py    all that happens, for the event log; heartbeat.py of a pool's process
     consumer.py    what Celery expects of ``consumer.task_consumer``
     desk.py        what an operator asks and tells; control.py as remote-control commands
     metrics.py     the same for Prometheus; observed.py waits and holds; metrics_server.py

@@ -3,7 +3,7 @@
 Starts and ends are written by the process that does the work, around it: under prefork that is a
 child, whose intent survives it. What the child cannot know of the message travels with the request,
 as `NOTE`. All else is the main process's: the end of a task whose process did not live to write it,
-dead letters, the state of the queues, and the signs of life.
+dead letters, and the state of the queues. Signs of life each process gives itself.
 """
 
 import sys
@@ -28,6 +28,7 @@ from celery_fair.eventlog import EventLog, Policy, quoted, sweep
 from celery_fair.headers import PUBLISHED
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
+from celery_fair.worker.heartbeat import Heartbeat
 from celery_fair.worker.queue_states import QueueStates
 
 __all__ = ["NOTE", "Recorder", "finished", "recorder_for", "started"]
@@ -55,6 +56,7 @@ class Recorder:
         self.log = EventLog(policy, worker.c.hostname)
         self._timers: list[Any] = []
         self.queues = QueueStates(worker, self.log)
+        self._heartbeat: Heartbeat | None = None
         for signal, receiver in (
             (task_prerun, self._on_start),
             (task_postrun, self._on_end),
@@ -165,9 +167,24 @@ class Recorder:
     def _on_process(self, **_: Any) -> None:
         if self.log.parent != self.log.boot:
             self._life("boot")
+            self._heartbeat = Heartbeat(_HEARTBEAT, self._beat)
+
+    def _beat(self) -> None:
+        """What a child process knows of itself; its worker's queues may be others by now."""
+        self.log.record(
+            "process",
+            {
+                "state": "heartbeat",
+                "parent": self.log.parent,
+                "heartbeat": _microseconds(_HEARTBEAT),
+                "dropped": self.log.dropped,
+            },
+        )
 
     def _on_process_end(self, **_: Any) -> None:
         if self.log.parent != self.log.boot:
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
             self._life("exit")
             self.log.close()
 
