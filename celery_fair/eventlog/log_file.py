@@ -6,11 +6,13 @@ the process, however that ends: who gets the lock knows that the owner is gone.
 
 import fcntl
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from time import time, time_ns
+from typing import NamedTuple
 
-__all__ = ["NEW", "OPEN", "LogFile", "sealed_name"]
+__all__ = ["NEW", "OPEN", "FileName", "LogFile", "sealed_name"]
 
 OPEN = "_open-"
 NEW = "_new-"
@@ -81,9 +83,40 @@ class LogFile:
         os.close(self._fd)
 
 
+class FileName(NamedTuple):
+    """What a file's name says.
+
+    Attributes:
+        since: when the file was made, in whole seconds since 1970.
+        node: the process's node, without what would not be plain.
+        number: 0, 1, 2, … within the process.
+    """
+
+    since: int
+    node: str
+    pid: int
+    boot: str
+    number: int
+
+    @classmethod
+    def parse(cls, name: str) -> "FileName | None":
+        """Return what a name says, be the file sealed or open; None if it is of another kind."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        since, node, pid, boot, number = found.groups()
+        return cls(int(since), node, int(pid), boot, int(number))
+
+    def __str__(self) -> str:
+        return f"{self.since}-{self.node}-{self.pid}-{self.boot}-{self.number}.jsonl"
+
+
+_NAME = re.compile(rf"(?:{OPEN})?([0-9]+)-(.*)-([0-9]+)-([^-]+)-([0-9]+)\.jsonl")
+
+
 def sealed_name(node: str, pid: int, boot: str, number: int) -> str:
     """Return the name of a process's file, the first of which is number 0."""
-    return f"{int(time())}-{_plain(node)}-{pid}-{boot}-{number}.jsonl"
+    return str(FileName(int(time()), _plain(node), pid, boot, number))
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,9 @@
-"""Sealing what the dead have left, and keeping within the limit."""
+"""Sealing what the dead have left, and keeping within the limit.
+
+A process always has an open file, from its first record to its end: it makes the next before it
+seals the last. So its death shows by an open file without an owner, which may be empty. The word of
+it goes into its last file, after all that it wrote.
+"""
 
 import fcntl
 import json
@@ -8,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time, time_ns
+from typing import Any
 
-from celery_fair.eventlog.log_file import NEW, OPEN
+from celery_fair.eventlog.log_file import NEW, OPEN, FileName
 from celery_fair.eventlog.writer import Policy, host_folder
 
 __all__ = ["sweep"]
@@ -24,6 +30,7 @@ _MOMENT = 60.0
 """Seconds after which a file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
+_NEEDED = ("v", "node", "pid", "boot", "seq")
 
 
 def sweep(policy: Policy) -> int:
@@ -56,10 +63,14 @@ def _seal(path: Path) -> bool:
     """Do so if the owner is gone."""
     try:
         with _locked(path) as fd:
-            last, torn = _last_record(path)
-            if last is not None:
-                line = json.dumps(last, separators=(",", ":")).encode() + b"\n"
-                os.write(fd, b"\n" + line if torn else line)
+            before, after = _neighbours(path)
+            if not after:
+                last, torn = _last_record(path)
+                if last is None and before:
+                    last, _ = _last_record(before[-1])
+                if last is not None:
+                    line = json.dumps(_death(last), separators=(",", ":")).encode() + b"\n"
+                    os.write(fd, b"\n" + line if torn else line)
             if path.stat().st_size:
                 path.rename(path.with_name(path.name.removeprefix(OPEN)))
             else:
@@ -79,19 +90,37 @@ def _locked(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def _last_record(path: Path) -> tuple[dict[str, object] | None, bool]:
-    """Return what to append, and whether the file does not end with a line's end."""
+def _neighbours(path: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files of the same process before and after one, in their order."""
+    name = FileName.parse(path.name)
+    if name is None:
+        return [], []
+    found = []
+    for other in path.parent.glob(f"*-{name.pid}-{name.boot}-*.jsonl"):
+        parsed = FileName.parse(other.name)
+        if parsed is not None and (parsed.pid, parsed.boot) == (name.pid, name.boot):
+            found.append((parsed.number, other))
+    found.sort()
+    before = [other for number, other in found if number < name.number]
+    return before, [other for number, other in found if number > name.number]
+
+
+def _last_record(path: Path) -> tuple[dict[str, Any] | None, bool]:
+    """Return a file's last whole record, and whether it does not end with a line's end."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL))
         tail = file.read()
     for line in reversed(tail.splitlines()):
         with suppress(ValueError, KeyError, TypeError):
             record = json.loads(line)
-            same = {name: record[name] for name in ("v", "node", "pid", "boot")}
-            now = time() if record["v"] < 2 else time_ns() // 1000
-            dead = {"kind": "process", "seq": record["seq"] + 1, "at": now, "state": "dead"}
-            return same | dead, not tail.endswith(b"\n")
+            return {name: record[name] for name in _NEEDED}, not tail.endswith(b"\n")
     return None, False
+
+
+def _death(last: dict[str, Any]) -> dict[str, Any]:
+    """Return what to say after a process's last record."""
+    now = time() if last["v"] < 2 else time_ns() // 1000
+    return last | {"kind": "process", "seq": last["seq"] + 1, "at": now, "state": "dead"}
 
 
 def _shrink(folder: Path, limit: int) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from celery_fair.eventlog import EventLog, Policy, sweep
+from celery_fair.eventlog.log_file import LogFile
+from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import host_folder
 from tests.eventlog.reading import processes, records
 from tests.waiting import wait_for
@@ -114,6 +116,64 @@ def test_writers_that_are_killed_lose_nothing_and_tear_nothing(tmp_path: Path) -
         assert [record["seq"] for record in [*written, end]] == list(range(len(written) + 1))
         assert count <= len(written) <= count + 1
         assert [record["id"] for record in written] == [str(n) for n in range(len(written))]
+
+
+def write_and_die(folder: Path, sealed: bool) -> None:
+    """Be killed between two files, after the first was sealed or before."""
+    seal = LogFile.seal
+
+    def seal_and_die(file: LogFile, sync: bool = False) -> None:
+        if sealed:
+            seal(file, sync)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    LogFile.seal = seal_and_die  # type: ignore[method-assign]
+    log = log_in(folder, rotate=1e-9)
+    log.record("queue", {"queue": "first"})
+    log.record("queue", {"queue": "never written"})
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_who_was_killed_between_two_files_is_dead(tmp_path: Path, sealed: bool) -> None:
+    process = FORK.Process(target=write_and_die, args=(tmp_path, sealed))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert [path.stat().st_size for path in tmp_path.rglob("_open-*")].count(0) == 1
+
+    sweep(Policy(tmp_path))
+    sweep(Policy(tmp_path))
+
+    assert not list(tmp_path.rglob("_*"))
+    ((_, found),) = processes(tmp_path).items()
+    assert [record["seq"] for record in found] == [0, 1]
+    assert (found[1]["kind"], found[1]["state"], found[1]["v"]) == ("process", "dead", VERSION)
+
+
+def test_a_file_that_could_not_be_renamed_does_not_make_its_owner_dead(tmp_path: Path) -> None:
+    """It is open and nobody's, but the process goes on in another one."""
+    log = log_in(tmp_path, rotate=1e-9)
+    log.record("queue", {"queue": "first"})
+    (first,) = tmp_path.rglob("_open-*")
+    log.record("queue", {"queue": "second"})
+    sealed = first.with_name(first.name.removeprefix("_open-"))
+    sealed.rename(first)
+    assert sweep(Policy(tmp_path)) == 1
+    assert sealed.exists()
+    log.close()
+    assert [record["queue"] for record in records(tmp_path)] == ["first", "second"]
+
+
+def test_a_dead_process_of_the_version_before(tmp_path: Path) -> None:
+    folder = host_folder(tmp_path)
+    folder.mkdir()
+    record = {"v": 1, "kind": "queue", "node": "n", "pid": 1, "boot": "b", "seq": 4, "at": 1.5}
+    (folder / "_open-1-n-1-b-0.jsonl").write_text(json.dumps(record) + "\n")
+    before = time()
+    assert sweep(Policy(tmp_path)) == 1
+    _, dead = records(tmp_path)
+    assert (dead["v"], dead["seq"], dead["state"]) == (1, 5, "dead")
+    assert before <= dead["at"] <= time()
 
 
 def test_what_was_killed_at_its_birth_is_removed(tmp_path: Path) -> None:
