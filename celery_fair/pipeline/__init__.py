@@ -6,6 +6,7 @@
              events     attempts   fairness, waits, audit, costs
              quarantine backlog
                         processes
+                        unread
 
 Every table is a function from DataFrames to a DataFrame, whose last `select` is the table's schema.
 `celery_fair.pipeline.warehouse` keeps them as Parquet. Needs the extra `spark`, and no Celery.

@@ -20,8 +20,9 @@ def write_audit(warehouse: Warehouse, since: float | None, say: Say) -> DataFram
     """Publish the tables `audit` and `replayable`; return the first."""
     say("comparing starts, ends and rejections")
     attempts, processes = warehouse.table("attempts"), warehouse.table("processes")
+    unread = warehouse.table("unread") if warehouse.has("unread") else None
     run = warehouse.begin()
-    audited = run.replace("audit", audit(attempts, processes, since))
+    audited = run.replace("audit", audit(attempts, processes, since, unread))
     run.replace("replayable", replayable(audited))
     run.publish()
     return audited

@@ -21,6 +21,7 @@ from celery_fair.pipeline.backlog import backlog
 from celery_fair.pipeline.bronze import events, new_events, parsed, quarantine
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.processes import processes
+from celery_fair.pipeline.unread import unread
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["Ingested", "ingest"]
@@ -87,6 +88,7 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
         run.discard()
         done.version -= 1
         return done
+    run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
     staged = run.replace("staged", _staged(spark, files, copies))
     _silver(run, _bronze(run, staged, done, say), say)

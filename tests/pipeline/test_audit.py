@@ -67,6 +67,14 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
     child.ends(7, "dead")
     made["broken_off"][1].append(child)
 
+    for name, verdict, heard in (("child_lost", "LOST", 37), ("child_gone", "UNKNOWN", 36.9)):
+        p = world(name, verdict)
+        child = Process(node=p.node, parent=p.boot).boots(1)
+        child.starts(name, 5)
+        child.ends(7, "dead")
+        p.beats(heard)  # what it may say of the child's task is in the log, or perhaps not yet
+        made[name][1].append(child)
+
     p = world("killed_gap", "UNKNOWN")
     p.starts("killed_gap", 5)
     p.finishes("killed_gap", 6)

@@ -7,7 +7,8 @@ WITH doubt AS (
       AND (NOT p.complete OR (p.ended_at IS NULL AND p.last_at < a.rejected_at))
 ),
 judged AS (
-    SELECT a.*, p.liveness, p.complete AND coalesce(w.complete, false) AS whole,
+    SELECT a.*, p.liveness, w.ended_at IS NOT NULL OR w.last_at >= p.ended_at + 30 AS reported,
+           p.complete AND coalesce(w.complete, false) AS whole,
            a.published IS NOT NULL AND a.id NOT IN (SELECT id FROM doubt) AS proven
     FROM attempts a
     LEFT JOIN processes p ON p.node = a.node AND p.pid = a.pid AND p.boot = a.boot
@@ -27,5 +28,6 @@ SELECT id, 'UNKNOWN' FROM judged WHERE starts = 0 AND rejections = 0
 UNION ALL
 SELECT id, CASE WHEN finishes > 0 THEN 'FINISHED'
                 WHEN whole IS NOT TRUE OR liveness = 'silent' THEN 'UNKNOWN'
-                WHEN liveness = 'ended' THEN 'LOST' ELSE 'RUNNING' END
+                WHEN liveness = 'alive' THEN 'RUNNING'
+                WHEN reported THEN 'LOST' ELSE 'UNKNOWN' END
 FROM judged WHERE starts = 1 AND (rejections = 0 OR started_at > rejected_at)

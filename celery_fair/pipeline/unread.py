@@ -1,0 +1,48 @@
+"""Silver: processes with a log file that was not read, as it is being written or is new.
+
+A process is known by its records. One that has none in the warehouse is known by such a file alone:
+it lived, and may have started anything since. When a process's first file was made, its name says;
+of one whose first file is gone it is not known.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from celery_fair.eventlog.log_file import FileName
+
+__all__ = ["unread"]
+
+_FILE = "pid long, boot string, number string, since double"
+_NAME = r"-([^-/]+)-([0-9]+)\.jsonl$"
+"""The end of a file's name: the process's boot, and which of its files it is."""
+
+
+def unread(spark: SparkSession, logs: Path, read: DataFrame) -> DataFrame:
+    """One row per process that has a file below `logs` which is not among those read (`file`).
+
+    To be asked for after the files that were read have been listed: what lived then has a file.
+    """
+    known = read.select(
+        F.regexp_extract("file", _NAME, 1).alias("boot"),
+        F.regexp_extract("file", _NAME, 2).alias("number"),
+    )
+    # A file that is renamed while its folder is listed may be overlooked, but not twice.
+    there = {_row(name) for _ in range(2) for name in _named(logs)}
+    found = spark.createDataFrame(sorted(there, key=str), _FILE)
+    new = found.join(known, ["boot", "number"], "left_anti")
+    return new.groupBy("pid", "boot").agg(F.min("since").alias("since"))
+
+
+def _named(logs: Path) -> Iterator[FileName]:
+    for path in logs.rglob("*.jsonl"):
+        name = FileName.parse(path.name)
+        if name is not None:
+            yield name
+
+
+def _row(name: FileName) -> tuple[int, str, str, float | None]:
+    born = float(name.since) if name.number == 0 else None
+    return name.pid, name.boot, str(name.number), born
