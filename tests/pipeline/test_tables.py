@@ -93,8 +93,11 @@ def worked(
         for space, headers in zip(spaces, ({}, PADDING), strict=True):
             publish(space.url, EACH, "nap", [NAP], headers=headers, persistent=False)
         for worker in (fair, starved):
-            worker.records.started.wait(STARTS, timeout=100)
-            assert worker.stop() == 0
+            worker.records.started.wait(STARTS, timeout=200)
+            worker.sigterm()
+        proxy.release()  # the answers to its goodbyes stand behind what was sent to it
+        for worker in (fair, starved):
+            assert worker.wait() == 0
     return [fair, starved]
 
 
