@@ -94,7 +94,9 @@ class Process:
     def says(
         self, queue: str, state: str, at: float, quantum: float | None = 1.0, **fields: Any
     ) -> None:
-        """Write what state a queue is in from now on."""
+        """Write what state a queue is in from now on, or since a time before."""
+        if "since" in fields:
+            fields["since"] += T0
         self.write("queue", at, queue=queue, state=state, quantum=quantum, **fields)
 
     def forgets(self) -> None:
@@ -104,7 +106,7 @@ class Process:
     def shift(self, seconds: float) -> None:
         """Let everything so far have happened later."""
         for record in self.records:
-            for name in ("at", "published", "received"):
+            for name in ("at", "since", "published", "received"):
                 if record.get(name) is not None:
                     record[name] += seconds
 

@@ -53,7 +53,8 @@ def fleet() -> list[Process]:
     starved = worker("starved", {"a": 3, "b": 1})
     works(starved, "a", 150, 0, 20)
     works(starved, "b", 50, 0, 20)
-    starved.says("a", "empty", 20, 3, depth=500)
+    starved.says("a", "empty", 20, 3)
+    starved.says("a", "empty", 25, 3, depth=500, since=20)
     works(starved, "b", 200, 20, 39)
 
     empty = worker("empty", {"a": 3, "b": 1})
