@@ -115,7 +115,7 @@ def verdicts(rows: dict[str, Row]) -> dict[str, str]:
 
 
 def shares(silver: dict[str, DataFrame], worker: WorkerProcess) -> Shares:
-    """Of each queue, by the run times that its tasks recorded, while it was backlogged."""
+    """Of each queue, by the run times that tasks recorded, while it and another were backlogged."""
     node = F.col("node") == worker.hostname
     times = defaultdict(list)
     for row in silver["backlog"].where(node & F.expr("state = 'ready' or starved")).collect():
@@ -130,6 +130,7 @@ def shares(silver: dict[str, DataFrame], worker: WorkerProcess) -> Shares:
         (began[start.id], start.queue, ended[start.id] - start.monotonic_ns)
         for start in worker.records.started.read()
         if within(began[start.id], start.queue)
+        and sum(within(began[start.id], queue) for queue in QUANTA) > 1
     ]
     return {
         queue: sum(ns for _, of, ns in took if of == queue)
