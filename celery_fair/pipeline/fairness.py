@@ -120,14 +120,19 @@ def _with_state(starts: DataFrame, pieces: DataFrame) -> DataFrame:
     """Starts with the state that their queue was in: that of the last piece which began before."""
     so_far = (
         Window.partitionBy(*_WORKER, "queue", "bucket")
-        .orderBy("from", F.col("runtime").isNotNull())
+        .orderBy("from", "is_start")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     both = starts.unionByName(pieces, allowMissingColumns=True)
-    for name in ("state", "starved", "level"):
-        both = both.withColumn(name, F.last(name, ignorenulls=True).over(so_far))
-    return both.where("runtime is not null and state is not null").select(
-        *_KEY, "from", "runtime", "cost", "state", "starved"
+    # Windows are sorted by columns: by an expression each of them would be sorted anew.
+    both = both.withColumn("is_start", F.col("runtime").isNotNull())
+    last = {
+        name: F.last(name, ignorenulls=True).over(so_far) for name in ("state", "starved", "level")
+    }
+    return (
+        both.withColumns(last)
+        .where("is_start and state is not null")
+        .select(*_KEY, "from", "runtime", "cost", "state", "starved")
     )
 
 
@@ -140,12 +145,13 @@ def _shares(pieces: DataFrame, starts: DataFrame, backlogged: Column) -> DataFra
     # Ends before beginnings before starts, when all are of one moment.
     so_far = (
         Window.partitionBy(*_GROUP)
-        .orderBy("at", F.coalesce("step", F.lit(2)))
+        .orderBy("at", "turn")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     contended = F.col("runtime").isNotNull() & (F.sum("step").over(so_far) >= 2)
     return (
-        steps.withColumn("quanta", F.sum(F.col("step") * F.col("quantum")).over(so_far))
+        steps.withColumn("turn", F.coalesce("step", F.lit(2)))
+        .withColumn("quanta", F.sum(F.col("step") * F.col("quantum")).over(so_far))
         .withColumn("work", F.when(contended, F.col("runtime")).otherwise(0.0))
         .withColumn("charge", F.when(contended, F.col("cost")).otherwise(0.0))
         .withColumn("v", F.sum(F.when(F.col("work") > 0, F.expr("work / quanta"))).over(so_far))
