@@ -1,5 +1,6 @@
 """The Spark session: a local one, or that of the cluster which spark-submit has chosen."""
 
+import atexit
 import os
 import shutil
 import sys
@@ -87,7 +88,10 @@ def _started(master: str | None, settings: dict[str, str]) -> "SparkSession":
 
 def _ship(session: "SparkSession") -> None:
     """Give executors this package, whose scheduler replays run on; they need no installation."""
-    root = Path(__file__).parents[1]
-    with tempfile.TemporaryDirectory() as folder:
-        archive = shutil.make_archive(f"{folder}/{root.name}", "zip", root.parent, root.name)
-        session.sparkContext.addPyFile(archive)
+    root, context = Path(__file__).parents[1], session.sparkContext
+    if any(path.endswith(f"/{root.name}.zip") for path in context.listFiles):
+        return
+    # The driver hands out this very file, to each executor when that begins its first task.
+    folder = tempfile.mkdtemp(prefix=f"{root.name}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    context.addPyFile(shutil.make_archive(f"{folder}/{root.name}", "zip", root.parent, root.name))
