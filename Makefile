@@ -67,6 +67,10 @@ test-current: $(STAMP) brokers spark ## everything else on the newest Celery
 	$(RUN) pytest -q -n 2 --dist loadfile --ignore=$(ALONE) $(FAIRNESS)
 	$(RUN) pytest -q $(ALONE)
 
+.PHONY: test-cluster
+test-cluster: $(STAMP) spark ## the pipeline on a cluster and under spark-submit; takes minutes
+	$(RUN) pytest -q tests/apart/test_cluster.py
+
 .PHONY: brokers
 brokers:
 	@scripts/system-packages.sh rabbitmq-server redis-server postgresql
