@@ -71,6 +71,10 @@ test-current: $(STAMP) brokers spark ## everything else on the newest Celery
 test-cluster: $(STAMP) spark ## the pipeline on a cluster and under spark-submit; takes minutes
 	$(RUN) pytest -q tests/apart/test_cluster.py
 
+.PHONY: test-live
+test-live: $(STAMP) brokers spark ## a prediction against a live run; wants an idle machine
+	$(RUN) pytest -q tests/apart/test_prediction.py
+
 .PHONY: brokers
 brokers:
 	@scripts/system-packages.sh rabbitmq-server redis-server postgresql
