@@ -20,6 +20,8 @@ FAIRNESS := tests/fairness
 ALONE := tests/fairness/test_work_conservation.py
 BENCHMARKS := scheduler fairness throughput once eventlog
 SECONDS ?= 600
+EVENTS ?= 1000000
+LINES ?= 0
 
 # A virtual environment knows its own path: one that was moved is made anew.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
@@ -28,7 +30,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of shares
@@ -91,6 +93,10 @@ docs: $(STAMP) ## the documentation, in docs/_build/html
 .PHONY: bench
 bench: $(STAMP) ## the benchmarks, each with its table
 	@set -e; for name in $(BENCHMARKS); do $(RUN) benchmarks.$$name; done
+
+.PHONY: bench-pipeline
+bench-pipeline: $(STAMP) spark ## Spark beside DuckDB on EVENTS=1000000, and a cluster on LINES=0
+	$(RUN) benchmarks.pipeline --events $(EVENTS) --lines $(LINES)
 
 .PHONY: faults
 faults: $(STAMP) brokers ## the fault matrix, again and again for SECONDS=600

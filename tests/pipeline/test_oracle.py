@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from celery_fair.pipeline.audit import audit
+from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs
 from celery_fair.pipeline.fairness import fairness
 from celery_fair.pipeline.waits import waits
@@ -31,6 +32,7 @@ PROCESS = (
     "node string, pid long, boot string, worker string, born_at double, last_at double,"
     " ended_at double, complete boolean, liveness string"
 )
+WORKER = "boot string, worker string, first_at double, last_at double, concurrency long"
 BACKLOG = (
     "node string, pid long, boot string, queue string, since double, until double, state string,"
     " starved boolean, quantum double, level long"
@@ -184,3 +186,33 @@ def test_costs_and_waits(spark: SparkSession, draw: random.Random) -> None:
     assert waited.keys() == {"qa", "qb", "qc", "q"}
     for row in ask("waits", attempts=data):
         assert {name: waited[row["queue"]][name] for name in row} == row
+
+
+@few
+@given(draw=randoms)
+def test_busy_seconds(spark: SparkSession, draw: random.Random) -> None:
+    attempts = []
+    for _ in range(400):
+        at = draw.choice([None, draw.uniform(0, 500), 10 * INTERVAL])
+        runtime = draw.choice([None, 0.0, INTERVAL, draw.expovariate(0.02)])
+        published = draw.choice([None, draw.uniform(0, 500), 2 * INTERVAL])
+        attempts.append({"started_at": at, "runtime": runtime, "published": published})
+    workers = []
+    for number in range(20):
+        first, life = draw.choice([0.0, INTERVAL, draw.uniform(0, 300)]), draw.uniform(0, 300)
+        worker = {"boot": f"b{number}", "worker": f"b{draw.randrange(number + 1, 21) - 1}"}
+        worker |= {"first_at": first, "last_at": draw.choice([first, first + life])}
+        workers.append(worker | {"concurrency": draw.choice([None, 0, 1, 4])})
+    workers.append({"boot": "w", "worker": "w", "first_at": 0.0, "last_at": 90.0, "concurrency": 2})
+
+    made = capacity(table(spark, ATTEMPT, attempts), table(spark, WORKER, workers), INTERVAL)
+    found = {row["since"]: row for row in made.collect()}
+    expected = ask(
+        "capacity",
+        {"interval": INTERVAL},
+        attempts=frame(ATTEMPT, attempts),
+        processes=frame(WORKER, workers),
+    )
+    assert found.keys() == {row["since"] for row in expected} != set()
+    for row in expected:
+        assert {name: found[row["since"]][name] for name in row} == pytest.approx(row, abs=1e-9)

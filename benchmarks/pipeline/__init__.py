@@ -1,0 +1,1 @@
+"""What Spark costs beside DuckDB, and a cluster beside one machine; see `__main__.py`."""

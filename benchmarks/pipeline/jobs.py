@@ -1,0 +1,99 @@
+"""One table made by one engine, in a process of its own.
+
+    python -m benchmarks.pipeline.jobs spark|duckdb TABLE WAREHOUSE FOLDER MEMORY
+
+Prints as JSON how long it took, without the start of the engine. Both read the same silver files.
+Spark makes the whole table, as the commands do; DuckDB what the tests' oracle asks of it, in
+`tests/pipeline/oracle`, by other formulas.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from celery_fair.pipeline.pointer import read_pointer
+
+__all__ = ["GOLD", "INTERVAL", "published", "view"]
+
+GOLD = ("fairness", "audit", "waits", "costs", "capacity")
+INTERVAL = 60.0
+SILVER = ("attempts", "backlog", "processes")
+
+
+def spark(table: str, warehouse: Path, folder: Path, memory: str) -> float:
+    """Make `table` as the commands do; "silver" from the events in `folder`."""
+    from celery_fair.pipeline import gold
+    from celery_fair.pipeline.session import open_session
+    from celery_fair.pipeline.warehouse import Warehouse
+
+    session = open_session(memory=memory)
+    made = Warehouse(session, warehouse)
+
+    def say(_: str) -> None:
+        pass
+
+    makers: dict[str, Callable[[], Any]] = {
+        "silver": lambda: _silver(made, folder),
+        "fairness": lambda: gold.write_fairness(made, INTERVAL, 0.05, say),
+        "audit": lambda: gold.write_audit(made, None, say),
+        "waits": lambda: gold.write_waits(made, say),
+        "costs": lambda: gold.write_costs(made, say),
+        "capacity": lambda: gold.write_capacity(made, INTERVAL, say),
+    }
+    began = monotonic()
+    makers[table]()
+    seconds = monotonic() - began
+    session.stop()
+    return seconds
+
+
+def _silver(warehouse: Any, events: Path) -> None:
+    from celery_fair.pipeline.attempts import attempts
+    from celery_fair.pipeline.backlog import backlog
+    from celery_fair.pipeline.processes import processes
+
+    found = warehouse.spark.read.parquet(str(events))
+    run = warehouse.begin()
+    for name, make in {"attempts": attempts, "backlog": backlog, "processes": processes}.items():
+        run.replace(name, make(found))
+    run.publish()
+
+
+def duckdb(table: str, warehouse: Path, folder: Path, memory: str) -> float:
+    """Answer the oracle's question; the rows go into `folder`."""
+    import duckdb as engine
+
+    from tests.pipeline import oracle
+
+    question = Path(oracle.__file__).with_name(f"{table}.sql").read_text()
+    question = question.replace("$interval", str(INTERVAL))
+    with engine.connect(config={"memory_limit": memory, "temp_directory": str(folder)}) as asked:
+        for name in SILVER:
+            asked.execute(f"CREATE VIEW {name} AS {view(warehouse, name)}")
+        began = monotonic()
+        asked.execute(f"COPY ({question}) TO '{folder / table}.parquet' (FORMAT parquet)")
+        return monotonic() - began
+
+
+def published(warehouse: Path, table: str) -> str:
+    """Return a list of a table's files, as DuckDB writes it."""
+    folders = read_pointer(warehouse).tables[table]
+    return "[" + ", ".join(f"'{warehouse / each}/*.parquet'" for each in folders) + "]"
+
+
+def view(warehouse: Path, table: str) -> str:
+    """Return a query for the whole table."""
+    return f"SELECT * FROM read_parquet({published(warehouse, table)}, hive_partitioning = false)"
+
+
+def main() -> None:
+    engine, table, warehouse, folder, memory = sys.argv[1:]
+    make = {"spark": spark, "duckdb": duckdb}[engine]
+    print(json.dumps({"seconds": make(table, Path(warehouse), Path(folder), memory)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+-- Each run and each worker by itself: how much of it lies within each interval that it touches?
+WITH runs AS (
+    SELECT started_at AS since, started_at + runtime AS until, 1 AS weight
+    FROM attempts WHERE started_at IS NOT NULL AND runtime > 0
+),
+workers AS (
+    SELECT first_at AS since, last_at AS until, concurrency AS weight
+    FROM processes WHERE boot = worker AND concurrency > 0
+),
+busy AS (
+    SELECT bucket, sum(least(until, (bucket + 1) * $interval)
+                       - greatest(since, bucket * $interval)) AS n
+    FROM (SELECT *, unnest(range(CAST(floor(since / $interval) AS BIGINT),
+                                 CAST(ceil(until / $interval) AS BIGINT))) AS bucket FROM runs)
+    GROUP BY bucket
+),
+there AS (
+    SELECT bucket, sum(weight * (least(until, (bucket + 1) * $interval)
+                                 - greatest(since, bucket * $interval))) AS n
+    FROM (SELECT *, unnest(range(CAST(floor(since / $interval) AS BIGINT),
+                                 CAST(ceil(until / $interval) AS BIGINT))) AS bucket FROM workers)
+    GROUP BY bucket
+),
+came AS (SELECT floor(published / $interval) AS bucket, count(*) AS n FROM attempts GROUP BY ALL),
+began AS (SELECT floor(started_at / $interval) AS bucket, count(*) AS n FROM attempts GROUP BY ALL)
+SELECT t.bucket * $interval AS since, coalesce(c.n, 0) AS published, coalesce(s.n, 0) AS started,
+       coalesce(b.n, 0) AS busy_seconds, t.n AS slot_seconds
+FROM there t
+LEFT JOIN busy b ON b.bucket = t.bucket
+LEFT JOIN came c ON c.bucket = t.bucket
+LEFT JOIN began s ON s.bucket = t.bucket
+WHERE t.n > 0
