@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,18 @@ Record = dict[str, Any]
 
 def records(folder: Path, kind: str = "") -> list[Record]:
     """Whatever is there, in open files too; every line must be whole."""
-    found = [
-        json.loads(line)
-        for path in sorted(folder.rglob("*.jsonl"))
-        for line in path.read_text().splitlines()
-        if line
-    ]
+    found = [json.loads(line) for line in _lines(folder) if line]
     return [record for record in found if not kind or record["kind"] == kind]
+
+
+def _lines(folder: Path) -> list[str]:
+    while True:
+        with suppress(FileNotFoundError):  # sealed since it was found: under its new name now
+            return [
+                line
+                for path in sorted(folder.rglob("*.jsonl"))
+                for line in path.read_text().splitlines()
+            ]
 
 
 def processes(folder: Path) -> dict[tuple[str, int, str], list[Record]]:
