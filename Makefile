@@ -36,8 +36,12 @@ help: ## list the targets
 demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of shares
 	$(RUN) celery fair demo
 
+# Spark's tests leave a core idle, those with workers wait: the former beside the latter. What
+# measures shares and time goes last, by itself.
 .PHONY: test
-test: checks test-older test-current ## lint, then all tests
+test: checks brokers spark ## lint, then all tests
+	$(BESIDE) --output-sync=line test-spark test-older test-current
+	@$(MAKE) --no-print-directory test-fairness
 
 # Both compute and neither waits: one a core.
 .PHONY: checks
@@ -63,9 +67,15 @@ test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
 	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
-test-current: $(STAMP) brokers spark ## everything else on the newest Celery
+test-current: $(STAMP) brokers ## all that has workers, on the newest Celery
 	$(RUN) pytest -q $(ASIDE) $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK))
+
+.PHONY: test-spark
+test-spark: $(STAMP) brokers spark ## the pipeline
 	$(RUN) pytest -q $(SPARK)
+
+.PHONY: test-fairness
+test-fairness: $(STAMP) brokers ## shares, and that no worker waits without need
 	$(RUN) pytest -q -n 2 --dist loadfile --ignore=$(ALONE) $(FAIRNESS)
 	$(RUN) pytest -q $(ALONE)
 

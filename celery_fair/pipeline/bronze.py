@@ -21,14 +21,15 @@ __all__ = ["events", "identified", "new_events", "parsed", "quarantine"]
 
 TEXT_KEPT = 2000
 _LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
+_WRONG = "_wrong"
 _IDENTITY = ("kind", "node", "pid", "boot", "at")
 
 
 def parsed(lines: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) with `record`, and `reason` where they are no record."""
     text = F.make_valid_utf8("value")
-    schema = StructType([*RECORD.fields, StructField("_wrong", StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_wrong"}
+    schema = StructType([*RECORD.fields, StructField(_WRONG, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
     return (
         lines.withColumn("text", text)
         .withColumn("record", F.from_json("text", schema, options))
@@ -41,10 +42,10 @@ def parsed(lines: DataFrame) -> DataFrame:
 def _in_seconds(record: Column) -> Column:
     """Times and durations are written in microseconds, and were in seconds before version 2."""
     whole = record["v"] >= 2
+    fields = {name: record[name] for name in (*RECORD.names, _WRONG)}
     for name in MICROSECONDS:
-        value = record[name]
-        record = record.withField(name, F.when(whole, value / 1e6).otherwise(value))
-    return record
+        fields[name] = F.when(whole, record[name] / 1e6).otherwise(record[name])
+    return F.struct(*[value.alias(name) for name, value in fields.items()])
 
 
 def _reason() -> Column:
@@ -59,7 +60,7 @@ def _reason() -> Column:
         .when(~F.rtrim("text").startswith("{") | ~F.rtrim("text").endswith("}"), "torn or no JSON")
         # Spark's parser takes the first object and is silent about the rest.
         .when(F.col("text").rlike(r"\}\s*\{"), "two records in one line")
-        .when(record["_wrong"].isNotNull(), "torn, or a value of another type")
+        .when(record[_WRONG].isNotNull(), "torn, or a value of another type")
         .when(~complete, "does not name its process and time")
         # Who declares another dead may not know how many records that one wrote.
         .when(record["seq"].isNull() & ~dead, "does not name its number")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.brokers import Space
+from tests.eventlog.reading import records
 from tests.integration.depths import left
 from tests.once.conftest import DeadLetters, dead_letters
 from tests.pipeline.test_commands import run
@@ -92,12 +93,11 @@ def now() -> dict[str, float]:
 
 
 def log_says_dead(log: Path, victim: WorkerProcess) -> bool:
-    lines = (line for path in log.rglob("*.jsonl") for line in path.read_text().splitlines())
-    records = [json.loads(line) for line in lines if '"kind":"process"' in line]
-    dead = {record["pid"] for record in records if record["state"] == "dead"}
+    said = records(log, "process")
+    dead = {record["pid"] for record in said if record["state"] == "dead"}
     children = {
         record["pid"]
-        for record in records
+        for record in said
         if record["state"] == "boot" and record["node"] == victim.hostname
     }
     return victim.pid in dead and children <= dead
