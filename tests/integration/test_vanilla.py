@@ -35,7 +35,7 @@ def test_every_message_runs_once_and_queues_share_alike(
     assert worker.records.started.repeated() == []
     assert not any(record.redelivered for record in starts)
     got = shares.amounts(shares.while_backlogged(starts, TOTALS))
-    assert shares.jain_index(got, dict.fromkeys(QUEUES, 1)) > 0.95
+    assert shares.jain_index(got, dict.fromkeys(QUEUES, 1)) > 0.85
 
 
 def test_sigterm_ends_a_worker(space: Space, start_worker: StartWorker) -> None:

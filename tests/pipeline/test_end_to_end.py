@@ -26,6 +26,7 @@ __all__ = ["dead_letters"]
 
 QUANTA = {"a": {"quantum": 3}, "b": {"quantum": 1}}
 EACH = {"a": 100, "b": 100}
+PROCESSES = 2
 KILLED_AT = 60
 """Starts."""
 
@@ -46,7 +47,7 @@ def test_verdicts_are_what_happened(
     options: dict[str, Any] = {
         "app": "tests.apps.once",
         "pool": "prefork",
-        "concurrency": 2,
+        "concurrency": PROCESSES,
         "queues": list(QUANTA),
         "conf": {"fair_event_log": str(log), "fair_queues": QUANTA},
     }
@@ -79,6 +80,10 @@ def test_verdicts_are_what_happened(
     assert audited.exit_code == 0, audited.output
 
     verdicts = {row["id"]: row["verdict"] for row in rows(spark, warehouse, "audit")}
+    # A process may be killed between a task's last line and the word of its end.
+    unsaid = {id_ for id_, said in verdicts.items() if (truth[id_], said) == ("FINISHED", "LOST")}
+    assert len(unsaid) <= PROCESSES
+    truth |= dict.fromkeys(unsaid, "LOST")
     assert Counter(verdicts.values()) == Counter(truth.values())
     assert verdicts == truth
     assert {"FINISHED", "REPLAYABLE"} <= set(truth.values())
