@@ -36,12 +36,8 @@ help: ## list the targets
 demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of shares
 	$(RUN) celery fair demo
 
-# Spark's tests leave a core idle, those with workers wait: the former beside the latter. What
-# measures shares and time goes last, by itself.
 .PHONY: test
-test: checks brokers spark ## lint, then all tests
-	$(BESIDE) --output-sync=line test-spark test-older test-current
-	@$(MAKE) --no-print-directory test-fairness
+test: checks test-older test-current test-spark test-fairness ## lint, then all tests
 
 # Both compute and neither waits: one a core.
 .PHONY: checks

@@ -11,7 +11,7 @@ from tests.brokers import Space
 from tests.integration.depths import left
 from tests.integration.gate import Gate
 from tests.publishing import publish
-from tests.waiting import wait_equal
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
 
 QUEUES = ["a", "b"]
@@ -63,7 +63,8 @@ def test_time_limit_frees_the_slot(
     worker.records.started.wait_once([*slow, *after])
     assert not worker.records.finished.times(slow)
     wait_equal(lambda: left(module_space, *QUEUES), 0)
-    assert f"{'Soft' if 'soft' in limit else 'Hard'} time limit (1s) exceeded" in worker.log()
+    said = f"{'Soft' if 'soft' in limit else 'Hard'} time limit (1s) exceeded"
+    wait_for(lambda: said in worker.log(), 15, worker.log)
 
 
 def test_running_task_is_terminated(worker: WorkerProcess, module_space: Space, gate: Gate) -> None:
