@@ -12,7 +12,7 @@ PINNED := $(CONSTRAINTS:%=-c %)
 WHEELS := $(VENV)/wheels
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
 ASIDE := -n 4 --dist loadfile
-# One session of Spark serves them all, and takes both cores.
+# One session of Spark serves them all, and mostly plans: that takes one core.
 SPARK := tests/pipeline
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
