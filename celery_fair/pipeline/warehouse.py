@@ -49,11 +49,17 @@ class Warehouse:
             )
         return self.read(folders)
 
-    def read(self, folders: list[str]) -> "DataFrame":
-        """Return what certain folders, all of one table, hold."""
+    def read(self, folders: list[str], schema: "StructType | None" = None) -> "DataFrame":
+        """Return what certain folders, all of one table, hold.
+
+        Arguments:
+            schema: theirs, if it is known; to find it out takes a job of Spark's.
+        """
         paths = [str(self.root / folder) for folder in folders]
         base = str((self.root / folders[0]).parent)
         reader = self.spark.read.option("basePath", base).option("mergeSchema", True)
+        if schema is not None:
+            reader = reader.schema(schema)
         return reader.parquet(*paths).drop("run")
 
     def begin(self) -> "Run":
@@ -86,7 +92,7 @@ class Run:
         """Write the whole table; return it as it was written."""
         folder = self._write(table, rows, partition)
         self._after = self._after.with_table(table, [folder])
-        return self.warehouse.read([folder])
+        return self.warehouse.read([folder], rows.schema)
 
     def extend(self, table: str, rows: "DataFrame", partition: str | None = None) -> "DataFrame":
         """Write further rows of a table; return those."""
@@ -98,7 +104,7 @@ class Run:
             return self.warehouse.spark.createDataFrame([], rows.schema)
         folders = [*self._after.tables.get(table, []), folder]
         self._after = self._after.with_table(table, folders)
-        return self.warehouse.read([folder])
+        return self.warehouse.read([folder], rows.schema)
 
     def drop(self, table: str) -> None:
         """Remove a table that only this run had need of."""

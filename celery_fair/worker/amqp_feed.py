@@ -92,6 +92,8 @@ class AmqpFeed(Feed):
                 self.channel.connection.drain_events(timeout=self._meter.patience)
             if self._held > held:
                 held, until = self._held, monotonic() + _REFILL
+        if self._owes_refills:
+            self.window.disappointed()
         return bool(self._tag)
 
     @property
@@ -126,6 +128,15 @@ class AmqpFeed(Feed):
     def _single_active(self) -> bool:
         """Whether the queue itself sees to it, and refuses a consumer that asks for it."""
         return bool((self.queue.queue_arguments or {}).get("x-single-active-consumer"))
+
+    def _adapts(self) -> bool:
+        """Only a queue that fills its window needs another one.
+
+        To one that does not, messages come as they are published, and so at any moment.
+        """
+        if not self._tag:
+            return True
+        return self.window.backlogged and self._settled_down() and self.window.backlogged
 
     def _apply_prefetch(self) -> None:
         if not self._settled_down():

@@ -148,9 +148,13 @@ class Feed(ABC):
     def resize(self, window: int, exactly: bool = False) -> None:
         """Set the window, unless it is right, or about right and that is enough."""
         about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
-        if self._wanted != window and (exactly or not about_right):
+        if self._wanted != window and (exactly or (not about_right and self._adapts())):
             self._wanted = window
             self._apply_prefetch()
+
+    def _adapts(self) -> bool:
+        """Whether now is a time to change the window, if nobody insists on it."""
+        return True
 
     @property
     def room(self) -> int:

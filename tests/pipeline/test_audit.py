@@ -9,9 +9,9 @@ import pytest
 
 from celery_fair.pipeline.attempts import attempts
 from celery_fair.pipeline.audit import audit, replayable
-from celery_fair.pipeline.bronze import events, parsed
 from celery_fair.pipeline.processes import processes as processes_of
 from tests.pipeline.planted import T0, Process
+from tests.pipeline.staged import bronze
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -183,9 +183,7 @@ def ages() -> Iterator[dict[str, tuple[str, list[Process]]]]:
 
 
 def audited(spark: SparkSession, processes: list[Process], since: float | None = None) -> DataFrame:
-    lines = [(line, "planted") for process in processes for line in process.lines]
-    found = events(parsed(spark.createDataFrame(lines, "value string, file string"))).cache()
-    # As read from a table: plans of joins grow with what they were made of.
+    found = bronze(spark, processes)
     return audit(attempts(found).localCheckpoint(), processes_of(found).localCheckpoint(), since)
 
 
@@ -215,9 +213,7 @@ def test_end_of_which_both_processes_tell(spark: SparkSession, own_first: bool) 
     child.starts("both", 5)
     child.finishes("both", 6 if own_first else 8, state="SUCCESS", runtime=1.0)
     worker.breaks_off("both", 7)
-    lines = [(line, "planted") for process in (worker, child) for line in process.lines]
-    found = events(parsed(spark.createDataFrame(lines, "value string, file string")))
-    (row,) = attempts(found).collect()
+    (row,) = attempts(bronze(spark, (worker, child))).collect()
     assert (row["starts"], row["finishes"], row["boot"]) == (1, 1, child.boot)
     assert (row["state"], row["exception"], row["runtime"]) == ("SUCCESS", None, 1.0)
 

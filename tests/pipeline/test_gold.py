@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.backlog import backlog
-from celery_fair.pipeline.bronze import events, parsed
 from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs, model
 from celery_fair.pipeline.fairness import by_queue, fairness
 from celery_fair.pipeline.processes import processes as processes_of
 from celery_fair.pipeline.traces.recorded import recorded_scenario
 from tests.pipeline.planted import T0, Process
+from tests.pipeline.staged import Silver, bronze
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-def bronze(spark: SparkSession, *processes: Process) -> DataFrame:
-    lines = [(line, "planted") for process in processes for line in process.lines]
-    return events(parsed(spark.createDataFrame(lines, "value string, file string"))).cache()
+    from pyspark.sql import SparkSession
 
 
 def worker(name: str, quanta: dict[str, float]) -> Process:
@@ -79,9 +73,7 @@ def fleet() -> list[Process]:
 
 
 def test_verdicts(spark: SparkSession) -> None:
-    found = bronze(spark, *fleet())
-    silver = (made(found).localCheckpoint() for made in (attempts, backlog, processes_of))
-    made = fairness(*silver).localCheckpoint()
+    made = fairness(*Silver.of(bronze(spark, fleet()))).localCheckpoint()
     rows = {(row["node"], row["queue"]): row for row in made.collect()}
     assert {key: row["verdict"] for key, row in rows.items()} == {
         ("fair", "a"): "FAIR",
@@ -131,7 +123,7 @@ def test_quanta_outlive_their_workers(spark: SparkSession) -> None:
     killed = Process().boots(5, quanta={})
     killed.says("c", "ready", 6, 7.0)
     killed.ends(60, "dead")
-    scenario = recorded_scenario(processes_of(bronze(spark, clean, killed)))
+    scenario = recorded_scenario(processes_of(bronze(spark, (clean, killed))))
     quanta = {queue: plan.quantum for queue, plan in scenario.queues.items()}
     assert quanta == {"a": 5.0, "b": 1.0, "c": 7.0}
 
@@ -142,8 +134,8 @@ def test_utilisation(spark: SparkSession) -> None:
     process.runs("within", 20, 6.0, published=15)
     process.runs("across", 35, 15.0, published=45)
     process.ends(110)
-    found = bronze(spark, process)
-    rows = capacity(attempts(found), processes_of(found)).orderBy("since").collect()
+    silver = Silver.of(bronze(spark, [process]))
+    rows = capacity(silver.attempts, silver.processes).orderBy("since").collect()
     first = {"since": T0 - 20, "until": T0 + 40, "published": 1, "started": 2}
     assert [row.asDict() for row in rows] == [
         first | {"busy_seconds": 11.0, "slot_seconds": 60.0, "utilisation": 11 / 60},
@@ -173,7 +165,7 @@ def test_estimates(spark: SparkSession) -> None:
     for number, runtime in enumerate((1.0, 3.0, 7.0, 9.0, 8.0)):
         process.runs(f"{number}", number, runtime, cost_key="xy"[number > 1], task="t")
     process.runs("one", 9, 4.0, task="single")
-    rows = costs(attempts(bronze(spark, process))).cache()
+    rows = costs(attempts(bronze(spark, [process]))).localCheckpoint()
     found = {(row["task"], row["cost_key"]): row for row in rows.collect()}
     # Means 2 and 8, of all 5.6; the variance within is (1 + 1 + 1 + 1 + 0) / 3, the squares across
     # are 2·3.6² + 3·2.4² = 43.2, and 5 - 13/5 = 2.4.

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from celery_fair.pipeline.attempts import attempts
+from celery_fair.pipeline.bronze import new_events
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
+from tests.pipeline.staged import bronze_of_lines
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 GARBAGE = {
     "": "empty",
@@ -116,30 +119,26 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert (row["missing"], row["complete"]) == (1, False)
 
 
-def test_logs_of_the_version_before(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """Both versions at once, as while workers are being replaced: the same tables come of both."""
+def test_logs_of_the_version_before(spark: SparkSession) -> None:
+    """Both versions at once, as while workers are being replaced: the same events come of both."""
     process = Process(node="celery@n", pid=5, boot="b").boots(0.25)
     process.runs("a", 1.125, 0.7, published=0.999999, received=T0 + 1.1)
     process.rejects("r", 3.000001, published=2.5)
     process.says("q", "empty", 3.5, quantum=1.5, depth=7)
     process.ends(4.75)
-    found = {}
-    for version, lines in {"former": process.former_lines, "now": process.lines}.items():
-        logs.write(f"{version}/a.jsonl", lines)
-        warehouse = Warehouse(spark, tmp_path / f"warehouse-{version}")
-        assert ingest(warehouse, logs.folder / version).quarantined == {}
-        names = ("events", "attempts", "processes", "backlog")
-        tables = {name: warehouse.table(name).drop("v", "file") for name in names}
-        found[version] = {name: sorted(map(str, table.collect())) for name, table in tables.items()}
-    assert found["former"] == found["now"]
-    warehouse = Warehouse(spark, tmp_path / "warehouse-now")
-    (run,) = warehouse.table("attempts").where("id = 'a'").collect()
+    former, now = (bronze_of_lines(spark, lines) for lines in (process.former_lines, process.lines))
+    assert rows(former) == rows(now)
+    (run,) = attempts(now).where("id = 'a'").collect()
     assert (run["started_at"], run["runtime"], run["received"]) == (T0 + 1.125, 0.7, T0 + 1.1)
 
-    (logs.folder / "former/a.jsonl").rename(logs.folder / "now/former.jsonl")
-    both = ingest(warehouse, logs.folder / "now")
-    every = len(process.records)
-    assert (both.lines, both.events, both.duplicates) == (every, 0, every)
+    both = bronze_of_lines(spark, [*process.former_lines, *process.lines])
+    assert len(rows(both)) == len(process.records)
+    assert new_events(former, now).count() == 0
+
+
+def rows(events: DataFrame) -> list[str]:
+    """In order, without the version that has written them."""
+    return sorted(map(str, events.drop("v").collect()))
 
 
 def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:

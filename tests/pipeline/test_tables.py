@@ -19,21 +19,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.backlog import backlog
-from celery_fair.pipeline.bronze import events, parsed
 from celery_fair.pipeline.fairness import fairness
-from celery_fair.pipeline.processes import processes
 from tests.brokers import RabbitMQ, Space
 from tests.fairness.ten_queues import AT_COST_4, QUANTA
 from tests.faults.proxy import Proxy
+from tests.pipeline.staged import Silver, bronze_of_lines
 from tests.publishing import publish
 from tests.records import Records
 from tests.shares import max_share_error, ratio
 from tests.workers import StartWorker, WorkerProcess
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Row, SparkSession
 
 NAP = 0.5
 SLOTS = 200
@@ -62,7 +59,7 @@ def test_a_fair_worker_and_a_starved_one(
 ) -> None:
     workers = worked(spaces, start_worker, tmp_path)
     silver = silver_of(spark, tmp_path / "log")
-    rows = fairness(silver["attempts"], silver["backlog"], silver["processes"], ENDLESS).collect()
+    rows = fairness(*silver, ENDLESS).collect()
     fair, starved = ({r["queue"]: r for r in rows if r["node"] == w.hostname} for w in workers)
 
     assert verdicts(fair) == dict.fromkeys(QUANTA, "FAIR")
@@ -101,30 +98,26 @@ def worked(
     return [fair, starved]
 
 
-def silver_of(spark: SparkSession, log: Path) -> dict[str, DataFrame]:
-    lines = [
-        (line, path.name) for path in log.rglob("*.jsonl") for line in path.read_text().splitlines()
-    ]
-    found = events(parsed(spark.createDataFrame(lines, "value string, file string"))).cache()
-    made = {"attempts": attempts, "backlog": backlog, "processes": processes}
-    return {name: table(found).localCheckpoint() for name, table in made.items()}
+def silver_of(spark: SparkSession, log: Path) -> Silver:
+    lines = (line for path in log.rglob("*.jsonl") for line in path.read_text().splitlines())
+    return Silver.of(bronze_of_lines(spark, lines))
 
 
 def verdicts(rows: dict[str, Row]) -> dict[str, str]:
     return {queue: row["verdict"] for queue, row in rows.items()}
 
 
-def shares(silver: dict[str, DataFrame], worker: WorkerProcess) -> Shares:
+def shares(silver: Silver, worker: WorkerProcess) -> Shares:
     """Of each queue, by the run times that tasks recorded, while it and another were backlogged."""
     node = F.col("node") == worker.hostname
     times = defaultdict(list)
-    for row in silver["backlog"].where(node & F.expr("state = 'ready' or starved")).collect():
+    for row in silver.backlog.where(node & F.expr("state = 'ready' or starved")).collect():
         times[row["queue"]].append((row["since"], row["until"]))
 
     def within(at: float, queue: str) -> bool:
         return any(since <= at < until for since, until in times[queue])
 
-    began = {row["id"]: row["started_at"] for row in silver["attempts"].where(node).collect()}
+    began = {row["id"]: row["started_at"] for row in silver.attempts.where(node).collect()}
     ended = {record.id: record.monotonic_ns for record in worker.records.finished.read()}
     took = [
         (began[start.id], start.queue, ended[start.id] - start.monotonic_ns)

@@ -1,0 +1,44 @@
+"""Bronze and silver of planted lines, as if read from the warehouse.
+
+A plan grows with what it was made of, and small ones take longer to plan than to run: what a table
+in the warehouse cuts off, a checkpoint does here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from celery_fair.pipeline.attempts import attempts
+from celery_fair.pipeline.backlog import backlog
+from celery_fair.pipeline.bronze import events, parsed
+from celery_fair.pipeline.processes import processes
+from tests.pipeline.planted import Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Silver", "bronze", "bronze_of_lines"]
+
+
+def bronze(spark: SparkSession, planted: Iterable[Process]) -> DataFrame:
+    """The events of processes whose logs are there."""
+    return bronze_of_lines(spark, (line for process in planted for line in process.lines))
+
+
+def bronze_of_lines(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
+    rows = [(line, "planted") for line in lines]
+    schema = "value string, file string"
+    return events(parsed(spark.createDataFrame(rows, schema))).localCheckpoint()
+
+
+class Silver(NamedTuple):
+    """The tables that are made of events."""
+
+    attempts: DataFrame
+    backlog: DataFrame
+    processes: DataFrame
+
+    @classmethod
+    def of(cls, found: DataFrame) -> Silver:
+        return cls(*(made(found).localCheckpoint() for made in (attempts, backlog, processes)))
