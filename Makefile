@@ -12,8 +12,9 @@ PINNED := $(CONSTRAINTS:%=-c %)
 WHEELS := $(VENV)/wheels
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
 ASIDE := -n 4 --dist loadfile
-# One session of Spark serves them all, and mostly plans: that takes one core.
+# One session of Spark serves them all, and mostly plans, on one core.
 SPARK := tests/pipeline
+TESTS := test-computing test-older test-current test-fairness
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
 # And this measures time.
@@ -37,12 +38,13 @@ demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of sha
 	$(RUN) celery fair demo
 
 .PHONY: test
-test: checks test-older test-current test-spark test-fairness ## lint, then all tests
+test: $(STAMP) brokers spark ## lint, and all tests
+	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory $(TESTS)
 
-# Both compute and neither waits: one a core.
-.PHONY: checks
-checks: $(STAMP) ## lint, and the algorithms' tests beside it
-	$(BESIDE) lint test-core
+# These compute and hardly wait.
+.PHONY: test-computing
+test-computing: $(STAMP) brokers spark ## the pipeline's tests, and beside them lint and the algorithms'
+	@$(MAKE) --no-print-directory -j 3 test-spark lint test-core
 
 .PHONY: lint
 lint: $(STAMP) ## style, types and layers

@@ -1,12 +1,14 @@
 """Brokers and workers for tests; see `brokers/`, `workers.py`, `publishing/`.
 
 One broker of each kind serves a whole run (under pytest-xdist, each of its
-processes), and each test gets a place of its own on it. Tests that hurt a
-broker take one of their own.
+processes; a RabbitMQ may serve several runs, see `brokers/lent.py`), and each
+test gets a place of its own on it. Tests that hurt a broker take one of their
+own.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +16,7 @@ from typing import TypeVar
 import pytest
 
 from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space
+from tests.brokers.lent import VARIABLE, LentRabbitMQ
 from tests.brokers.space import Server
 from tests.workers import StartWorker, starting_workers
 
@@ -34,7 +37,7 @@ def running(server: S) -> Iterator[S]:
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
     """The run's RabbitMQ; not to be stopped or killed."""
-    yield from running(RabbitMQ())
+    yield from running(LentRabbitMQ() if VARIABLE in os.environ else RabbitMQ())
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,9 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
     run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
     staged = run.replace("staged", _staged(spark, files, copies))
-    _silver(run, _bronze(run, staged, done, say), say)
+    every = _bronze(run, staged, done, say)
+    if done.events or not run.has("attempts"):
+        _silver(run, every, say)
     run.drop("staged")
     run.publish()
     return done

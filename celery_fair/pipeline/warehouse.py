@@ -81,6 +81,10 @@ class Run:
     def version(self) -> int:
         return self._after.version
 
+    def has(self, table: str) -> bool:
+        """Whether there is such a table, in this version or the one before."""
+        return table in self._after.tables
+
     def known(self, table: str, schema: "StructType") -> "DataFrame":
         """Return the table as this run has it so far; empty if there is none."""
         folders = self._after.tables.get(table)

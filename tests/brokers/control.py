@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 from collections.abc import Mapping
@@ -29,16 +30,17 @@ class Control:
     Threads take turns.
     """
 
-    def __init__(self, escript: Path, node: str, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, escript: str, node: str, folder: Path, env: Mapping[str, str]) -> None:
         self._escript, self._node, self._folder, self._env = escript, node, folder, env
         self._lock = Lock()
 
     @cached_property
     def _process(self) -> Process:
+        name = f"control{os.getpid()}x{next(_names)}"  # several processes may ask one node
         cookie = (self._folder / ".erlang.cookie").read_text()
         return Process(
-            [self._escript, SCRIPT, f"control{next(_names)}@localhost", self._node, cookie],
-            self._folder / "control.log",
+            [self._escript, SCRIPT, f"{name}@localhost", self._node, cookie],
+            self._folder / f"{name}.log",
             self._env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -51,15 +51,18 @@ class RabbitMQ:
     def __init__(self) -> None:
         self._server_script = program("rabbitmq-server", *SERVER_SCRIPTS, package=PACKAGE)
         self._epmd_program = program("epmd", package=PACKAGE)
-        escript = program("escript", package=PACKAGE)
         self.folder = folder("rabbitmq")
         self.port, self._dist_port, self._epmd_port = free_port(), free_port(), free_port()
-        self.node = f"rabbit{self.port}@localhost"
         self._vhosts = count()
         self._process: Process | None = None
-        self.control = Control(escript, self.node, self.folder, self._environment)
+        self._make_control(program("escript", package=PACKAGE))
         self._write_configuration()
         self._start_epmd()
+
+    def _make_control(self, escript: str) -> None:
+        self.escript = escript
+        self.node = f"rabbit{self.port}@localhost"
+        self.control = Control(escript, self.node, self.folder, self._environment)
 
     def _write_configuration(self) -> None:
         (self.folder / "rabbitmq.conf").write_text(CONFIG.format(port=self.port))
@@ -163,7 +166,7 @@ class RabbitMQ:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/{place}"
 
     def add_vhost(self, name: str | None = None) -> str:
-        name = name or f"test{next(self._vhosts)}"
+        name = name or f"test{os.getpid()}.{next(self._vhosts)}"
         self.control("add_vhost", name)
         return name
 

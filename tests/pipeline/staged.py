@@ -7,6 +7,7 @@ in the warehouse cuts off, a checkpoint does here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from celery_fair.pipeline.attempts import attempts
@@ -18,7 +19,7 @@ from tests.pipeline.planted import Process
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Silver", "bronze", "bronze_of_lines"]
+__all__ = ["Silver", "bronze", "bronze_of_lines", "silver_of"]
 
 
 def bronze(spark: SparkSession, planted: Iterable[Process]) -> DataFrame:
@@ -42,3 +43,9 @@ class Silver(NamedTuple):
     @classmethod
     def of(cls, found: DataFrame) -> Silver:
         return cls(*(made(found).localCheckpoint() for made in (attempts, backlog, processes)))
+
+
+def silver_of(spark: SparkSession, log: Path) -> Silver:
+    """What a folder of logs comes to."""
+    lines = (line for path in log.rglob("*.jsonl") for line in path.read_text().splitlines())
+    return Silver.of(bronze_of_lines(spark, lines))

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.fairness import by_queue, fairness
 from tests.demo.demonstration import run_demo
-from tests.pipeline.test_commands import run
+from tests.pipeline.staged import silver_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def test_shares_are_those_on_the_screen(spark: SparkSession, tmp_path: Path) -> None:
-    log, warehouse = tmp_path / "log", tmp_path / "warehouse"
+    log = tmp_path / "log"
     done = run_demo(
         tmp_path,
         *("--json", "--no-html", "--messages", "300", "--work", "1000", "--event-log", str(log)),
@@ -27,18 +27,17 @@ def test_shares_are_those_on_the_screen(spark: SparkSession, tmp_path: Path) -> 
     assert report["event_log"] == str(log)
     (shown,) = report["workloads"]
 
-    # A demo's worker that does not end in time is killed, and leaves its file open.
-    assert run("ingest", "--include-open", log, warehouse).exit_code == 0
-    starts = Warehouse(spark, warehouse).table("attempts").orderBy("started_at")
-    queues = [row["queue"].rpartition(".")[2] for row in starts.select("queue").collect()]
+    silver = silver_of(spark, log)
+    starts = silver.attempts.orderBy("started_at").select("queue").collect()
+    queues = [row["queue"].rpartition(".")[2] for row in starts]
     measured = queues[shown["left_out"] : shown["started"]]
     shares = {queue["queue"]: queue["share"] for queue in shown["queues"]}
     assert {queue: measured.count(queue) / len(measured) for queue in shares} == pytest.approx(
         shares, rel=0.01
     )
 
-    table = json.loads(run("fairness", warehouse, "--json").stdout)["queues"]
-    told = {row["queue"].rpartition(".")[2] for row in table if row["seconds"] > 0}
+    rows = by_queue(fairness(*silver)).where("seconds > 0").collect()
+    told = {row["queue"].rpartition(".")[2] for row in rows}
     # Who is backlogged is looked at once a second; the run takes three at the least.
     assert told, "no queue counts as backlogged"
     assert told <= shares.keys()

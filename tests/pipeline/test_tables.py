@@ -23,10 +23,10 @@ from celery_fair.pipeline.fairness import fairness
 from tests.brokers import RabbitMQ, Space
 from tests.fairness.ten_queues import AT_COST_4, QUANTA
 from tests.faults.proxy import Proxy
-from tests.pipeline.staged import Silver, bronze_of_lines
+from tests.pipeline.staged import Silver, silver_of
 from tests.publishing import publish
 from tests.records import Records
-from tests.shares import max_share_error, ratio
+from tests.shares import ratio
 from tests.workers import StartWorker, WorkerProcess
 
 if TYPE_CHECKING:
@@ -67,12 +67,16 @@ def test_a_fair_worker_and_a_starved_one(
     assert set(verdicts(starved).values()) == {"FAIR", "STARVED_BY_BROKER"}
     of_table = [{queue: row["share"] for queue, row in each.items()} for each in (fair, starved)]
     of_tasks = [shares(silver, worker) for worker in workers]
-    errors = [max_share_error(*each) for each in zip(of_table, of_tasks, strict=True)]
+    # In points: where a share is 2 %, one thread that wakes late is more than a percent of it.
+    errors = [
+        max(abs(table[queue] - tasks[queue]) for queue in QUANTA)
+        for table, tasks in zip(of_table, of_tasks, strict=True)
+    ]
     print("p9/p0 {:.2f} and {:.2f}".format(*map(ratio, of_table)))
     print("off what tasks recorded: {:.2%} and {:.2%}".format(*errors))
     assert ratio(of_table[0]) == pytest.approx(10, rel=0.2)
     assert ratio(of_table[1]) == pytest.approx(1, rel=0.4)
-    assert max(errors) <= 0.01
+    assert max(errors) <= 0.005
 
 
 def worked(
@@ -96,11 +100,6 @@ def worked(
         for worker in (fair, starved):
             assert worker.wait() == 0
     return [fair, starved]
-
-
-def silver_of(spark: SparkSession, log: Path) -> Silver:
-    lines = (line for path in log.rglob("*.jsonl") for line in path.read_text().splitlines())
-    return Silver.of(bronze_of_lines(spark, lines))
 
 
 def verdicts(rows: dict[str, Row]) -> dict[str, str]:
