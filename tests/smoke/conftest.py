@@ -59,6 +59,12 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
+def rabbitmq_for_messages() -> Iterator[RabbitMQ]:
+    """These tests' own: one of them restarts it."""
+    yield from running(RabbitMQ())
+
+
+@pytest.fixture(scope="session")
 def redis_for_messages() -> Iterator[RedisServer]:
     """Apart from the one for results, as containers would be."""
     yield from running(RedisServer(durable=True))
@@ -78,7 +84,7 @@ def celery_rabbitmq_broker(
     if runtime == "containers":
         yield RabbitMQTestBroker(request.getfixturevalue("default_rabbitmq_broker"))
     else:
-        server: RabbitMQ = request.getfixturevalue("rabbitmq")
+        server: RabbitMQ = request.getfixturevalue("rabbitmq_for_messages")
         yield RabbitMQTestBroker(LocalBroker(server.space()))
 
 
