@@ -1,0 +1,73 @@
+"""Which member of a group consumes which partition; and which partition a key belongs to.
+
+The assignor
+------------
+With P partitions and M members each member gets ``P // M`` of them or one more: counts differ by at
+most one. What a member has already it keeps as far as its count allows (*sticky*): a partition
+that moves has to be given up, and nobody works on it meanwhile. The members that have most are
+those that get one more. So the fewest partitions move: a member that has h keeps ``min(h, quota)``
+whichever way its partitions are chosen, and the sum of the quotas' parts that are in use already is
+largest if the larger quotas go to those that have more.
+
+The result depends on its arguments only, so that whoever computes it computes the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+
+__all__ = ["assign", "partition_of"]
+
+_LONGEST = 1 << 16
+"""Bytes of a key: a longer one is a mistake, such as a whole document."""
+
+
+def partition_of(key: int | str | bytes, partitions: int) -> int:
+    """Return the number of the partition, from 0, that a key belongs to: a stable hash, modulo.
+
+    It is the same in every process, on every machine and in every version: the first eight bytes of
+    BLAKE2b, read as a big-endian number. An integer counts as its decimal digits, a text as UTF-8.
+
+    Raises:
+        TypeError: the key is none of the three; a bool is no integer here.
+        ValueError: it is empty, or longer than 65,536 bytes.
+    """
+    if isinstance(key, bool) or not isinstance(key, int | str | bytes):
+        raise TypeError(
+            f"a partition key must be an integer, a text or bytes, not {type(key).__name__}:"
+            f" {key!r:.80}"
+        )
+    raw = key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass")
+    if not raw or len(raw) > _LONGEST:
+        raise ValueError(
+            f"a partition key must have 1 to {_LONGEST} bytes, not {len(raw)}: {key!r:.80}"
+        )
+    return int.from_bytes(blake2b(raw, digest_size=8).digest()) % partitions
+
+
+def assign(
+    members: Iterable[str], partitions: Iterable[str], before: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the member of each partition; of none if there are no members.
+
+    Arguments:
+        before: the member that each partition has now; others' and unknown ones are left out.
+    """
+    names = sorted(set(members))
+    wanted = sorted(set(partitions))
+    if not names:
+        return {}
+    has: dict[str, list[str]] = {name: [] for name in names}
+    free: list[str] = []
+    for partition in wanted:
+        has.get(before.get(partition, ""), free).append(partition)
+    least, more = divmod(len(wanted), len(names))
+    by_count = sorted(names, key=lambda name: -len(has[name]))  # of equals, the first by name
+    quotas = {name: least + (place < more) for place, name in enumerate(by_count)}
+    for name in names:
+        free += has[name][quotas[name] :]
+        del has[name][quotas[name] :]
+    free.sort(reverse=True)
+    for name in names:
+        while len(has[name]) < quotas[name]:
+            has[name].append(free.pop())
+    return {partition: name for name, own in has.items() for partition in own}

@@ -1,0 +1,196 @@
+"""A group of workers that shares partitions: what each member does, and what it may rely on.
+
+Terms
+-----
+A *member* is a worker that has a lease. An *owner* of a partition may consume it. A *grant* makes a
+member an owner and has a number, the *fencing token*, which grows by one with each grant of the
+partition: what is done under an old one can be told from what is done under a new one. The *plan*
+says who is to be the owner.
+
+The group is one document in a store. A member reads it, takes a `turn` on it, and writes it back
+if nobody else has written since (compare and set); else it begins anew. So turns happen one after
+another, and this module needs to know nothing of stores. Times are the store's clock.
+
+A turn
+------
+======================================  ==============================================
+what is found                           what is done
+======================================  ==============================================
+a member's lease has run out            it is no member; it owns nothing
+I am no member                          I join; I own nothing
+I am a member                           my lease begins anew
+I leave                                 I am no member; I own nothing
+members or partitions have changed      a new plan, at the earliest `pause` seconds after
+                                        the one before
+I own what the plan gives to another    I stop consuming it; when I hold nothing of it
+                                        any more, nobody owns it
+nobody owns what the plan gives me      I own it, and its token grows
+a partition was taken out               its owner stops as above; its token is kept
+======================================  ==============================================
+
+Invariants
+----------
+1. *Never two owners.* A grant needs a partition that nobody owns. An owner ceases to be one by its
+   own turn, after it has stopped, or because its lease has run out by the store's clock. A member
+   therefore stops by its own clock at the latest a margin before that: it counts from the moment in
+   which it *asked* for the lease, which lies before that in which the store has granted it. Clocks
+   may show different times, they must only run equally fast, to within the margin.
+2. *No partition is unowned for long once membership is stable.* Every turn leads towards the plan:
+   an owner that is not the planned one stops within a bounded time, and the planned one is a member
+   and takes turns, or loses its lease; then there is a new plan.
+
+What a member does while it stands still, stopped by a debugger or a sleeping machine, it cannot
+know: a task that runs then goes on when the lease is over. For this there is the token.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from celery_fair.core.assignment import assign
+
+__all__ = ["Grant", "Group", "Terms", "Turn", "turn"]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all members of a group agree on, in seconds.
+
+    Attributes:
+        lease: how long a member is one without a turn.
+        pause: between two plans at the least.
+    """
+
+    lease: float = 60.0
+    pause: float = 0.0
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Who owns a partition; None if nobody does, and the token is that of the last owner."""
+
+    owner: str | None = None
+    token: int = 0
+    since: float = 0.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """The document. Never changed; a turn returns another.
+
+    Attributes:
+        active: the partitions that are to be consumed.
+        grants: by partition; also of those that were taken out, whose tokens must not come again.
+        members: when the lease of each ends.
+        plan: who is to own which.
+        planned_at: when that was made.
+    """
+
+    active: frozenset[str] = frozenset()
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    members: Mapping[str, float] = field(default_factory=dict)
+    plan: Mapping[str, str] = field(default_factory=dict)
+    planned_at: float = 0.0
+
+    def owned_by(self, member: str) -> dict[str, int]:
+        """Return a member's partitions, with their tokens."""
+        return {name: g.token for name, g in self.grants.items() if g.owner == member}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What came of a turn.
+
+    Attributes:
+        group: as it is to be written.
+        granted: my partitions and their tokens, to be consumed.
+        revoked: mine, too, and to be given up.
+        changed: whether anything but leases is another now.
+    """
+
+    group: Group
+    granted: Mapping[str, int]
+    revoked: frozenset[str]
+    changed: bool
+
+
+def turn(
+    group: Group,
+    me: str,
+    now: float,
+    terms: Terms,
+    holds: Collection[str] = (),
+    leaving: bool = False,
+) -> Turn:
+    """Take a member's turn.
+
+    Arguments:
+        me: the member's name, which no other member ever had.
+        now: the store's clock, in seconds.
+        holds: partitions that I consume, or of which something still runs here.
+        leaving: I hold nothing, and will not come back under this name.
+    """
+    before = group
+    gone = {name for name, ends in group.members.items() if ends <= now}
+    group = _without(group, gone | {me} if leaving else gone)
+    if not leaving:
+        group = replace(group, members={**group.members, me: now + terms.lease})
+    group = _planned(group, now, terms)
+    group = _released(group, me, now, holds)
+    if not leaving:
+        group = _granted(group, me, now)
+    owned = group.owned_by(me)
+    mine = {name: token for name, token in owned.items() if group.plan.get(name) == me}
+    changed = replace(before, members={}) != replace(group, members={})
+    joined = before.members.keys() != group.members.keys()
+    return Turn(group, mine, frozenset(owned.keys() - mine.keys()), changed or joined)
+
+
+def _without(group: Group, gone: set[str]) -> Group:
+    if group.members.keys().isdisjoint(gone):
+        return group
+    return replace(
+        group,
+        members={name: ends for name, ends in group.members.items() if name not in gone},
+        grants={
+            name: replace(grant, owner=None) if grant.owner in gone else grant
+            for name, grant in group.grants.items()
+        },
+    )
+
+
+def _planned(group: Group, now: float, terms: Terms) -> Group:
+    is_due = not group.plan or now >= group.planned_at + terms.pause
+    if _fits(group) or not is_due:
+        return group
+    plan = assign(group.members, group.active, group.plan)
+    return replace(group, plan=plan, planned_at=now)
+
+
+def _fits(group: Group) -> bool:
+    """Whether the plan is one for these members and partitions."""
+    plan, members = group.plan, group.members
+    if not members:
+        return not plan
+    least, more = divmod(len(group.active), len(members))
+    has = Counter(plan.values())
+    return (
+        plan.keys() == group.active
+        and has.keys() <= members.keys()
+        and all(least <= has[name] <= least + (more > 0) for name in members)
+    )
+
+
+def _released(group: Group, me: str, now: float, holds: Collection[str]) -> Group:
+    done = [n for n in group.owned_by(me) if group.plan.get(n) != me and n not in holds]
+    freed = {name: replace(group.grants[name], owner=None, since=now) for name in done}
+    return replace(group, grants={**group.grants, **freed}) if freed else group
+
+
+def _granted(group: Group, me: str, now: float) -> Group:
+    grants = {}
+    for name, owner in group.plan.items():
+        last = group.grants.get(name, Grant())
+        if owner == me and last.owner is None:
+            grants[name] = Grant(me, last.token + 1, now)
+    return replace(group, grants={**group.grants, **grants}) if grants else group

@@ -1,0 +1,83 @@
+"""What a member may consume now, by its own clock.
+
+It is told of its turns (see `celery_fair.core.membership`), and when it *asked* for each. From that
+moment its lease lasts at the least; a margin before the end it consumes nothing any more, whatever
+has become of its next turn.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from celery_fair.core.membership import Turn
+
+__all__ = ["Change", "Tenure"]
+
+
+class Change(NamedTuple):
+    """What is to be done, in this order."""
+
+    revoked: frozenset[str]
+    assigned: dict[str, int]  # with tokens
+
+
+class Tenure:
+    """A member's partitions.
+
+    Arguments:
+        length: seconds for which a turn is good: the lease without the margin.
+        patience: seconds for which work that runs is waited for before its partition is given up.
+
+    Attributes:
+        owned: what is consumed, with its tokens.
+        until: when consumption must have ended.
+    """
+
+    def __init__(self, length: float, patience: float) -> None:
+        self.owned: dict[str, int] = {}
+        self.until = float("-inf")
+        self._length = length
+        self._patience = patience
+        self._stopping: dict[str, float] = {}
+
+    def holds(self, now: float, runs: Callable[[str], bool]) -> frozenset[str]:
+        """Return what must not be given to anybody else yet.
+
+        Arguments:
+            runs: whether something of a partition still runs here.
+        """
+        self._stopping = {
+            name: until for name, until in self._stopping.items() if now < until and runs(name)
+        }
+        return frozenset(self.owned) | frozenset(self._stopping)
+
+    def took(self, turn: Turn, asked: float, now: float) -> Change:
+        """A turn was taken, and is in the store.
+
+        Arguments:
+            asked: when the store was asked; with that the lease began at the latest.
+        """
+        self.until = max(self.until, asked + self._length)
+        granted = {} if now >= self.until else turn.granted
+        revoked = {name for name, token in self.owned.items() if granted.get(name) != token}
+        assigned = {name: token for name, token in granted.items() if name not in self.owned}
+        assigned |= {name: granted[name] for name in revoked & granted.keys()}
+        self._stop(revoked, now)
+        self.owned |= assigned
+        return Change(frozenset(revoked), assigned)
+
+    def lapsed(self, now: float) -> frozenset[str]:
+        """Return what must not be consumed any more since the lease is over, or is about to be."""
+        if now < self.until:
+            return frozenset()
+        return self.left(now)
+
+    def left(self, now: float) -> frozenset[str]:
+        """Return all that was consumed: it is to be given up."""
+        revoked = frozenset(self.owned)
+        self._stop(revoked, now)
+        return revoked
+
+    def _stop(self, revoked: set[str] | frozenset[str], now: float) -> None:
+        for name in revoked:
+            del self.owned[name]
+            self._stopping[name] = now + self._patience

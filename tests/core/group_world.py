@@ -1,0 +1,156 @@
+"""A group whose members come, go, die, sleep, and whose clocks and store fail: simulated.
+
+Virtual time, one thread, a seed: every run can be repeated. Invariant 1 is looked at after every
+step, by what each member would do at that moment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from celery_fair.core.membership import Group, Terms, turn
+from celery_fair.core.tenure import Tenure
+
+TERMS = Terms(lease=6.0)
+MARGIN = 1.0
+HEARTBEAT = 2.0
+PATIENCE = 3.0
+DRIFT = 0.02
+"""Of a clock: over a lease it is less than the margin."""
+
+
+class Member:
+    """One worker: a clock of its own, and work that takes a while to end."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world, self.name = world, f"m{number:04}"
+        self.rate = 1 + world.draw.uniform(-DRIFT, DRIFT)
+        self.offset = world.draw.uniform(-1e6, 1e6)
+        self.tenure = Tenure(TERMS.lease - MARGIN, PATIENCE)
+        self.running: dict[str, float] = {}
+        self.asleep_until = 0.0
+        self.renewed = float("-inf")
+
+    @property
+    def clock(self) -> float:
+        return self.offset + self.rate * self.world.now
+
+    @property
+    def consumes(self) -> dict[str, int]:
+        """What it would start messages of now: nothing while it sleeps, or after its lease."""
+        if self.world.now < self.asleep_until or self.clock >= self.tenure.until:
+            return {}
+        return self.tenure.owned
+
+    def runs(self, partition: str) -> bool:
+        return self.running.get(partition, 0.0) > self.world.now
+
+    def act(self) -> None:
+        world, now = self.world, self.clock
+        self.tenure.lapsed(now)
+        if world.store_is_away:
+            return
+        holds = self.tenure.holds(now, self.runs)
+        taken = turn(world.group, self.name, world.now, TERMS, holds)
+        if not taken.changed and world.now < self.renewed + HEARTBEAT:
+            return
+        self.renewed = world.now
+        world.plans += taken.group.plan != world.group.plan
+        world.group = taken.group
+        change = self.tenure.took(taken, now, now)
+        for partition in change.revoked:
+            self.running[partition] = world.now + world.draw.uniform(0, 0.9 * PATIENCE)
+
+    def leave(self) -> None:
+        world = self.world
+        self.tenure.left(self.clock)
+        world.group = turn(world.group, self.name, world.now, TERMS, leaving=True).group
+
+
+class World:
+    def __init__(self, members: int, partitions: int, seed: int) -> None:
+        self.draw = Random(seed)
+        self.now = 0.0
+        self.plans = self.made = 0
+        self.store_is_away = False
+        self.members: list[Member] = []
+        self.group = Group(active=frozenset(f"p{n:04}" for n in range(partitions)))
+        self._most = members
+        for _ in range(members):
+            self.join()
+
+    def join(self) -> None:
+        self.members.append(Member(self, self.made))
+        self.made += 1
+
+    def step(self) -> None:
+        """A second, in which everybody who is awake takes a turn, in any order."""
+        self.now += 1.0
+        for member in self.draw.sample(self.members, len(self.members)):
+            if self.now >= member.asleep_until:
+                member.act()
+        self.check()
+
+    def check(self) -> None:
+        consumed = Counter(p for member in self.members for p in member.consumes)
+        assert max(consumed.values(), default=0) <= 1, consumed.most_common(3)
+        for member in self.members:
+            if member.clock < member.tenure.until:  # else what runs is the token's business
+                ending = {p for p in member.running if member.runs(p)} - member.tenure.owned.keys()
+                assert consumed.keys().isdisjoint(ending)
+            for partition, token in member.consumes.items():
+                grant = self.group.grants[partition]
+                assert (grant.owner, grant.token) == (member.name, token)
+
+    def trouble(self) -> None:
+        """Something happens to somebody, or to the store, or to the partitions."""
+        draw = self.draw
+        what = draw.choice(["join", "leave", "crash", "sleep", "store", "add", "remove"])
+        if what == "join" and len(self.members) < self._most + 2:
+            self.join()
+        elif what in {"leave", "crash"} and len(self.members) > 1:
+            member = self.members.pop(draw.randrange(len(self.members)))
+            if what == "leave" and not self.store_is_away:
+                member.leave()
+        elif what == "sleep":
+            draw.choice(self.members).asleep_until = self.now + draw.uniform(0, 2 * TERMS.lease)
+        elif what == "store":
+            self.store_is_away = not self.store_is_away
+        elif what == "add":
+            self._change({*self.group.active, f"p{draw.randrange(10**6):06}"})
+        elif what == "remove" and len(self.group.active) > 1:
+            self._change(self.group.active - {draw.choice(sorted(self.group.active))})
+
+    def _change(self, partitions: set[str] | frozenset[str]) -> None:
+        if not self.store_is_away:
+            before = self.group
+            self.group = Group(
+                frozenset(partitions), before.grants, before.members, before.plan, before.planned_at
+            )
+
+    def settle(self) -> None:
+        """Long enough for leases to run out and for work to end; then everything is as it must."""
+        self.store_is_away = False
+        for _ in range(int(3 * TERMS.lease + 2 * PATIENCE) + 2):
+            self.step()
+        consumed = {p: m.name for m in self.members for p in m.consumes}
+        assert consumed.keys() == self.group.active
+        counts = Counter(dict.fromkeys((m.name for m in self.members), 0))
+        counts.update(consumed.values())
+        assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def trouble(members: int, partitions: int, rebalances: int) -> World:
+    """Let things happen until there have been so many plans; everything is right in the end."""
+    world = World(members, partitions, seed=members)
+    world.settle()
+    while world.plans < rebalances:
+        for _ in range(world.draw.randrange(1, 6)):
+            world.trouble()
+            for _ in range(world.draw.randrange(4)):
+                world.step()
+        if world.draw.random() < 0.2:
+            world.settle()
+    world.settle()
+    return world

@@ -1,0 +1,113 @@
+"""A group's turns: by cases, and by random trouble (see `group_world`)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from celery_fair.core.membership import Grant, Group, Terms, turn
+from celery_fair.core.tenure import Tenure
+from tests.core.group_world import TERMS, World, trouble
+
+
+@pytest.mark.parametrize(("members", "partitions"), [(3, 6), (10, 5)])
+def test_random_trouble(members: int, partitions: int) -> None:
+    """Most of it is in tests/groups/test_simulation.py: measuring branches is slow."""
+    trouble(members, partitions, 60)
+
+
+@given(st.integers(0, 2**32))
+def test_any_trouble(seed: int) -> None:
+    world = World(seed % 5 + 1, seed % 7 + 1, seed)
+    for _ in range(15):
+        world.trouble()
+        world.step()
+    world.settle()
+
+
+def joined(*names: str, partitions: int = 6) -> Group:
+    group = Group(active=frozenset(f"{n}" for n in range(partitions)))
+    for _ in range(3):
+        for name in names:
+            holds = group.owned_by(name).keys() & {p for p, m in group.plan.items() if m == name}
+            group = turn(group, name, 0.0, TERMS, holds).group
+    return group
+
+
+def test_traces_of_the_sources() -> None:
+    """One worker has all; three have two each; one leaves: three each; and the last has all."""
+    assert len(joined("a").owned_by("a")) == 6
+    group = joined("a", "b", "c")
+    assert [len(group.owned_by(name)) for name in "abc"] == [2, 2, 2]
+    for leaver, rest in (("b", "ac"), ("a", "c")):
+        before = group
+        group = turn(group, leaver, 1.0, TERMS, leaving=True).group
+        for name in rest:
+            taken = turn(group, name, 1.0, TERMS, holds=group.owned_by(name))
+            group = taken.group
+            assert taken.revoked == frozenset()
+            assert before.owned_by(name).items() <= group.owned_by(name).items()
+        assert [len(group.owned_by(name)) for name in rest] == [6 // len(rest)] * len(rest)
+
+
+def test_spare_members_change_nothing() -> None:
+    group = joined("a", "b", partitions=2)
+    grants = group.grants
+    for leaving in (False, True):
+        group = turn(group, "spare", 1.0, TERMS, leaving=leaving).group
+        for name in "ab":
+            taken = turn(group, name, 1.0, TERMS, holds=group.owned_by(name))
+            assert taken.changed is False
+            group = taken.group
+    assert group.grants == grants
+
+
+def test_owner_is_waited_for_and_token_grows() -> None:
+    group = joined("a", partitions=1)
+    assert group.grants["0"] == Grant("a", 1, 0.0)
+    group = Group(frozenset("1"), group.grants, group.members, group.plan)
+    taken = turn(group, "a", 1.0, TERMS, holds={"0"})
+    assert (taken.revoked, dict(taken.granted)) == ({"0"}, {"1": 1})
+    taken = turn(taken.group, "a", 2.0, TERMS, holds={"1"})
+    assert taken.group.grants["0"] == Grant(None, 1, 2.0)
+    again = Group(frozenset("01"), taken.group.grants, taken.group.members, taken.group.plan)
+    assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 2, "1": 1}
+
+
+def test_lease_that_has_run_out_is_lost() -> None:
+    group = joined("a", partitions=1)
+    taken = turn(group, "b", TERMS.lease, TERMS)
+    assert taken.granted == {"0": 2}
+    assert turn(taken.group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {}
+
+
+def test_plans_are_a_pause_apart() -> None:
+    terms = Terms(lease=60.0, pause=10.0)
+    group = turn(Group(active=frozenset("01")), "a", 0.0, terms).group
+    group = turn(group, "b", 1.0, terms).group
+    assert set(group.plan.values()) == {"a"}
+    group = turn(group, "b", 10.0, terms).group
+    assert set(group.plan.values()) == {"a", "b"}
+
+
+def test_turn_that_comes_back_too_late() -> None:
+    """The store took its time: by then the lease may be over."""
+    tenure = Tenure(length=5.0, patience=1.0)
+    taken = turn(Group(active=frozenset("0")), "a", 0.0, TERMS)
+    assert tenure.took(taken, asked=0.0, now=5.0).assigned == {}
+    assert tenure.took(taken, asked=1.0, now=5.0).assigned == {"0": 1}
+    assert tenure.lapsed(5.9) == frozenset()
+    assert tenure.lapsed(6.0) == {"0"}
+    assert tenure.holds(6.0, lambda name: True) == {"0"}
+    assert tenure.holds(7.0, lambda name: True) == frozenset()
+
+
+def test_another_token_is_another_grant() -> None:
+    tenure = Tenure(length=5.0, patience=1.0)
+    first = turn(Group(active=frozenset("0")), "a", 0.0, TERMS)
+    tenure.took(first, 0.0, 0.0)
+    lapsed = turn(first.group, "b", TERMS.lease, TERMS, leaving=True)
+    again = turn(lapsed.group, "a", TERMS.lease, TERMS)
+    change = tenure.took(again, 1.0, 1.0)
+    assert (change.revoked, change.assigned) == ({"0"}, {"0": 2})
