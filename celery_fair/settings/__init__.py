@@ -5,12 +5,18 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.levels import Levels, check_levels
+from celery_fair.settings.partitions import (
+    GroupOptions,
+    PartitionedQueue,
+    group_options,
+    partitioned_queues,
+)
 from celery_fair.settings.queues import (
     LIVE_OPTIONS,
     QueueOptions,
@@ -41,7 +47,9 @@ __all__ = [
     "Address",
     "Cost",
     "CostKey",
+    "GroupOptions",
     "LogicalQueue",
+    "PartitionedQueue",
     "QueueOptions",
     "Settings",
     "parse_live_options",
@@ -74,6 +82,9 @@ _NAMES = (
     "fair_event_log_fsync",
     "fair_event_log_rotate",
     "fair_event_log_limit",
+    "fair_partitions",
+    "fair_group_store",
+    *(f"fair_group_{f.name}" for f in fields(GroupOptions) if f.name != "store"),
 )
 POLICIES = ("dwrr", "strict")
 FSYNCS = ("never", "seal", "always")
@@ -115,6 +126,8 @@ class Settings:
     event_log_fsync: str = "never"
     event_log_rotate: float = 60.0
     event_log_limit: int = 10 << 30
+    partitioned: Mapping[str, PartitionedQueue] = field(default_factory=dict)
+    group: GroupOptions | None = None
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -129,7 +142,9 @@ class Settings:
         default = quantum("fair_default_quantum", conf.get("fair_default_quantum", 1))
         logical = _logical_queues(conf.get("fair_logical_queues"))
         policy = one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
-        queues = _queues(conf.get("fair_queues"), default, logical)
+        partitioned = partitioned_queues(conf.get("fair_partitions"))
+        queues = _with_partitions(conf.get("fair_queues"), partitioned, logical)
+        queues = _queues(queues, default, logical)
         _refuse_classes(queues, policy)
         cost = _cost(conf.get("fair_cost", 1))
         return cls(
@@ -164,7 +179,27 @@ class Settings:
                 "fair_event_log_limit", conf.get("fair_event_log_limit", cls.event_log_limit), 1
             ),
             pull_interval=seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
+            partitioned=partitioned,
+            group=group_options(conf),
         )
+
+    @property
+    def partitions(self) -> dict[str, list[str]]:
+        """By group, the partitions that its workers share."""
+        groups: dict[str, list[str]] = {}
+        for queue in self.partitioned.values():
+            groups.setdefault(queue.group, []).extend(queue.queues)
+        return groups
+
+    def fenced(self) -> "Settings":
+        """Return the settings for a broker that can keep a second consumer from a queue."""
+        pushed = {
+            name: replace(self.queues[name], exclusive=True)
+            for queue in self.partitioned.values()
+            for name in queue.queues
+            if self.queues[name].fetch == "push"
+        }
+        return replace(self, queues={**self.queues, **pushed})
 
     def queue(self, name: str) -> QueueOptions:
         """Return the options of a queue, the defaults if it is not named in ``fair_queues``."""
@@ -202,6 +237,31 @@ def _queues(
         queue_name("fair_queues", name): options_of(name, options, default_quantum)
         for name, options in mapping("fair_queues", value).items()
     }
+
+
+def _with_partitions(
+    value: Any, partitioned: Mapping[str, PartitionedQueue], logical: Mapping[str, LogicalQueue]
+) -> Any:
+    """Give a partitioned queue's options to each of its partitions, which run a task at a time.
+
+    Pulled if nothing else is said: what is not held here need not be given back, out of its order.
+    """
+    if not partitioned:
+        return value
+    taken = dict(mapping("fair_queues", value))
+    for name, queue in partitioned.items():
+        if name in logical:
+            raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
+        options = taken.pop(name, {})
+        if isinstance(options, Mapping):
+            options = {"fetch": "pull", **options, "max_in_flight": 1}
+        for partition in queue.queues:
+            if partition in taken:
+                raise ImproperlyConfigured(
+                    f"fair_queues: {partition!r} is a partition; give options to {name!r}"
+                )
+            taken[partition] = options
+    return taken
 
 
 def _logical_queues(value: Any) -> dict[str, LogicalQueue]:

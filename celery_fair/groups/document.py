@@ -1,0 +1,36 @@
+"""A group as JSON, and back."""
+
+import json
+from dataclasses import asdict
+
+from celery_fair.core.membership import Grant, Group
+
+__all__ = ["decoded", "encoded"]
+
+_VERSION = 1
+
+
+def encoded(group: Group) -> str:
+    """Return the document of a group."""
+    document = asdict(group) | {"v": _VERSION, "active": sorted(group.active)}
+    document["grants"] = {
+        name: [grant.owner, grant.token, grant.since] for name, grant in group.grants.items()
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def decoded(text: str | None) -> Group:
+    """Return the group of a document; an empty one for None.
+
+    Raises:
+        ValueError: it is none, or of a later version.
+    """
+    if text is None:
+        return Group()
+    document = json.loads(text)
+    version = document.pop("v", None)
+    if version != _VERSION:
+        raise ValueError(f"the group's document has format {version!r}, this is for {_VERSION}")
+    document["active"] = frozenset(document["active"])
+    document["grants"] = {name: Grant(*grant) for name, grant in document["grants"].items()}
+    return Group(**document)

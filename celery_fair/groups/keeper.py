@@ -1,0 +1,171 @@
+"""A member's turns, in a thread: the store may take its time, and a worker's loop may not.
+
+The loop and the thread talk by two variables. The thread puts down the last turn that it took, and
+the loop takes it up. The loop puts down what it holds. While a turn has not been
+taken up, because a task keeps the loop from it, the thread renews the lease and gives nothing up:
+what it believes to be held is then all that it owns.
+"""
+
+import logging
+import threading
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from celery_fair.core.membership import Group, Terms, Turn, turn
+from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
+from celery_fair.groups.document import decoded, encoded
+from celery_fair.settings import GroupOptions
+
+__all__ = ["Keeper", "PartitionsDifferError", "Taken", "Trouble"]
+
+logger = logging.getLogger(__name__)
+
+POLL = 0.5
+"""Seconds between two looks at the group."""
+
+_ATTEMPTS = 20
+
+
+class Taken(NamedTuple):
+    """A turn that is in the store."""
+
+    turn: Turn
+    asked: float  # on the monotonic clock, before the store was
+
+
+class Trouble(NamedTuple):
+    """Why no turn was taken."""
+
+    error: Exception
+    will_recover: bool
+
+
+class PartitionsDifferError(ValueError):
+    """The settings name other partitions than the group has."""
+
+
+class Keeper:
+    """One member of one group.
+
+    Arguments:
+        store: where the group is kept.
+        group: its name.
+        partitions: what the settings say that the group has.
+        me: the member's name; no other ever has it.
+        options: times.
+    """
+
+    def __init__(
+        self, store: GroupStore, group: str, partitions: list[str], me: str, options: GroupOptions
+    ) -> None:
+        self.group = group
+        self.me = me
+        self._store = store
+        self._partitions = frozenset(partitions)
+        self._options = options
+        self._terms = Terms(options.lease, options.pause)
+        self._lock = threading.Lock()
+        self._news: list[Taken | Trouble] = []
+        self._held: frozenset[str] = frozenset()
+        self._untaken = False
+        self._in_trouble = False
+        self._renewed = float("-inf")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"group {group}", daemon=True)
+
+    def start(self) -> None:
+        """Join; once."""
+        self._thread.start()
+
+    def news(self) -> list[Taken | Trouble]:
+        """Return what has happened since it was asked for last."""
+        with self._lock:
+            news, self._news = self._news, []
+            return news
+
+    def holds(self, held: frozenset[str]) -> None:
+        """Put down what is held, by the news that were taken up."""
+        with self._lock:
+            if not self._news:
+                self._held = held
+                self._untaken = False
+
+    def leave(self) -> None:
+        """Nothing is held any more: give everything up. Others need not wait for the lease."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(self._options.margin)
+        with suppress(StoreUnreachableError, ValueError):
+            self._take(leaving=True)
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stop.wait(wait):
+            try:
+                self._take()
+            except (StoreUnreachableError, ValueError) as exc:
+                wait = self._trouble(exc)
+            except Exception as exc:
+                logger.exception("Group %s", self.group)
+                wait = self._trouble(exc)
+            else:
+                self._in_trouble = False
+                wait = POLL
+
+    def _trouble(self, error: Exception) -> float:
+        """Tell of it once; return when to try again."""
+        options = self._options
+        lost = monotonic() >= self._renewed + options.lease - options.margin
+        if not self._in_trouble:
+            self._in_trouble = True
+            with self._lock:
+                self._news.append(Trouble(error, options.recovery is not None))
+        if not lost:
+            return POLL
+        if options.recovery is None:
+            self._stop.set()
+            return 0.0
+        return max(POLL, options.recovery)
+
+    def _take(self, leaving: bool = False) -> None:
+        for _ in range(_ATTEMPTS):
+            asked = monotonic()
+            snapshot = self._store.read(self.group)
+            group = self._checked(snapshot)
+            taken = self._turn(group, snapshot.now, leaving)
+            due = asked >= self._renewed + self._options.heartbeat
+            if not taken.changed and not due and not leaving:
+                return
+            if self._store.write(self.group, snapshot.version, encoded(taken.group)):
+                self._renewed = asked
+                with self._lock:
+                    self._untaken = True
+                    self._news.append(Taken(taken, asked))
+                return
+        raise StoreUnreachableError(
+            f"others have written group {self.group!r} {_ATTEMPTS} times while it was read"
+        )
+
+    def _turn(self, group: Group, now: float, leaving: bool) -> Turn:
+        with self._lock:
+            held = frozenset(group.owned_by(self.me)) if self._untaken else self._held
+        return turn(group, self.me, now, self._terms, held, leaving)
+
+    def _checked(self, snapshot: Snapshot) -> Group:
+        group = decoded(snapshot.text)
+        if not group.active:
+            return Group(self._partitions, group.grants, group.members, {}, group.planned_at)
+        if group.active == self._partitions:
+            return group
+        if not group.members.keys() - {self.me}:  # nobody else: as we have it is how it is
+            return Group(
+                self._partitions, group.grants, group.members, group.plan, group.planned_at
+            )
+        ours, theirs = (sorted(each) for each in (self._partitions, group.active))
+        raise PartitionsDifferError(
+            f"group {self.group!r} has {len(theirs)} partitions ({theirs[0]} to {theirs[-1]}), and"
+            f" fair_partitions {len(ours)} ({ours[0]} to {ours[-1]}): a change would send a key's"
+            f" messages elsewhere while older ones wait. Stop all workers of the group first, or"
+            f" set it back. Nothing of the group is consumed here meanwhile"
+        )

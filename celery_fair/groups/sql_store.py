@@ -1,0 +1,112 @@
+"""Groups in a table of a database."""
+
+from contextlib import suppress
+from typing import Any, cast
+
+from celery.exceptions import ImproperlyConfigured
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    extract,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
+
+from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
+
+__all__ = ["SqlStore"]
+
+_GROUPS = Table(
+    "celery_fair_groups",
+    MetaData(),
+    Column("name", String(255), primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+)
+_NAME, _VERSION, _DOCUMENT = cast(Any, _GROUPS.c)
+
+_TIMEOUT = 2
+_TIMEOUT_ARGUMENT = {"postgresql": "connect_timeout", "sqlite": "timeout"}
+_NOW = {
+    "sqlite": text("(julianday('now') - 2440587.5) * 86400.0"),
+    "postgresql": extract("epoch", func.clock_timestamp()),
+}
+"""The database's clock, finer than a second; others' is asked for in the standard's way."""
+
+
+class SqlStore(GroupStore):
+    """A row for each group. The table ``celery_fair_groups`` is made when it is missing."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            backend = make_url(url).get_backend_name()
+            argument = _TIMEOUT_ARGUMENT.get(backend)
+            self._engine = create_engine(
+                url,
+                isolation_level="AUTOCOMMIT",
+                execution_options={"preserve_rowcount": True},
+                connect_args={argument: _TIMEOUT} if argument else {},
+            )
+        except ArgumentError as exc:
+            raise ImproperlyConfigured(f"fair_group_store: {exc}") from exc
+        standard = extract("epoch", func.current_timestamp())
+        self._now: Any = _NOW.get(backend, standard)
+        self._created = False
+
+    def create(self) -> None:
+        try:
+            with suppress(DatabaseError):  # somebody else was faster
+                _GROUPS.metadata.create_all(self._engine)
+            with self._engine.connect() as connection:
+                connection.execute(select(_VERSION).limit(1))
+        except SQLAlchemyError as exc:
+            raise StoreUnreachableError(str(exc)) from exc
+        self._created = True
+
+    def read(self, group: str) -> Snapshot:
+        self._make_sure()
+        found = select(_VERSION, _DOCUMENT).where(group == _NAME)
+        try:
+            with self._engine.connect() as connection:
+                row = connection.execute(found).one_or_none()
+                now = float(connection.execute(select(self._now)).scalar_one())
+        except SQLAlchemyError as exc:
+            raise self._unreachable(exc) from exc
+        version, document = (0, None) if row is None else row
+        return Snapshot(version, document, now)
+
+    def write(self, group: str, version: int, text: str) -> bool:
+        self._make_sure()
+        values = {"name": group, "version": version + 1, "document": text}
+        same = update(_GROUPS).where(group == _NAME, version == _VERSION).values(values)
+        try:
+            with self._engine.connect() as connection:
+                if version:
+                    return bool(connection.execute(same).rowcount)
+                connection.execute(insert(_GROUPS).values(values))
+                return True
+        except IntegrityError:  # somebody was faster
+            return False
+        except SQLAlchemyError as exc:
+            raise self._unreachable(exc) from exc
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _make_sure(self) -> None:
+        if not self._created:
+            self.create()
+
+    def _unreachable(self, exc: SQLAlchemyError) -> StoreUnreachableError:
+        self._created = False  # perhaps the table is gone
+        return StoreUnreachableError(str(exc))

@@ -1,0 +1,31 @@
+"""A store of each kind, on servers of this suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import PostgreSQL, RedisServer
+
+LASTING = ("redis", "sqlite", "postgresql")
+"""Those that several processes can share."""
+
+
+def store_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """Yield the URL of an empty store."""
+    if kind == "memory":
+        yield f"memory://{folder}"
+    elif kind == "sqlite":
+        yield f"sqlite:///{folder}/groups.db"
+    elif kind == "postgresql":
+        server = request.getfixturevalue("postgresql")
+        assert isinstance(server, PostgreSQL)
+        yield server.database()
+    else:
+        redis = request.getfixturevalue("redis_server")
+        assert isinstance(redis, RedisServer)
+        space = redis.space()
+        yield space.url
+        redis.flush(space.place)

@@ -1,0 +1,138 @@
+"""One suite for every store: what a group's document may rely on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.membership import Group, Terms, turn
+from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
+from celery_fair.groups.document import decoded, encoded
+from celery_fair.groups.memory_store import MemoryStore
+from tests.brokers import RedisServer
+from tests.groups.stores import LASTING, store_url
+from tests.ports import free_port
+
+
+@pytest.fixture(params=("memory", *LASTING))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GroupStore]:
+    for url in store_url(request.param, request, tmp_path):
+        made = store_at(url)
+        yield made
+        made.close()
+
+
+def test_one_write_for_each_version(store: GroupStore) -> None:
+    assert store.read("g")[:2] == (0, None)
+    assert store.write("g", 0, "first")
+    version, text, _ = store.read("g")
+    assert (version > 0, text) == (True, "first")
+    assert not store.write("g", 0, "late")
+    assert store.write("g", version, "ünd 'so' \\ weiter")
+    assert not store.write("g", version, "late")
+    assert store.read("g").text == "ünd 'so' \\ weiter"
+    assert store.read("other")[:2] == (0, None)
+
+
+def test_of_many_writers_one_wins_each_time(store: GroupStore) -> None:
+    """Each adds a line to what it has read: none is lost."""
+    writers, each = 4, 10
+    start = threading.Barrier(writers)
+
+    def write(name: int) -> None:
+        start.wait()
+        for line in range(each):
+            while True:
+                version, text, _ = store.read("g")
+                if store.write("g", version, f"{text or ''}{name}:{line};"):
+                    break
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    lines = (store.read("g").text or "").split(";")[:-1]
+    assert sorted(lines) == sorted(f"{n}:{line}" for n in range(writers) for line in range(each))
+
+
+def test_clock_runs_as_ours_does(store: GroupStore) -> None:
+    before, ours = store.read("g").now, time.monotonic()
+    while time.monotonic() < ours + 0.05:
+        later = store.read("g").now
+        assert later >= before
+    assert 0 < later - before < 5
+
+
+def test_schema_is_made_once_and_again(store: GroupStore) -> None:
+    store.create()
+    assert store.write("g", 0, "kept")
+    store.create()
+    assert store.read("g").text == "kept"
+
+
+def test_large_group(store: GroupStore) -> None:
+    group = Group(active=frozenset(f"customers.{n}" for n in range(1000)))
+    for number in range(100):
+        group = turn(group, f"celery@worker{number}:12345678", 0.0, Terms()).group
+    text = encoded(group)
+    assert store.write("g", 0, text)
+    assert decoded(store.read("g").text) == group
+
+
+def test_document_of_another_format() -> None:
+    assert decoded(None) == Group()
+    with pytest.raises(ValueError, match="has format 9, this is for 1"):
+        decoded('{"v": 9}')
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgresql"])
+def test_store_that_is_away(kind: str) -> None:
+    port = free_port()
+    url = {
+        "redis": f"redis://127.0.0.1:{port}/0",
+        "postgresql": f"postgresql+psycopg://nobody@127.0.0.1:{port}/x",
+    }[kind]
+    store = store_at(url)
+    with pytest.raises(StoreUnreachableError):
+        store.read("g")
+    with pytest.raises(StoreUnreachableError):
+        store.write("g", 1, "text")
+    store.close()
+
+
+def test_table_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "g.db"
+    store = store_at(f"sqlite:///{path}")
+    assert store.write("g", 0, "text")
+    store.close()
+    path.unlink()
+    with pytest.raises(StoreUnreachableError):
+        store.read("g")
+    assert store.read("g")[:2] == (0, None)
+    store.close()
+
+
+def test_redis_that_was_emptied(own_redis: RedisServer) -> None:
+    space = own_redis.space()
+    store = store_at(space.url)
+    assert store.write("g", 0, "text")
+    own_redis.flush(space.place)
+    assert not store.write("g", 1, "text")
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["zookeeper://127.0.0.1", "nonsense://x", "redis://127.0.0.1:x/"])
+def test_no_such_store(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="fair_group_store"):
+        store_at(url)
+
+
+def test_memory_is_shared_by_name() -> None:
+    assert MemoryStore.named("memory://a") is MemoryStore.named("memory://a")
+    assert MemoryStore.named("memory://a") is not MemoryStore.named("memory://b")
