@@ -7,15 +7,34 @@ if TYPE_CHECKING:
     from celery_fair.bootstrap import install
     from celery_fair.tasks import NonRepeatableTask
     from celery_fair.worker.dead_letters import message_dead_lettered
+    from celery_fair.worker.group_step import GroupStep
+    from celery_fair.worker.partitions import (
+        partitions_assigned,
+        partitions_revoked,
+        rebalance_failed,
+    )
     from celery_fair.worker.step import FairConsumerStep
 
-__all__ = ["FairConsumerStep", "NonRepeatableTask", "install", "message_dead_lettered"]
+__all__ = [
+    "FairConsumerStep",
+    "GroupStep",
+    "NonRepeatableTask",
+    "install",
+    "message_dead_lettered",
+    "partitions_assigned",
+    "partitions_revoked",
+    "rebalance_failed",
+]
 
 _HOMES = {
     "FairConsumerStep": "celery_fair.worker.step",
+    "GroupStep": "celery_fair.worker.group_step",
     "NonRepeatableTask": "celery_fair.tasks",
     "install": "celery_fair.bootstrap",
     "message_dead_lettered": "celery_fair.worker.dead_letters",
+    "partitions_assigned": "celery_fair.worker.partitions",
+    "partitions_revoked": "celery_fair.worker.partitions",
+    "rebalance_failed": "celery_fair.worker.partitions",
 }
 
 

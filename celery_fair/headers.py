@@ -1,11 +1,15 @@
-"""Headers that this library puts on messages; all begin with `PREFIX`."""
+"""Headers that this library puts on messages."""
 
-__all__ = ["PREFIX", "PUBLISHED", "STRICT"]
+__all__ = ["PREFIX", "PUBLISHED", "STRICT", "TOKEN"]
 
 PREFIX = "x-fair-"
+"""Of those that travel; `TOKEN` is put on in the worker."""
 
 PUBLISHED = "x-fair-published"
 """When a message was published, in seconds since 1970."""
 
 STRICT = "x-fair-strict"
 """Of a message that may have started, or may start, without a claim in the ledger."""
+
+TOKEN = "fair_token"  # noqa: S105 - a fencing token is no secret
+"""By which number of a grant a partition's task runs: ``self.request.fair_token``."""

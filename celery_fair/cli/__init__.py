@@ -15,6 +15,7 @@ _COMMANDS = {
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "explain": "celery_fair.cli.live.status:explain",
+    "partitions": "celery_fair.cli.partitions.group:partitions",
     "pause": "celery_fair.cli.live.orders:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "resume": "celery_fair.cli.live.orders:resume",

@@ -13,8 +13,9 @@ __all__ = ["declare_queues", "select_levels"]
 def declare_queues(app: Any, settings: Settings) -> None:
     """Add the queues of ``fair_queues`` and the levels of logical queues to the app's.
 
-    They are consumed from unless ``-Q`` was given. To be called before Celery applies ``-Q`` and
-    ``-X``; a second call for the same app does nothing, so that what ``-X`` took out stays out.
+    They are consumed from unless ``-Q`` was given, but for partitions, which a group assigns. To be
+    called before Celery applies ``-Q`` and ``-X``; a second call for the same app does nothing, so
+    that what ``-X`` took out stays out.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: for a name that is no queue, where
@@ -23,19 +24,23 @@ def declare_queues(app: Any, settings: Settings) -> None:
     queues = app.amqp.queues
     if getattr(queues, "fair", False):
         return
+    fenced = settings.fenced()
+    partitions = {p for queue in settings.partitioned.values() for p in queue.queues}
     for name, arguments in _wanted(settings).items():
         queue = dict.get(queues, name) or queues.aliases.get(name) or _missing(queues, name)
-        if settings.queue(name).exclusive:
+        if fenced.queue(name).exclusive:
             arguments.update(_single_active(queue))
         if arguments:
             queue.queue_arguments = {**arguments, **(queue.queue_arguments or {})}
-        if queues._consume_from is None:
+        if queues._consume_from is None and name not in partitions:
             queues.select_add(queue)
         else:
             queues.add(queue)
-    for name, logical in settings.logical_queues.items():
-        if not logical.native and dict.get(queues, name) is None:
+    for name in _names(settings):
+        if dict.get(queues, name) is None:
             queues.add(queues.new_missing(name))  # a name to publish to, never declared
+    if partitions:
+        queues.deselect([*partitions, *settings.partitioned])
     queues.fair = True
 
 
@@ -48,6 +53,12 @@ def select_levels(app: Any, settings: Settings) -> None:
             queues.deselect([name])
             for level in logical.levels.queues:
                 queues.select_add(queues[level])
+
+
+def _names(settings: Settings) -> list[str]:
+    """What is published to and is no queue of the broker."""
+    logical = [name for name, queue in settings.logical_queues.items() if not queue.native]
+    return [*logical, *settings.partitioned]
 
 
 def _wanted(settings: Settings) -> dict[str, dict[str, Any]]:

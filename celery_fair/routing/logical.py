@@ -26,6 +26,7 @@ from celery.utils.imports import symbol_by_name
 from celery_fair.core.levels import HIGHEST
 from celery_fair.headers import PUBLISHED
 from celery_fair.routing.declared import declare_queues
+from celery_fair.routing.partitioned import partitioned
 from celery_fair.settings import LogicalQueue, Settings
 
 __all__ = ["amqp_class", "priorities_back", "sender", "stamped"]
@@ -41,7 +42,9 @@ def amqp_class(base: Any) -> type[AMQP]:
         def send_task_message(self) -> Callable[..., Any]:
             settings = Settings.of(self.app)
             declare_queues(self.app, settings)  # an app that only publishes may not be finalized
-            return sender(self, settings.logical_queues, stamped(self._create_task_sender()))
+            send = stamped(self._create_task_sender())
+            send = partitioned(self, settings.partitioned, send)
+            return sender(self, settings.logical_queues, send)
 
     return FairAMQP
 

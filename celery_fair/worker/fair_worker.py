@@ -14,6 +14,7 @@ from kombu.common import ignore_errors
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
+from celery_fair.headers import TOKEN
 from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.routing.logical import priorities_back
@@ -58,6 +59,8 @@ class FairWorker:
         self.c = c
         self.settings = Settings.of(c.app)
         _refuse_exclusive(self.settings, c.conninfo.transport.driver_type)
+        if c.conninfo.transport.driver_type == "amqp":
+            self.settings = self.settings.fenced()
         declare_queues(c.app, self.settings)
         select_levels(c.app, self.settings)
         self.gates = Gates(self.settings, c.hostname)
@@ -98,6 +101,7 @@ class FairWorker:
             c, lambda: self.consumer, Refused(self._call_later, self._consume)
         )
         self.metrics = self._metrics()
+        self.tokens: dict[str, int] = {}
         self._late_acks = False
         self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
         self.recorder = recorder_for(self)
@@ -203,6 +207,9 @@ class FairWorker:
         back = self._priorities_back.get(message.feed.name)
         if back is not None:
             message.properties["priority"] = back(message.properties.get("priority") or 0)
+        token = self.tokens.get(message.feed.name)
+        if token is not None:
+            message.headers[TOKEN] = token
         self.consumer.on_message(message)
 
     def stop(self) -> None:

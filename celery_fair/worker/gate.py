@@ -5,6 +5,8 @@ be open again, and chooses among the others.
 """
 
 import math
+from collections.abc import Callable
+from time import monotonic
 from typing import NamedTuple, Protocol
 
 from celery_fair.core.token_bucket import TokenBucket
@@ -13,6 +15,9 @@ from celery_fair.settings import QueueOptions
 __all__ = ["REASONS", "SLACK", "Gate", "Hold", "Leash", "LocalLeash", "changed"]
 
 REASONS = ("paused", "cap", "leash")
+
+_FENCED = 0.1
+"""Seconds after which a fence is looked at again: until then, its queue is cancelled, as a rule."""
 
 SLACK = 0.25
 """Seconds by which starts may trail decisions; see `celery_fair.core.token_bucket`."""
@@ -74,6 +79,7 @@ class Gate:
 
     def __init__(self, options: QueueOptions, leash: Leash | None) -> None:
         self.paused = False
+        self.fence: Callable[[], bool] = lambda: False  # whether the queue is not ours any more
         self.options = options
         self.leash = leash
 
@@ -88,6 +94,8 @@ class Gate:
         """As `hold`, by pause and cap alone, and without taking anything."""
         if self.paused:
             return Hold("paused", math.inf)
+        if self.fence():
+            return Hold("paused", monotonic() + _FENCED)
         cap = self.options.max_in_flight
         if cap is not None and in_flight >= cap:
             return Hold("cap", math.inf)

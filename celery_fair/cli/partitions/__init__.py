@@ -1,0 +1,1 @@
+"""``celery -A app fair partitions status``."""

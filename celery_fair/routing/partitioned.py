@@ -1,0 +1,73 @@
+"""Partitioned queues: the application names one queue and a key, the key decides on the partition.
+
+It is done in Celery's sender, which every way of publishing passes (see `logical`). A retry goes to
+the partition that its message came from.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from celery_fair.settings import PartitionedQueue
+
+__all__ = ["partitioned"]
+
+
+def partitioned(
+    amqp: Any, queues: Mapping[str, PartitionedQueue], send: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return Celery's sender `send`, with partitioned queues replaced by a partition.
+
+    Calling it raises `TypeError` or `ValueError` for a key that is missing or cannot be one.
+    """
+    if not queues:
+        return send
+
+    def send_task_message(
+        producer: Any,
+        name: str,
+        message: Any,
+        exchange: Any = None,
+        routing_key: Any = None,
+        queue: Any = None,
+        partition_key: Any = None,
+        **options: Any,
+    ) -> Any:
+        if queue is None and exchange is None:
+            queue = amqp.default_queue
+        named = getattr(queue, "name", queue)
+        target = queues.get(named)
+        if target is not None and not (exchange and routing_key and routing_key != named):
+            exchange = routing_key = None
+            queue = amqp.queues[_partition(target, name, message, partition_key)]
+        elif partition_key is not None:
+            raise ValueError(
+                f"{name}: partition_key = {partition_key!r:.80} was given, but {named!r} is no"
+                f" partitioned queue; fair_partitions has: {', '.join(sorted(queues))}"
+            )
+        return send(
+            producer,
+            name,
+            message,
+            exchange=exchange,
+            routing_key=routing_key,
+            queue=queue,
+            **options,
+        )
+
+    return send_task_message
+
+
+def _partition(target: PartitionedQueue, task: str, message: Any, key: Any) -> str:
+    where = f"{task} to the partitioned queue {target.name!r}"
+    if key is None and target.key is not None:
+        args, kwargs, *_ = message.body
+        key = target.key(*args, **kwargs)
+    if key is None:
+        raise ValueError(
+            f"{where}: there is no partition key; publish with partition_key=…, or set"
+            f" fair_partitions[{target.name!r}]['key']"
+        )
+    try:
+        return target.queue_of(key)
+    except (TypeError, ValueError) as exc:
+        raise type(exc)(f"{where}: {exc}") from None

@@ -1,0 +1,87 @@
+"""The bootstep that makes a worker a member of the groups of its partitioned queues."""
+
+import logging
+from typing import Any
+from uuid import uuid4
+
+from celery import bootsteps
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.groups import store_at
+from celery_fair.groups.keeper import Keeper
+from celery_fair.worker.partitions import Partitions
+from celery_fair.worker.step import FairConsumerStep
+
+__all__ = ["GroupStep"]
+
+logger = logging.getLogger(__name__)
+
+_LOOKS = 0.1
+"""Seconds between two looks at what has been agreed."""
+
+
+class GroupStep(bootsteps.StartStopStep):
+    """Joins the groups of ``fair_partitions``, and consumes what they assign.
+
+    Added by `celery_fair.install`. Without ``fair_partitions`` it does nothing.
+    """
+
+    label = "Partition groups"
+    requires = (FairConsumerStep,)
+
+    def __init__(self, c: Any, **kwargs: Any) -> None:
+        super().__init__(c, **kwargs)
+        settings = c.fair.settings
+        self.partitions: list[Partitions] = []
+        self._timer: Any = None
+        self._store: Any = None
+        if not settings.partitioned:
+            return
+        if settings.group is None:
+            raise ImproperlyConfigured(
+                "fair_partitions needs fair_group_store, where the workers of a group agree:"
+                " 'redis://…', 'postgresql+psycopg://…' or 'sqlite:///…'"
+            )
+        self._store = store_at(settings.group.store)
+        me = f"{c.hostname}:{uuid4().hex[:8]}"
+        for group, partitions in settings.partitions.items():
+            keeper = Keeper(self._store, group, partitions, me, settings.group)
+            self.partitions.append(Partitions(c.fair, keeper, settings.group))
+
+    def start(self, c: Any) -> None:
+        """Join, once; and consume on a new connection what is owned."""
+        if not self.partitions:
+            return
+        for each in self.partitions:
+            each.join()
+        self._timer = c.timer.call_repeatedly(_LOOKS, self._look, (c,))
+
+    def stop(self, c: Any) -> None:
+        """The connection is gone, or the worker is to end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def shutdown(self, c: Any) -> None:
+        """All work has ended: leave."""
+        self.stop(c)
+        partitions, self.partitions = self.partitions, []
+        for each in partitions:
+            each.close()
+        if self._store is not None:
+            self._store.close()
+
+    def _look(self, c: Any) -> None:
+        # Without an event loop timers have a thread of their own.
+        if c.hub:
+            self._look_at_all(c)
+        else:
+            c.call_soon(self._look_at_all, c)
+
+    def _look_at_all(self, c: Any) -> None:
+        try:
+            for each in self.partitions:
+                each.look()
+        except c.connection_errors as exc:  # the consumer's loop will notice, too
+            logger.warning("Lost the broker while partitions were changed: %s", exc)
+        c.fair.wakeup.soon()  # what was given back is to be written

@@ -1,0 +1,134 @@
+"""The partitions that a worker owns: consumed while it does, and no longer.
+
+A look, several times a second, on the thread that owns the channels: takes up what the keepers have
+agreed on with their groups, stops what was revoked, starts what was assigned. Between two looks a
+lease may end, above all where the whole process stood still; the gate of a partition therefore
+knows when that is, and lets nothing pass then.
+"""
+
+import logging
+from time import monotonic
+from typing import Any
+
+from celery.utils.dispatch import Signal
+
+from celery_fair.core.tenure import Tenure
+from celery_fair.groups.keeper import Keeper, Taken, Trouble
+from celery_fair.settings import GroupOptions
+
+__all__ = ["Partitions", "partitions_assigned", "partitions_revoked", "rebalance_failed"]
+
+logger = logging.getLogger(__name__)
+
+partitions_assigned = Signal(name="partitions_assigned", providing_args=["partitions", "group"])
+"""Sent before a worker consumes ``partitions``, a dict of names to fencing tokens; ``group``."""
+
+partitions_revoked = Signal(name="partitions_revoked", providing_args=["partitions", "group"])
+"""Sent when a worker has stopped to consume ``partitions``, a set of names; some may still run."""
+
+rebalance_failed = Signal(
+    name="rebalance_failed", providing_args=["message", "will_recover", "exception", "group"]
+)
+"""Sent when a group cannot be asked: a ``message``, the ``exception``, and ``will_recover``."""
+
+
+class Partitions:
+    """Of one worker in one group.
+
+    Arguments:
+        worker: a `FairWorker`.
+        keeper: takes its turns.
+    """
+
+    def __init__(self, worker: Any, keeper: Keeper, options: GroupOptions) -> None:
+        self._worker = worker
+        self._keeper = keeper
+        self._delay = options.delay
+        self.tenure = Tenure(options.lease - options.margin, options.patience)
+        self._begins: dict[str, float] = {}
+        self._joined = False
+
+    def join(self) -> None:
+        """Become a member, if that has not been done."""
+        if not self._joined:
+            self._joined = True
+            self._keeper.start()
+
+    def look(self) -> None:
+        """Bring what is consumed up to date."""
+        now = monotonic()
+        self._revoke(self.tenure.lapsed(now))
+        for news in self._keeper.news():
+            if isinstance(news, Trouble):
+                self._failed(news)
+            else:
+                self._take_up(news)
+        self._consume_what_is_due(now)
+        in_flight = self._worker.in_flight
+        self._keeper.holds(self.tenure.holds(now, lambda name: in_flight.of(name) > 0))
+
+    def _take_up(self, taken: Taken) -> None:
+        now = monotonic()
+        change = self.tenure.took(taken.turn, taken.asked, now)
+        self._revoke(change.revoked)
+        if change.assigned:
+            logger.info("Group %s: assigned %s", self._keeper.group, ", ".join(change.assigned))
+            partitions_assigned.send(
+                self._worker, partitions=dict(change.assigned), group=self._keeper.group
+            )
+            self._begins |= dict.fromkeys(change.assigned, now + self._delay)
+            self._worker.tokens.update(change.assigned)
+
+    def _revoke(self, revoked: frozenset[str]) -> None:
+        if not revoked:
+            return
+        logger.info("Group %s: revoked %s", self._keeper.group, ", ".join(sorted(revoked)))
+        consumer = self._worker.consumer
+        try:
+            for name in revoked:
+                self._begins.pop(name, None)
+                if consumer is not None:
+                    consumer.cancel_by_queue(name)
+        finally:  # a lost connection has ended the others, too
+            group = self._keeper.group
+            partitions_revoked.send(self._worker, partitions=set(revoked), group=group)
+
+    def _consume_what_is_due(self, now: float) -> None:
+        consumer = self._worker.consumer
+        if consumer is None:
+            return
+        known = {queue.name for queue in consumer.queues}
+        wanted = [
+            name for name in self.tenure.owned.keys() - known if self._begins.get(name, 0.0) <= now
+        ]
+        if not wanted:
+            return
+        queues = self._worker.c.app.amqp.queues
+        for name in sorted(wanted):
+            self._worker.gates.of(name).fence = self._is_over
+            consumer.add_queue(queues[name])
+        consumer.consume()
+
+    def _is_over(self) -> bool:
+        return monotonic() >= self.tenure.until
+
+    def _failed(self, trouble: Trouble) -> None:
+        message = f"group {self._keeper.group!r}: {trouble.error}"
+        logger.error(
+            "Cannot agree with %s; %s",
+            message,
+            "trying again" if trouble.will_recover else "giving up, as fair_group_recovery is None",
+        )
+        rebalance_failed.send(
+            self._worker,
+            message=message,
+            will_recover=trouble.will_recover,
+            exception=trouble.error,
+            group=self._keeper.group,
+        )
+
+    def close(self) -> None:
+        """Everything has ended here: let others have it."""
+        if self._joined:
+            self._revoke(self.tenure.left(monotonic()))
+            self._keeper.leave()

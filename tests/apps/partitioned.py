@@ -1,0 +1,56 @@
+"""Tasks of partitions, and a record of what is assigned and revoked."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from celery_fair import (
+    NonRepeatableTask,
+    install,
+    partitions_assigned,
+    partitions_revoked,
+    rebalance_failed,
+)
+from tests.apps.shares import app, finish, settings, start, work_for
+
+install(app)
+events = Path(f"{settings.records}.events")
+
+
+def note(kind: str, **said: Any) -> None:
+    line = {"kind": kind, "at": time.monotonic(), **said}
+    with events.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+@partitions_assigned.connect(weak=False)
+def assigned(sender: Any, partitions: dict[str, int], **_: Any) -> None:
+    note("assigned", worker=sender.c.hostname, partitions=partitions)
+
+
+@partitions_revoked.connect(weak=False)
+def revoked(sender: Any, partitions: set[str], **_: Any) -> None:
+    note("revoked", worker=sender.c.hostname, partitions=sorted(partitions))
+
+
+@rebalance_failed.connect(weak=False)
+def failed(sender: Any, message: str, will_recover: bool, **_: Any) -> None:
+    note("failed", worker=sender.c.hostname, message=message, will_recover=will_recover)
+
+
+def keyed(self: Any, seq: int, key: str, number: int, seconds: float = 0) -> None:
+    """Work on a key; what it did is written down with the token that it did it under."""
+    start(self, seq)
+    partition, token = self.request.delivery_info["routing_key"], self.request.fair_token
+    did = {"key": key, "number": number, "partition": partition, "token": token}
+    note("began", id=self.request.id, **did)
+    work_for(seconds)
+    note("ended", id=self.request.id, **did)
+    finish(self, seq)
+
+
+app.task(bind=True, name="keyed", shared=False)(keyed)
+app.task(base=NonRepeatableTask, bind=True, name="keyed_once", shared=False)(keyed)

@@ -1,0 +1,106 @@
+"""Workers of one group, what they were told, and messages with keys for them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+
+from celery_fair import install
+from tests.brokers import Space
+from tests.records import Records
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+LEASE = {"lease": 4, "heartbeat": 1, "margin": 1, "recovery": 1, "patience": 10}
+QUEUE = "customers"
+
+
+class Fleet:
+    """See the module.
+
+    Arguments:
+        store: URL of the group's store.
+        options: of ``fair_group_…``, in place of `LEASE`.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        start: StartWorker,
+        folder: Path,
+        store: str,
+        partitions: int = 6,
+        pool: str = "threads",
+        **options: Any,
+    ) -> None:
+        self.records = Records(folder / "tasks")
+        self.conf = {
+            "fair_partitions": {QUEUE: {"partitions": partitions}},
+            "fair_group_store": store,
+        } | {f"fair_group_{name}": value for name, value in (LEASE | options).items()}
+        self._space, self._start, self._pool = space, start, pool
+
+    def worker(self, **conf: Any) -> WorkerProcess:
+        """Start one more."""
+        return self._start(
+            self._space,
+            app="tests.apps.partitioned",
+            pool=self._pool,
+            concurrency=4,
+            conf=self.conf | conf,
+            records=self.records,
+            loglevel="INFO",
+        )
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What tasks and signals have said, in order."""
+        path = Path(f"{self.records.prefix}.events")
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def owned(self, *workers: WorkerProcess) -> dict[str, set[str]]:
+        """By worker, what it was assigned and has not been revoked."""
+        owned: dict[str, set[str]] = {worker.hostname: set() for worker in workers}
+        for event in self.events:
+            mine = owned.get(event.get("worker", ""), set())
+            if event["kind"] == "assigned":
+                mine.update(event["partitions"])
+            elif event["kind"] == "revoked":
+                mine.difference_update(event["partitions"])
+        return owned
+
+    def counts(self, *workers: WorkerProcess) -> list[int]:
+        return sorted(map(len, self.owned(*workers).values()))
+
+    def wait_counts(self, expected: Sequence[int], *workers: WorkerProcess) -> None:
+        """Wait until the workers own so many, and no partition twice."""
+
+        def agreed() -> bool:
+            every = Counter(p for own in self.owned(*workers).values() for p in own)
+            return self.counts(*workers) == sorted(expected) and all(
+                count == 1 for count in every.values()
+            )
+
+        wait_for(agreed, 30, lambda: f"{expected}, not {self.owned(*workers)}: {self.events}")
+
+    @cached_property
+    def _app(self) -> Celery:
+        app = Celery("publisher", broker=self._space.url, set_as_current=False)
+        app.conf.update(self.conf)
+        app.conf.task_ignore_result = True
+        return install(app)
+
+    def publish(self, keys: Sequence[str], each: int, task: str = "keyed", **kwargs: Any) -> int:
+        """Publish so many messages of each key, in turns, numbered from 0; return how many."""
+        for number in range(each):
+            for key in keys:
+                args = (number, key, number)
+                self._app.send_task(task, args, kwargs, queue=QUEUE, partition_key=key)
+        return each * len(keys)

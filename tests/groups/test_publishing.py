@@ -1,0 +1,107 @@
+"""Where a message with a key goes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair import install
+from celery_fair.core.assignment import partition_of
+from celery_fair.settings import Settings
+from tests.brokers import Space
+
+PARTITIONS = {"customers": {"partitions": 4}}
+
+
+def update(customer: int, amount: int = 0) -> None:
+    """Nobody runs it."""
+
+
+def by_customer(customer: int, amount: int = 0) -> int:
+    return customer
+
+
+def app_with(url: str = "memory://", **conf: Any) -> Celery:
+    app = Celery("keys", broker=url, set_as_current=False)
+    app.conf.update({"fair_partitions": PARTITIONS, "task_ignore_result": True} | conf)
+    app.task(name="update", shared=False)(update)
+    return install(app)
+
+
+def sent_to(app: Celery, *args: Any, **options: Any) -> str:
+    """The queue in which a message is found."""
+    app.tasks["update"].apply_async(*args, **options)
+    with app.connection_for_read() as connection:
+        for queue in Settings.of(app).queues:
+            bound = app.amqp.queues[queue](connection.default_channel)
+            bound.declare()
+            message = bound.get()
+            if message is not None:
+                message.ack()
+                return queue
+    raise AssertionError("it is nowhere")
+
+
+def test_key_decides(space: Space) -> None:
+    by_argument = {"customers": {"partitions": 4, "key": by_customer}}
+    app = app_with(space.url, task_routes={"update": "customers"})
+    keyed = app_with(space.url, fair_partitions=by_argument)
+    for key in (42, "Ökonom", b"\xff", -1):
+        expected = f"customers.{partition_of(key, 4)}"
+        assert sent_to(app, (1,), partition_key=key) == expected
+        assert sent_to(app, (1,), queue="customers", partition_key=key) == expected
+    assert sent_to(keyed, (42,), queue="customers") == f"customers.{partition_of(42, 4)}"
+    expected = f"customers.{partition_of(7, 4)}"
+    assert sent_to(keyed, (42,), queue="customers", partition_key=7) == expected
+    assert sent_to(app, (1,), queue="customers.3") == "customers.3"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({}, ValueError, "there is no partition key; publish with partition_key"),
+        ({"partition_key": ""}, ValueError, "must have 1 to 65536 bytes, not 0"),
+        ({"partition_key": "x" * 70_000}, ValueError, "must have 1 to 65536 bytes, not 70000"),
+        ({"partition_key": ["a"]}, TypeError, "must be an integer, a text or bytes, not list"),
+        ({"partition_key": 1, "queue": "other"}, ValueError, "'other' is no partitioned queue"),
+    ],
+)
+def test_key_is_refused(options: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        app_with().tasks["update"].apply_async((1,), **{"queue": "customers"} | options)
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"fair_partitions": {"c": {"partitions": 0}}}, r"\['partitions'\] must be a whole number"),
+        ({"fair_partitions": {"c": {"partitions": 1.5}}}, "must be a whole number from 1 to 10000"),
+        ({"fair_partitions": {"c": {"partitions": 10_001}}}, "must be a whole number from 1"),
+        ({"fair_partitions": {"c": 4}}, "must be a mapping with 'partitions'"),
+        ({"fair_partitions": {"c": {"partitions": 1, "via": "hash"}}}, "must be a mapping with"),
+        ({"fair_partitions": {"c": {"partitions": 1, "key": 7}}}, "must be a callable"),
+        ({"fair_partitions": {"c": {"partitions": 1, "key": "a.b"}}}, "cannot import 'a.b'"),
+        ({"fair_queues": {"customers.1": {}}}, "'customers.1' is a partition; give options to"),
+        ({"fair_logical_queues": {"customers": {"levels": {"a": [0, 9]}}}}, "a logical queue"),
+        ({"fair_group_store": "nowhere"}, "fair_group_store must be a URL"),
+        ({"fair_group_store": "memory://x", "fair_group_lease": 30}, "must be longer than"),
+        ({"fair_group_store": "memory://x", "fair_group_delay": -1}, "fair_group_delay must be"),
+    ],
+)
+def test_settings_are_refused(conf: dict[str, Any], said: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=said):
+        Settings.of(app_with(**conf))
+
+
+def test_options_of_partitions() -> None:
+    app = app_with(fair_queues={"customers": {"quantum": 3, "fetch": "push"}, "other": {}})
+    settings = Settings.of(app)
+    assert settings.queues.keys() == {"other", *(f"customers.{n}" for n in range(4))}
+    options = settings.queue("customers.2")
+    assert (options.quantum, options.max_in_flight, options.exclusive) == (3, 1, False)
+    assert settings.fenced().queue("customers.2").exclusive is True
+    pulled = Settings.of(app_with()).fenced().queue("customers.0")
+    assert (pulled.fetch, pulled.exclusive) == ("pull", False)

@@ -1,0 +1,75 @@
+"""``fair partitions status``, and a worker whose settings do not fit its group."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from celery import Celery
+from click.testing import CliRunner, Result
+
+from celery_fair.cli import fair
+from tests.brokers import Space
+from tests.groups.fleet import Fleet
+from tests.ports import free_port
+from tests.waiting import wait_for
+from tests.workers import StartWorker
+
+
+def status(conf: dict[str, Any], *words: str) -> Result:
+    app = Celery("asking", broker="memory://", set_as_current=False)
+    app.conf.update(conf)
+    obj = SimpleNamespace(app=app)
+    return CliRunner().invoke(fair, ["partitions", "status", *words], obj=obj)
+
+
+def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
+    fleet = Fleet(redis_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 12)
+    nobody = status(fleet.conf)
+    assert (nobody.exit_code, nobody.stdout) == (1, "no worker has joined a group yet\n")
+    worker = fleet.worker()
+    fleet.wait_counts([12], worker)
+    found = status(fleet.conf, "--json")
+    assert found.exit_code == 0, found.output
+    rows = json.loads(found.stdout)
+    assert [row["partition"] for row in rows] == [f"customers.{n}" for n in range(12)]
+    assert all(row["owner"].startswith(f"{worker.hostname}:") for row in rows)
+    assert {(row["group"], row["next"], row["token"]) for row in rows} == {("customers", None, 1)}
+    shown = status(fleet.conf).stdout.splitlines()
+    assert shown[0].split() == ["partition", "group", "owner", "next", "token", "since"]
+    assert len(shown) == 13
+
+    other = fleet.worker(fair_partitions={"customers": {"partitions": 8}})
+    wait_for(lambda: "has 12 partitions (customers.0 to customers.9)" in other.log(), 20, other.log)
+    assert "and fair_partitions 8" in other.log()
+    assert fleet.owned(other) == {other.hostname: set()}
+    assert other.stop() == 0
+    assert worker.stop() == 0
+    gone = status(fleet.conf)
+    assert gone.exit_code == 1
+    assert gone.stdout.splitlines()[1].split()[:5] == ["customers.0", "customers", "-", "-", "1"]
+
+
+def test_store_that_is_away() -> None:
+    conf = {"fair_partitions": {"c": {"partitions": 2}}}
+    assert "the app has no groups" in status(conf).stderr
+    away = status(conf | {"fair_group_store": f"redis://127.0.0.1:{free_port()}/0"})
+    assert away.exit_code == 1
+    assert "the groups of fair_group_store cannot be read: " in away.stderr
+
+
+def test_worker_without_its_store(
+    redis_space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """It says so, consumes nothing of the group, and does its other work."""
+    fleet = Fleet(
+        redis_space, start_worker, tmp_path, f"redis://127.0.0.1:{free_port()}/0", partitions=2
+    )
+    worker = fleet.worker()
+    wait_for(lambda: "Cannot agree with group 'customers': " in worker.log(), 20, worker.log)
+    fleet.publish(["a"], 1)
+    assert redis_space.ready() != {}
+    assert worker.stop() == 0
+    assert fleet.owned(worker) == {worker.hostname: set()}
