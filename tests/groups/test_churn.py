@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+from amqp import AccessRefused
 from kombu import Connection
 
 from celery_fair.dead_letter import dead_letter_queue
@@ -61,6 +63,36 @@ def test_order_and_overlap(
     )
     check_order(fleet)
     check_effects(fleet)
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_order_of_what_was_taken_ahead(
+    rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, queue_type: str
+) -> None:
+    """It returns to its place, if its task is repeatable; and no second consumer is let in."""
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 4)
+    fleet.conf |= {
+        "fair_queues": {QUEUE: {"fetch": "push"}},
+        "task_create_missing_queue_type": queue_type,
+        "broker_native_delayed_delivery_queue_type": "classic",
+    }
+    a, b = fleet.worker(), fleet.worker()
+    fleet.wait_counts([2, 2], a, b)
+    published = fleet.publish(KEYS, 30, seconds=NAP)
+    wait_for(lambda: len(began(fleet)) > 30, 30, "the first thirty")
+    assert a.stop() == 0
+    c = fleet.worker()
+    fleet.wait_counts([2, 2], b, c)
+    wait_for(lambda: len(began(fleet)) >= published, 60, lambda: f"{left(rabbitmq_space)}")
+    check_order(fleet)
+    check_effects(fleet)
+    with Connection(rabbitmq_space.url) as connection, connection.channel() as channel:
+        if queue_type == "classic":
+            with pytest.raises(AccessRefused, match="exclusive use"):
+                channel.basic_consume(f"{QUEUE}.0", callback=print)
+        else:
+            single = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+            channel.queue_declare(f"{QUEUE}.0", durable=True, auto_delete=False, arguments=single)
 
 
 def began(fleet: Fleet) -> list[dict[str, Any]]:
