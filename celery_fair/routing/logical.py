@@ -26,6 +26,7 @@ from celery.utils.imports import symbol_by_name
 from celery_fair.core.levels import HIGHEST
 from celery_fair.headers import PUBLISHED
 from celery_fair.routing.declared import declare_queues
+from celery_fair.routing.destination import destination
 from celery_fair.routing.partitioned import partitioned
 from celery_fair.settings import LogicalQueue, Settings
 
@@ -78,11 +79,8 @@ def sender(
         queue: Any = None,
         **options: Any,
     ) -> Any:
-        if queue is None and exchange is None:
-            queue = amqp.default_queue
-        named = getattr(queue, "name", queue)
-        target = logical.get(named)
-        if target is not None and not (exchange and routing_key and routing_key != named):
+        queue, named, target = destination(amqp, logical, exchange, routing_key, queue)
+        if target is not None:
             exchange = routing_key = None
             priority = _priority(amqp, options.get("priority"))
             if not target.native:

@@ -7,6 +7,7 @@ the partition that its message came from.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from celery_fair.routing.destination import destination
 from celery_fair.settings import PartitionedQueue
 
 __all__ = ["partitioned"]
@@ -32,11 +33,8 @@ def partitioned(
         partition_key: Any = None,
         **options: Any,
     ) -> Any:
-        if queue is None and exchange is None:
-            queue = amqp.default_queue
-        named = getattr(queue, "name", queue)
-        target = queues.get(named)
-        if target is not None and not (exchange and routing_key and routing_key != named):
+        queue, named, target = destination(amqp, queues, exchange, routing_key, queue)
+        if target is not None:
             exchange = routing_key = None
             queue = amqp.queues[_partition(target, name, message, partition_key)]
         elif partition_key is not None:
