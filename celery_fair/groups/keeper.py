@@ -9,6 +9,7 @@ what it believes to be held is then all that it owns.
 import logging
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
@@ -154,14 +155,10 @@ class Keeper:
 
     def _checked(self, snapshot: Snapshot) -> Group:
         group = decoded(snapshot.text)
-        if not group.active:
-            return Group(self._partitions, group.grants, group.members, {}, group.planned_at)
         if group.active == self._partitions:
             return group
         if not group.members.keys() - {self.me}:  # nobody else: as we have it is how it is
-            return Group(
-                self._partitions, group.grants, group.members, group.plan, group.planned_at
-            )
+            return replace(group, active=self._partitions)
         ours, theirs = (sorted(each) for each in (self._partitions, group.active))
         raise PartitionsDifferError(
             f"group {self.group!r} has {len(theirs)} partitions ({theirs[0]} to {theirs[-1]}), and"

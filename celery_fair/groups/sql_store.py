@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any, cast
 
-from celery.exceptions import ImproperlyConfigured
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -11,7 +10,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    create_engine,
     extract,
     func,
     insert,
@@ -19,10 +17,10 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
+from celery_fair.sql_client import engine_at
 
 __all__ = ["SqlStore"]
 
@@ -35,8 +33,6 @@ _GROUPS = Table(
 )
 _NAME, _VERSION, _DOCUMENT = cast(Any, _GROUPS.c)
 
-_TIMEOUT = 2
-_TIMEOUT_ARGUMENT = {"postgresql": "connect_timeout", "sqlite": "timeout"}
 _NOW = {
     "sqlite": text("(julianday('now') - 2440587.5) * 86400.0"),
     "postgresql": extract("epoch", func.clock_timestamp()),
@@ -48,19 +44,9 @@ class SqlStore(GroupStore):
     """A row for each group. The table ``celery_fair_groups`` is made when it is missing."""
 
     def __init__(self, url: str) -> None:
-        try:
-            backend = make_url(url).get_backend_name()
-            argument = _TIMEOUT_ARGUMENT.get(backend)
-            self._engine = create_engine(
-                url,
-                isolation_level="AUTOCOMMIT",
-                execution_options={"preserve_rowcount": True},
-                connect_args={argument: _TIMEOUT} if argument else {},
-            )
-        except ArgumentError as exc:
-            raise ImproperlyConfigured(f"fair_group_store: {exc}") from exc
+        self._engine = engine_at(url, "fair_group_store")
         standard = extract("epoch", func.current_timestamp())
-        self._now: Any = _NOW.get(backend, standard)
+        self._now: Any = _NOW.get(self._engine.dialect.name, standard)
         self._created = False
 
     def create(self) -> None:

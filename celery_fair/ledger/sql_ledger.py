@@ -4,25 +4,22 @@ from contextlib import suppress
 from time import time
 from typing import Any, cast
 
-from celery.exceptions import ImproperlyConfigured
 from sqlalchemy import (
     Column,
     Double,
-    Engine,
     MetaData,
     String,
     Table,
-    create_engine,
     delete,
     insert,
     literal,
     select,
     update,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
+from celery_fair.sql_client import engine_at
 
 __all__ = ["SqlLedger"]
 
@@ -30,9 +27,6 @@ _EPOCH = ""
 """The key of the row that carries the epoch; whoever empties the table deletes it too."""
 
 _CLEAN_EVERY = 3600.0
-_TIMEOUT = 2
-"""Seconds for a connection, or for a lock; other databases take it from their URL."""
-_TIMEOUT_ARGUMENT = {"postgresql": "connect_timeout", "sqlite": "timeout"}
 
 _CLAIMS = Table(
     "celery_fair_claims",
@@ -50,10 +44,7 @@ class SqlLedger(Ledger):
 
     def __init__(self, url: str, expiry: float) -> None:
         super().__init__(url, expiry)
-        try:
-            self._engine = _engine(url)
-        except ArgumentError as exc:
-            raise ImproperlyConfigured(f"fair_ledger: {exc}") from exc
+        self._engine = engine_at(url, "fair_ledger")
         self._epoch: float | None = None
         self._cleaned = time()
 
@@ -129,13 +120,3 @@ class SqlLedger(Ledger):
 
     def close(self) -> None:
         self._engine.dispose()
-
-
-def _engine(url: str) -> Engine:
-    argument = _TIMEOUT_ARGUMENT.get(make_url(url).get_backend_name())
-    return create_engine(
-        url,
-        isolation_level="AUTOCOMMIT",
-        execution_options={"preserve_rowcount": True},  # psycopg has forgotten it otherwise
-        connect_args={argument: _TIMEOUT} if argument else {},
-    )
