@@ -1,71 +1,115 @@
-"""The pipeline's tables: what Spark takes beside DuckDB, and a cluster beside one machine.
+"""The pipeline's tables: Spark on one machine and on clusters, beside DuckDB on the same files.
 
-    python -m benchmarks.pipeline [--json] [--events N] [--lines N] [--memory SIZE] [--limit S]
+    python -m benchmarks.pipeline [--json] [--events N] [--executors N ...] [--memory SIZE]
 
 A fleet's log of so many events is made up, and its silver tables by Spark; then each gold table by
-Spark, as the commands do, and by DuckDB from the same silver files, as the tests' oracle reckons.
-Printed are seconds without the start of the engine, the most memory that its processes had at once,
-and how many rows of the two differ: none should. With --lines the commands run on raw logs besides,
-on this machine by itself and on standalone clusters of one and two executors.
+DuckDB from these silver files, as the tests' oracle reckons, and by Spark, as the commands do: on
+this machine by itself, and on standalone clusters of so many executors, which have a core of it
+each. Printed are seconds without the start of the engine, the most memory that all its processes
+had at once, those of a cluster among them, and how many rows of Spark's are not DuckDB's: none
+should be.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.pipeline.agreement import compared
-from benchmarks.pipeline.executors import COMMANDS, WAYS, Timed, commands_on_logs, show
 from benchmarks.pipeline.fleet import write_events
 from benchmarks.pipeline.jobs import GOLD
 from benchmarks.pipeline.watched import Ran, python, run
 from benchmarks.progress import Progress
+from tests.apart.standalone import environment, standalone
 
 EVENTS = 1_000_000
-ENGINES = ("spark", "duckdb")
+EXECUTORS = (1, 2)
+LOCAL = "local"
+DUCKDB = "DuckDB"
+COLUMN = 12
 
 
-def gold(folder: Path, args: argparse.Namespace, progress: Progress) -> list[dict[str, Any]]:
-    """Make each table by each engine; return a row for each."""
-    warehouse, events, answers = (folder / name for name in ("warehouse", "events", "answers"))
-    answers.mkdir()
-    write_events(events, args.events)
-    progress.step(f"{args.events} events")
+class Bench:
+    """One run of it, in a folder that is empty."""
 
-    def job(engine: str, table: str, place: Path) -> Ran:
-        words = python("benchmarks.pipeline.jobs", engine, table, warehouse, place, args.memory)
-        ran = run(words, args.limit)
-        progress.step(f"{table}: {engine} {ran.said['seconds']:.1f} s")
+    def __init__(self, folder: Path, args: argparse.Namespace, progress: Progress) -> None:
+        self._folder, self._args, self._progress = folder, args, progress
+        self._warehouse, self._answers = folder / "warehouse", folder / "answers"
+        self._rows = [Row("silver"), *map(Row, GOLD)]
+
+    def run(self) -> "list[Row]":
+        """Make each table in each way."""
+        events = self._folder / "events"
+        self._answers.mkdir()
+        write_events(events, self._args.events)
+        self._progress.step(f"{self._args.events} events")
+        silver, *gold = self._rows
+        silver.add(LOCAL, self._job("spark", silver.table, events))
+        for row in gold:
+            row.add(DUCKDB, self._job("duckdb", row.table, self._answers))
+        for way, executors in ways(self._args.executors).items():
+            with self._cluster(executors) as master:
+                for row in gold:
+                    row.add(way, self._job("spark", row.table, self._answers, *master))
+                    found = compared(row.table, self._warehouse, self._answers, self._args.memory)
+                    row.rows, row.differing = found.rows, row.differing + found.differing
+        return self._rows
+
+    @contextmanager
+    def _cluster(self, executors: int) -> Iterator[tuple[str, ...]]:
+        if not executors:
+            yield ()
+            return
+        folder = self._folder / f"cluster-{executors}"
+        with standalone(folder, executors, self._args.memory) as cluster:
+            yield (cluster.url,)
+
+    def _job(self, engine: str, table: str, place: Path, *master: str) -> Ran:
+        what = (engine, table, self._warehouse, place, self._args.memory, *master)
+        ran = run(python("benchmarks.pipeline.jobs", *what), self._args.limit, environment())
+        self._progress.step(f"{table}: {engine} {ran.said['seconds']:.1f} s")
         return ran
 
-    rows = [_row("silver", {"spark": job("spark", "silver", events)})]
-    for table in GOLD:
-        ran = {engine: job(engine, table, answers) for engine in ENGINES}
-        agreement = compared(table, warehouse, answers, args.memory)
-        rows.append(_row(table, ran) | agreement._asdict())
-        progress.step(f"{table}: {agreement.differing} of {agreement.rows} rows differ")
-    return rows
+
+class Row:
+    """A table, and what it took in each way."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        self.seconds: dict[str, float] = {}
+        self.memory: dict[str, int] = {}
+        self.rows = self.differing = 0
+
+    def add(self, way: str, ran: Ran) -> None:
+        self.seconds[way], self.memory[way] = ran.said["seconds"], ran.memory
 
 
-def _row(table: str, ran: dict[str, Ran]) -> dict[str, Any]:
-    row: dict[str, Any] = {"table": table}
-    for engine, each in ran.items():
-        row |= {f"{engine}_seconds": each.said["seconds"], f"{engine}_bytes": each.memory}
-    return row
+def ways(executors: list[int]) -> dict[str, int]:
+    """Return how Spark runs: on so many executors, 0 being this machine by itself."""
+    some = {f"{n} executor{'s' * (n > 1)}": n for n in executors}
+    return {LOCAL: 0} | some
 
 
-def show_gold(rows: list[dict[str, Any]], events: int) -> None:
-    print(f"{events} events\n{'':<10}{'Spark':>9}{'DuckDB':>9}{'Spark':>10}{'DuckDB':>10}")
-    print(f"{'table':<10}{'s':>9}{'s':>9}{'MiB':>10}{'MiB':>10}{'rows':>12}{'differ':>8}")
+def show(rows: list[Row], events: int, names: list[str]) -> None:
+    """Print one table of seconds, and one of memory."""
+    heads = "".join(f"{name:>{COLUMN}}" for name in names)
+    print(f"{events} events\n{'seconds':<10}{heads}{'rows':>{COLUMN}}{'differ':>8}")
     for row in rows:
-        seconds, sizes = (
-            [row.get(f"{engine}_{unit}") for engine in ENGINES] for unit in ("seconds", "bytes")
-        )
-        cells = "".join(f"{'' if each is None else f'{each:.2f}':>9}" for each in seconds)
-        cells += "".join(f"{'' if each is None else f'{each / 2**20:.0f}':>10}" for each in sizes)
-        print(f"{row['table']:<10}{cells}{row.get('rows', ''):>12}{row.get('differing', ''):>8}")
+        agreement = f"{row.rows:>{COLUMN}}{row.differing:>8}" if row.rows else ""
+        print(f"{row.table:<10}{_cells(row.seconds, names, 1)}{agreement}")
+    print(f"{'MiB':<10}{heads}")
+    for row in rows:
+        sizes = {name: size / 2**20 for name, size in row.memory.items()}
+        print(f"{row.table:<10}{_cells(sizes, names, 0)}")
+
+
+def _cells(values: dict[str, Any], names: list[str], digits: int) -> str:
+    cells = (f"{values[name]:.{digits}f}" if name in values else "" for name in names)
+    return "".join(f"{cell:>{COLUMN}}" for cell in cells)
 
 
 def arguments() -> argparse.Namespace:
@@ -76,8 +120,17 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--events", type=int, default=EVENTS, metavar="N", help="of the log")
-    parser.add_argument("--lines", type=int, default=0, metavar="N", help="of raw logs; 0: none")
-    parser.add_argument("--memory", default="2g", metavar="SIZE", help="of each engine, such as 2g")
+    parser.add_argument(
+        "--executors",
+        type=int,
+        nargs="*",
+        default=EXECUTORS,
+        metavar="N",
+        help="the sizes of the clusters; none: only this machine by itself",
+    )
+    parser.add_argument(
+        "--memory", default="2g", metavar="SIZE", help="of DuckDB, a driver, an executor: 2g"
+    )
     parser.add_argument(
         "--limit", type=float, default=1800, metavar="SECONDS", help="that one job may take"
     )
@@ -87,24 +140,19 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    in_ways = 1 + len(WAYS) * len(COMMANDS)
-    progress = Progress(2 + 3 * len(GOLD) + (in_ways if args.lines else 0))
-    times: list[Timed] = []
+    names = list(ways(args.executors))
+    progress = Progress(2 + len(GOLD) * (1 + len(names)))
     with TemporaryDirectory(prefix="celery-fair-", dir=args.folder) as place:
         try:
-            rows = gold(Path(place), args, progress)
-            if args.lines:
-                times = commands_on_logs(args.lines, Path(place), args.limit, progress)
+            rows = Bench(Path(place), args, progress).run()
         except RuntimeError as exc:
             sys.exit(str(exc))
         finally:
             progress.close()
     if args.json:
-        print(json.dumps({"gold": rows, "commands": [timed._asdict() for timed in times]}))
-        return
-    show_gold(rows, args.events)
-    if times:
-        show(times)
+        print(json.dumps([vars(row) for row in rows]))
+    else:
+        show(rows, args.events, [*names, DUCKDB])
 
 
 if __name__ == "__main__":

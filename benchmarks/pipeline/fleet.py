@@ -6,8 +6,6 @@ processes is killed in the middle of its work, some are silent, and a few have l
 are backlogged, empty (some of them starved) and throttled in turn.
 """
 
-import json
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +17,7 @@ from pyspark.sql.types import LongType
 
 from celery_fair.pipeline.schema import RECORD
 
-__all__ = ["records", "write_events", "write_logs"]
+__all__ = ["records", "write_events"]
 
 PER_PROCESS = 20_000
 T0 = 1_700_000_000.0
@@ -38,35 +36,16 @@ SECONDS = ("at", "published", "received", "runtime", "heartbeat")
 Random = np.random.Generator
 
 
-def write_logs(folder: Path, number: int) -> None:
-    """Write records as workers write them: a file a process, an object a line."""
-    _each_process(_write_log, folder, number)
-
-
 def write_events(folder: Path, number: int) -> None:
     """Write records as the table `events` has them."""
-    _each_process(_write_events, folder, number)
-
-
-def _each_process(write: Callable[[Path, int, int], None], folder: Path, number: int) -> None:
     folder.mkdir(parents=True)
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
         done = [
-            executor.submit(write, folder, process, min(PER_PROCESS, number - first))
+            executor.submit(_write_events, folder, process, min(PER_PROCESS, number - first))
             for process, first in enumerate(range(0, number, PER_PROCESS))
         ]
         for each in done:
             each.result()
-
-
-def _write_log(folder: Path, process: int, size: int) -> None:
-    frame = records(process, size)
-    path = folder / f"host{process % 50}" / f"{frame['node'][0]}-{process}-0.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w") as file:
-        for record in frame.to_dict("records"):
-            known = {name: value for name, value in record.items() if not _is_missing(value)}
-            file.write(json.dumps(known, separators=(",", ":")) + "\n")
 
 
 def _write_events(folder: Path, process: int, size: int) -> None:

@@ -1,6 +1,6 @@
 """One table made by one engine, in a process of its own.
 
-    python -m benchmarks.pipeline.jobs spark|duckdb TABLE WAREHOUSE FOLDER MEMORY
+    python -m benchmarks.pipeline.jobs spark|duckdb TABLE WAREHOUSE FOLDER MEMORY [MASTER]
 
 Prints as JSON how long it took, without the start of the engine. Both read the same silver files.
 Spark makes the whole table, as the commands do; DuckDB what the tests' oracle asks of it, in
@@ -23,13 +23,19 @@ INTERVAL = 60.0
 SILVER = ("attempts", "backlog", "processes")
 
 
-def spark(table: str, warehouse: Path, folder: Path, memory: str) -> float:
-    """Make `table` as the commands do; "silver" from the events in `folder`."""
+def spark(
+    table: str, warehouse: Path, folder: Path, memory: str, master: str | None = None
+) -> float:
+    """Make `table` as the commands do; "silver" from the events in `folder`.
+
+    Arguments:
+        memory: of the driver, and of each executor of a cluster.
+    """
     from celery_fair.pipeline import gold
     from celery_fair.pipeline.session import open_session
     from celery_fair.pipeline.warehouse import Warehouse
 
-    session = open_session(memory=memory)
+    session = open_session(master, memory, {"spark.executor.memory": memory})
     made = Warehouse(session, warehouse)
 
     def say(_: str) -> None:
@@ -90,9 +96,9 @@ def view(warehouse: Path, table: str) -> str:
 
 
 def main() -> None:
-    engine, table, warehouse, folder, memory = sys.argv[1:]
-    make = {"spark": spark, "duckdb": duckdb}[engine]
-    print(json.dumps({"seconds": make(table, Path(warehouse), Path(folder), memory)}))
+    engine, table, warehouse, folder, memory, *master = sys.argv[1:]
+    make: Callable[..., float] = {"spark": spark, "duckdb": duckdb}[engine]
+    print(json.dumps({"seconds": make(table, Path(warehouse), Path(folder), memory, *master)}))
 
 
 if __name__ == "__main__":

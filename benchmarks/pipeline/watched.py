@@ -1,4 +1,7 @@
-"""A program that is run to its end while its memory is watched, and that of its children."""
+"""A program that is run to its end while memory is watched: of all that this process has started.
+
+So that of a cluster counts, which was started before.
+"""
 
 import json
 import subprocess
@@ -25,7 +28,7 @@ class Ran(NamedTuple):
     Attributes:
         said: the last line that it printed, if that is JSON.
         seconds: from its start to its end.
-        memory: bytes that its processes had at once, at the most; what they share counts for each.
+        memory: bytes that the processes had at once, at the most; what they share counts for each.
     """
 
     said: dict[str, Any]
@@ -43,7 +46,7 @@ def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None
         began, ended = monotonic(), Event()
         process = subprocess.Popen(words, stdout=out, stderr=err, cwd=ROOT, env=env)
         peak = [0]
-        watch = Thread(target=_watch, args=(process.pid, ended, peak))
+        watch = Thread(target=_watch, args=(ended, peak))
         watch.start()
         try:
             status: int | str = process.wait(limit)
@@ -61,18 +64,16 @@ def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None
         return Ran(_json(out.read()), seconds, peak[0])
 
 
-def _watch(pid: int, ended: Event, peak: list[int]) -> None:
+def _watch(ended: Event, peak: list[int]) -> None:
     while not ended.wait(EVERY):
-        peak[0] = max(peak[0], _resident(pid))
+        peak[0] = max(peak[0], _resident())
 
 
-def _resident(pid: int) -> int:
+def _resident() -> int:
     total = 0
-    with suppress(psutil.NoSuchProcess):
-        parent = psutil.Process(pid)
-        for process in (parent, *parent.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                total += process.memory_info().rss
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            total += process.memory_info().rss
     return total
 
 
