@@ -1,9 +1,12 @@
 """Headers that this library puts on messages."""
 
-__all__ = ["PREFIX", "PUBLISHED", "STRICT", "TOKEN"]
+__all__ = ["KEY", "PREFIX", "PUBLISHED", "STRICT", "TOKEN"]
 
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""
+
+KEY = "x-fair-partition-key"
+"""The key by which a message was put into its partition, as text."""
 
 PUBLISHED = "x-fair-published"
 """When a message was published, in seconds since 1970."""

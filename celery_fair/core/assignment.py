@@ -15,10 +15,12 @@ The result depends on its arguments only, so that whoever computes it computes t
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-__all__ = ["assign", "partition_of"]
+__all__ = ["assign", "key_text", "partition_of"]
 
 _LONGEST = 1 << 16
 """Bytes of a key: a longer one is a mistake, such as a whole document."""
+
+_SHOWN = 255
 
 
 def partition_of(key: int | str | bytes, partitions: int) -> int:
@@ -31,6 +33,22 @@ def partition_of(key: int | str | bytes, partitions: int) -> int:
         TypeError: the key is none of the three; a bool is no integer here.
         ValueError: it is empty, or longer than 65,536 bytes.
     """
+    return int.from_bytes(blake2b(_raw(key), digest_size=8).digest()) % partitions
+
+
+def key_text(key: int | str | bytes) -> str:
+    """Return a key as text, for a header; of one that is longer than 255 bytes, a digest.
+
+    Raises:
+        TypeError, ValueError: as `partition_of`.
+    """
+    raw = _raw(key)
+    if len(raw) > _SHOWN:
+        return blake2b(raw, digest_size=16).hexdigest()
+    return raw.decode(errors="backslashreplace")
+
+
+def _raw(key: int | str | bytes) -> bytes:
     if isinstance(key, bool) or not isinstance(key, int | str | bytes):
         raise TypeError(
             f"a partition key must be an integer, a text or bytes, not {type(key).__name__}:"
@@ -41,7 +59,7 @@ def partition_of(key: int | str | bytes, partitions: int) -> int:
         raise ValueError(
             f"a partition key must have 1 to {_LONGEST} bytes, not {len(raw)}: {key!r:.80}"
         )
-    return int.from_bytes(blake2b(raw, digest_size=8).digest()) % partitions
+    return raw
 
 
 def assign(

@@ -12,7 +12,7 @@ from hashlib import sha256
 from time import time
 from typing import Any
 
-from celery_fair.headers import PREFIX, PUBLISHED
+from celery_fair.headers import KEY, PREFIX, PUBLISHED
 
 __all__ = ["Letter"]
 
@@ -125,7 +125,8 @@ class Letter:
 
 
 def _is_later(name: Any) -> bool:
-    return isinstance(name, str) and (name.startswith(PREFIX) or name in _OF_A_DELIVERY)
+    ours = isinstance(name, str) and name.startswith(PREFIX) and name != KEY
+    return ours or name in _OF_A_DELIVERY
 
 
 def _shown(value: Any) -> str:

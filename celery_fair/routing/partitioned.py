@@ -7,6 +7,8 @@ the partition that its message came from.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from celery_fair.core.assignment import key_text
+from celery_fair.headers import KEY
 from celery_fair.routing.destination import destination
 from celery_fair.settings import PartitionedQueue
 
@@ -36,7 +38,8 @@ def partitioned(
         queue, named, target = destination(amqp, queues, exchange, routing_key, queue)
         if target is not None:
             exchange = routing_key = None
-            queue = amqp.queues[_partition(target, name, message, partition_key)]
+            partition, message.headers[KEY] = _routed(target, name, message, partition_key)
+            queue = amqp.queues[partition]
         elif partition_key is not None:
             raise ValueError(
                 f"{name}: partition_key = {partition_key!r:.80} was given, but {named!r} is no"
@@ -55,7 +58,8 @@ def partitioned(
     return send_task_message
 
 
-def _partition(target: PartitionedQueue, task: str, message: Any, key: Any) -> str:
+def _routed(target: PartitionedQueue, task: str, message: Any, key: Any) -> tuple[str, str]:
+    """Return the partition, and the key as text."""
     where = f"{task} to the partitioned queue {target.name!r}"
     if key is None and target.key is not None:
         args, kwargs, *_ = message.body
@@ -66,6 +70,6 @@ def _partition(target: PartitionedQueue, task: str, message: Any, key: Any) -> s
             f" fair_partitions[{target.name!r}]['key']"
         )
     try:
-        return target.queue_of(key)
+        return target.queue_of(key), key_text(key)
     except (TypeError, ValueError) as exc:
         raise type(exc)(f"{where}: {exc}") from None

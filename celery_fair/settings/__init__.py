@@ -12,6 +12,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.levels import Levels, check_levels
 from celery_fair.settings.partitions import (
+    SERIAL,
     GroupOptions,
     PartitionedQueue,
     group_options,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIVE_OPTIONS",
+    "SERIAL",
     "Address",
     "Cost",
     "CostKey",
@@ -191,6 +193,18 @@ class Settings:
             groups.setdefault(queue.group, []).extend(queue.queues)
         return groups
 
+    @property
+    def by_key(self) -> frozenset[str]:
+        """The partitions whose keys run beside each other."""
+        keyed = (queue for queue in self.partitioned.values() if queue.serial == "key")
+        return frozenset(name for queue in keyed for name in queue.queues)
+
+    @property
+    def serial(self) -> frozenset[str]:
+        """The partitions that run one task at a time."""
+        every = (name for queue in self.partitioned.values() for name in queue.queues)
+        return frozenset(every) - self.by_key
+
     def fenced(self) -> "Settings":
         """Return the settings for a broker that can keep a second consumer from a queue."""
         pushed = {
@@ -254,7 +268,7 @@ def _with_partitions(
             raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
         options = taken.pop(name, {})
         if isinstance(options, Mapping):
-            options = {"fetch": "pull", **options, "max_in_flight": 1}
+            options = _serial(queue, options)
         for partition in queue.queues:
             if partition in taken:
                 raise ImproperlyConfigured(
@@ -262,6 +276,22 @@ def _with_partitions(
                 )
             taken[partition] = options
     return taken
+
+
+def _serial(queue: PartitionedQueue, options: Mapping[str, Any]) -> dict[str, Any]:
+    where = f"fair_queues[{queue.name!r}]"
+    if queue.serial == "key":
+        if options.get("fetch", "pull") != "pull":
+            raise ImproperlyConfigured(
+                f"{where}: 'fetch' must be 'pull', not {options['fetch']!r}, where"
+                f" fair_partitions[{queue.name!r}]['serial'] is 'key'"
+            )
+        return {"fetch": "pull", **options}
+    if options.get("max_in_flight", 1) != 1:
+        raise ImproperlyConfigured(
+            f"{where}: 'max_in_flight' = {options['max_in_flight']!r}, but {SERIAL}"
+        )
+    return {"fetch": "pull", **options, "max_in_flight": 1}
 
 
 def _logical_queues(value: Any) -> dict[str, LogicalQueue]:

@@ -7,11 +7,21 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.assignment import partition_of
-from celery_fair.settings.values import imported, mapping, queue_name, seconds, url, whole
+from celery_fair.settings.values import (
+    imported,
+    mapping,
+    one_of,
+    queue_name,
+    seconds,
+    url,
+    whole,
+)
 
-__all__ = ["GroupOptions", "PartitionedQueue", "group_options", "partitioned_queues"]
+__all__ = ["SERIAL", "GroupOptions", "PartitionedQueue", "group_options", "partitioned_queues"]
 
-_OPTIONS = {"partitions", "key", "group"}
+_OPTIONS = {"partitions", "key", "group", "serial"}
+_SERIAL = ("partition", "key")
+SERIAL = "a partition runs one task at a time, unless 'serial' is 'key' in fair_partitions"
 _MOST = 10_000
 
 
@@ -24,12 +34,14 @@ class PartitionedQueue:
         count: of its partitions, which are queues of their own.
         key: returns the partition key of a task's arguments; None: each publication names it.
         group: the workers that share the partitions.
+        serial: what runs one task at a time: "partition", or each "key".
     """
 
     name: str
     count: int
     key: Callable[..., Any] | None = None
     group: str = ""
+    serial: str = "partition"
 
     @property
     def queues(self) -> list[str]:
@@ -86,8 +98,8 @@ def _partitioned(name: str, options: Any) -> PartitionedQueue:
     where = f"fair_partitions[{name!r}]"
     if not isinstance(options, Mapping) or "partitions" not in options or set(options) - _OPTIONS:
         raise ImproperlyConfigured(
-            f"{where} must be a mapping with 'partitions' and, optionally, 'key' and 'group', not"
-            f" {options!r}"
+            f"{where} must be a mapping with 'partitions' and, optionally,"
+            f" {', '.join(map(repr, sorted(_OPTIONS - {'partitions'})))}, not {options!r}"
         )
     number = whole(f"{where}['partitions']", options["partitions"], 1, _MOST)
     key = options.get("key")
@@ -98,9 +110,9 @@ def _partitioned(name: str, options: Any) -> PartitionedQueue:
             f"{where}['key'] must be a callable of the task's arguments, or the dotted path of one,"
             f" not {key!r}"
         )
-    return PartitionedQueue(
-        name, number, key, queue_name(f"{where}['group']", options.get("group", name))
-    )
+    group = queue_name(f"{where}['group']", options.get("group", name))
+    serial = one_of(f"{where}['serial']", options.get("serial", "partition"), _SERIAL)
+    return PartitionedQueue(name, number, key, group, serial)
 
 
 def group_options(conf: Any) -> GroupOptions | None:

@@ -29,6 +29,7 @@ def delivery_class(base: type, owner: Settled) -> type:
         arrived = 0.0  # here, on the monotonic clock
         aside = ""  # kept by Celery for its "eta", or a rate "limit"
         boarded_at: float | None = None  # handed to the pool, on the monotonic clock
+        lane: str | None = None  # its key, where keys of its queue run beside each other
         cost = 0.0  # what its queue was charged at dispatch
         cost_key: str | None = None  # what that was estimated by
         cost_guessed = False  # when nothing was known of any

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.settings import parse_live_options
+from celery_fair.settings import SERIAL, parse_live_options
 from celery_fair.worker.feed import Feed
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class Desk:
         feed = self._feed(queue)
         changes = parse_live_options(queue, options)
         after = replace(feed.gate.options, **changes)
+        if "max_in_flight" in changes and queue in self._worker.settings.serial:
+            raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
         if "burst" in changes and after.rate is None:
             raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
         if not check:

@@ -29,10 +29,12 @@ from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.gates import Gates
 from celery_fair.worker.in_flight import InFlight, ObservedPool, check_time_limits
+from celery_fair.worker.lanes import Lanes
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.lost_queues import LostQueues
 from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.once import Once
+from celery_fair.worker.pulled import Pulled
 from celery_fair.worker.recorder import recorder_for
 from celery_fair.worker.refused import Refused
 from celery_fair.worker.runtimes import Runtimes
@@ -318,6 +320,8 @@ class FairWorker:
             in_flight_allowance=pool_size(c.pool) if self._late_acks else 0,
         )
         feed.gate = gate
+        if isinstance(feed, Pulled) and queue.name in self.settings.by_key:
+            feed.lanes = Lanes(partial(self.in_flight.runs, queue.name))
         feed.starts_once = self.once.starts_once
         feed.give_back = self._give_back
         feed.refuse = self.once.refuse
@@ -328,7 +332,7 @@ class FairWorker:
         return feed
 
     def _give_back(self, message: Any) -> None:
-        if self.once.starts_once(message):
+        if self.mover.in_place or self.once.starts_once(message):
             self.mover.give_back(message, {})
         else:
             message.requeue()

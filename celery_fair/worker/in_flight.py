@@ -35,6 +35,7 @@ class InFlight:
         self.boarded = 0
         self.landed = 0
         self._by_queue: Counter[str] = Counter()
+        self._by_lane: Counter[tuple[str, str]] = Counter()
         self.on_freed: Callable[[], object] = lambda: None
         self.on_ended: Callable[[Any, float | None], object] | None = None
         self.on_broken_off: Callable[[Any, BaseException], object] | None = None
@@ -51,10 +52,17 @@ class InFlight:
         request.message.boarded_at = monotonic()
         self._requests[id(request)] = request
         self._by_queue[_queue(request)] += 1
+        lane = request.message.lane
+        if lane is not None:
+            self._by_lane[_queue(request), lane] += 1
 
     def of(self, queue: str) -> int:
         """How many requests of a queue are in flight."""
         return self._by_queue[queue]
+
+    def runs(self, queue: str, lane: str) -> bool:
+        """Whether a request of one of a queue's lanes is in flight; see `lanes`."""
+        return (queue, lane) in self._by_lane
 
     def land(self, request: Any, seconds: float | None = None) -> None:
         """The request has ended, in whichever way; a second call does nothing.
@@ -64,10 +72,17 @@ class InFlight:
         """
         if self._requests.pop(id(request), None) is not None:
             self._by_queue[_queue(request)] -= 1
+            self._leave_lane(request)
             self.landed += 1
             if self.on_ended is not None:
                 self.on_ended(request, seconds)
             self.on_freed()
+
+    def _leave_lane(self, request: Any) -> None:
+        lane = _queue(request), request.message.lane
+        if lane in self._by_lane:
+            self._by_lane[lane] -= 1
+            self._by_lane += Counter()  # without those that are 0
 
     def failed(self, request: Any, error: Any) -> None:
         """The pool has no result of a request, but an error of its own."""

@@ -46,6 +46,9 @@ class Mover(ABC):
         dead_letters: the queue, and exchange, of the app's dead letters.
     """
 
+    in_place = False
+    """Whether what is given back stands where it stood."""
+
     def __init__(self, dead_letters: str) -> None:
         self._dead_letters = dead_letters
         self._lock = RLock()  # a task in a greenlet of its own may have its message rejected
@@ -207,6 +210,7 @@ class VirtualMover(Mover):
 class RedisMover(Mover):
     """By a script that takes a message from those held and puts it in a list, in one step."""
 
+    in_place = True  # kombu's way to requeue puts it behind all others
     _declared = False
 
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:

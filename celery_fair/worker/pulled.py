@@ -8,6 +8,7 @@ asked again after a while: a millisecond at first, and twice as long each time, 
 urgent waits for one message at the most.
 """
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -15,6 +16,7 @@ from amqp import ChannelError
 
 from celery_fair.worker.amqp_feed import AmqpFeed
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.lanes import AHEAD, Lanes
 from celery_fair.worker.virtual_feed import VirtualFeed
 
 __all__ = ["Pulled", "PulledAmqpFeed", "PulledVirtualFeed"]
@@ -31,6 +33,8 @@ class Pulled(Feed):
     """
 
     asks = True
+    lanes: Lanes | None = None
+    """Given where keys of the queue run beside each other."""
 
     def __init__(self, *args: Any, interval: float, eager: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,25 +65,43 @@ class Pulled(Feed):
 
     def ask_at(self, started: int) -> float:
         """Return when to ask; at once if that is past, or another message was started since."""
-        if self._eager and started != self._asked_after:
+        if (self._eager and started != self._asked_after) or self._next() is not None:
             return 0.0
-        return self._ask_at
+        return math.inf if self._is_full else self._ask_at
 
     def next_cost(self, cost: Any) -> float | None:
-        known = super().next_cost(cost)
-        return self.flow.last_cost if known is None and self._left else known
+        place = self._next()
+        if place is not None:
+            return float(cost(self.buffer[place]))
+        return self.flow.last_cost if self._left and not self._is_full else None
 
     def take(self, now: float, started: int) -> Any:
-        if not self.buffer and self._is_open and not self._limited:
+        place, came = self._next(), True
+        while place is None and came and self._is_open and not self._limited and not self._is_full:
+            had = len(self.buffer)
             self._left = self._get()
-        if self.buffer:
+            place, came = self._next(), len(self.buffer) > had
+        if place is not None:
             self._wait = self._ask_at = 0.0
-            return self.buffer.popleft()
-        self._left = 0
+            item = self.buffer[place]
+            del self.buffer[place]
+            return item
+        if not self._is_full:
+            self._left = 0
         self._wait = min(max(2 * self._wait, _FIRST_WAIT), self._interval)
         self._ask_at = now + self._wait
         self._asked_after = started
         return None
+
+    def _next(self) -> int | None:
+        """Return the place in the buffer of what may start now."""
+        if self.lanes is not None:
+            return self.lanes.first(self.buffer)
+        return 0 if self.buffer else None
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.buffer) >= AHEAD
 
     @abstractmethod
     def _get(self) -> int:

@@ -14,7 +14,8 @@ from celery_fair import (
     partitions_revoked,
     rebalance_failed,
 )
-from tests.apps.shares import app, finish, settings, start, work_for
+from celery_fair.headers import KEY
+from tests.apps.shares import app, finish, settings, start, wait_at, work_for
 
 install(app)
 events = Path(f"{settings.records}.events")
@@ -41,16 +42,28 @@ def failed(sender: Any, message: str, will_recover: bool, **_: Any) -> None:
     note("failed", worker=sender.c.hostname, message=message, will_recover=will_recover)
 
 
-def keyed(self: Any, seq: int, key: str, number: int, seconds: float = 0) -> None:
+def keyed(
+    self: Any, seq: int, key: str, number: int, seconds: float = 0, gate: str | None = None
+) -> None:
     """Work on a key; what it did is written down with the token that it did it under."""
     start(self, seq)
     partition, token = self.request.delivery_info["routing_key"], self.request.fair_token
     did = {"key": key, "number": number, "partition": partition, "token": token}
     note("began", id=self.request.id, **did)
     work_for(seconds)
+    if gate is not None:
+        wait_at(gate)
     note("ended", id=self.request.id, **did)
     finish(self, seq)
 
 
+def again(self: Any, seq: int, key: str, number: int) -> None:
+    """Succeed at the second attempt; `key` is by which it came into its partition."""
+    if not self.request.retries:
+        raise self.retry(countdown=0)
+    keyed(self, seq, vars(self.request)[KEY], number)
+
+
 app.task(bind=True, name="keyed", shared=False)(keyed)
+app.task(bind=True, name="again", shared=False)(again)
 app.task(base=NonRepeatableTask, bind=True, name="keyed_once", shared=False)(keyed)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.assignment import assign, partition_of
+from celery_fair.core.assignment import assign, key_text, partition_of
 
 names = st.sets(st.text("abcdefgh", min_size=1, max_size=3), max_size=8)
 partitions = st.sets(st.integers(0, 40).map("p{:02}".format), max_size=30)
@@ -80,3 +80,15 @@ def test_key_of_another_type(key: object) -> None:
 def test_key_of_another_size(key: str | bytes) -> None:
     with pytest.raises(ValueError, match="must have 1 to 65536 bytes"):
         partition_of(key, 4)
+
+
+def test_key_as_text() -> None:
+    assert [key_text(key) for key in (42, "Ö", b"a", b"\xff", "x" * 255)] == [
+        "42",
+        "Ö",
+        "a",
+        "\\xff",
+        "x" * 255,
+    ]
+    assert len(key_text("x" * 256)) == 32
+    assert key_text("x" * 256) != key_text("x" * 257)

@@ -40,7 +40,7 @@ class Fleet:
         **options: Any,
     ) -> None:
         self.records = Records(folder / "tasks")
-        self.conf = {
+        self.conf: dict[str, Any] = {
             "fair_partitions": {QUEUE: {"partitions": partitions}},
             "fair_group_store": store,
         } | {f"fair_group_{name}": value for name, value in (LEASE | options).items()}
@@ -64,6 +64,10 @@ class Fleet:
         path = Path(f"{self.records.prefix}.events")
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The events of one kind."""
+        return [event for event in self.events if event["kind"] == kind]
 
     def owned(self, *workers: WorkerProcess) -> dict[str, set[str]]:
         """By worker, what it was assigned and has not been revoked."""

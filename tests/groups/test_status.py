@@ -41,6 +41,13 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
     assert shown[0].split() == ["partition", "group", "owner", "next", "token", "since"]
     assert len(shown) == 13
 
+    change = {"queue": "customers.0", "options": {"max_in_flight": 2}}
+    wait_for(
+        lambda: "runs one task at a time" in worker.control("fair_set", **change)["error"],
+        20,
+        lambda: str(worker.control("fair_set", **change)),
+    )
+
     other = fleet.worker(fair_partitions={"customers": {"partitions": 8}})
     wait_for(lambda: "has 12 partitions (customers.0 to customers.9)" in other.log(), 20, other.log)
     assert "and fair_partitions 8" in other.log()

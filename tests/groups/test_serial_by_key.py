@@ -1,0 +1,86 @@
+"""Keys of a partition run beside each other; each key's messages one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.settings import Settings
+from tests.brokers import Space
+from tests.groups.fleet import QUEUE, Fleet
+from tests.integration.gate import Gate
+from tests.waiting import wait_for
+from tests.workers import StartWorker
+
+
+def test_key_at_work_holds_up_itself(
+    space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    fleet = Fleet(space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 1)
+    fleet.conf["fair_partitions"][QUEUE]["serial"] = "key"
+    worker = fleet.worker()
+    with closing_gate() as gate:
+        fleet.publish(["a"], 1, gate=str(gate.path))
+        fleet.publish(["a", "b", "c"], 5)
+        fleet.publish(["b"], 1, "again")
+        wait_for(lambda: len(fleet.of("ended")) == 11, 30, lambda: str(fleet.events))
+        assert [event["number"] for event in fleet.of("began") if event["key"] == "a"] == [0]
+    wait_for(lambda: len(fleet.of("ended")) == 17, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [0, *range(5)], "b": [*range(5), 0], "c": [*range(5)]})
+
+    with closing_gate() as gate:
+        fleet.publish(["a"], 1, gate=str(gate.path))
+        fleet.publish(["a"], 5)
+        fleet.publish(["b"], 1)
+        wait_for(lambda: len(fleet.of("ended")) == 18, 30, lambda: str(fleet.events))
+        fleet.publish(["a"], 1)
+        worker.sigterm()  # it gives back those that wait for the one at work
+        fleet.worker()
+    wait_for(lambda: len(fleet.of("ended")) == 25, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [0, *range(5), 0, *range(5), 0]})
+
+
+@contextmanager
+def closing_gate() -> Iterator[Gate]:
+    gate = Gate()
+    try:
+        yield gate
+    finally:
+        gate.open()
+
+
+def check_one_by_one(fleet: Fleet, expected: dict[str, list[int]]) -> None:
+    for key, numbers in expected.items():
+        said = [(e["kind"], e["number"]) for e in fleet.events if e.get("key") == key]
+        assert said == [(kind, n) for n in numbers for kind in ("began", "ended")]
+
+
+@pytest.mark.parametrize(
+    ("partitioned", "options", "said"),
+    [
+        ({"serial": "queue"}, {}, r"\['serial'\] must be one of 'partition', 'key', not 'queue'"),
+        ({"serial": "key"}, {"fetch": "push"}, "'fetch' must be 'pull', not 'push'"),
+        ({}, {"max_in_flight": 2}, "'max_in_flight' = 2, but a partition runs one task at a time"),
+    ],
+)
+def test_settings_are_refused(
+    partitioned: dict[str, Any], options: dict[str, Any], said: str
+) -> None:
+    app = Celery(set_as_current=False)
+    app.conf.fair_partitions = {QUEUE: {"partitions": 2, **partitioned}}
+    app.conf.fair_queues = {QUEUE: options}
+    with pytest.raises(ImproperlyConfigured, match=said):
+        Settings.of(app)
+
+
+def test_cap_of_a_partition() -> None:
+    app = Celery(set_as_current=False)
+    app.conf.fair_partitions = {QUEUE: {"partitions": 1, "serial": "key"}}
+    app.conf.fair_queues = {QUEUE: {"max_in_flight": 3}}
+    assert Settings.of(app).queue(f"{QUEUE}.0").max_in_flight == 3
