@@ -80,6 +80,7 @@ class Group:
 
     Attributes:
         active: the partitions that are to be consumed.
+        out: those that were taken out, and are to be put back.
         grants: by partition; also of those that were taken out, whose tokens must not come again.
         members: when the lease of each ends.
         plan: who is to own which.
@@ -87,6 +88,7 @@ class Group:
     """
 
     active: frozenset[str] = frozenset()
+    out: frozenset[str] = frozenset()
     grants: Mapping[str, Grant] = field(default_factory=dict)
     members: Mapping[str, float] = field(default_factory=dict)
     plan: Mapping[str, str] = field(default_factory=dict)
@@ -95,6 +97,24 @@ class Group:
     def owned_by(self, member: str) -> dict[str, int]:
         """Return a member's partitions, with their tokens."""
         return {name: g.token for name, g in self.grants.items() if g.owner == member}
+
+    def without(self, names: Collection[str]) -> "Group":
+        """Return the group with partitions taken out: their owners stop, and nobody else begins."""
+        gone = self.active.intersection(names)
+        return replace(self, active=self.active - gone, out=self.out | gone)
+
+    def with_(self, names: Collection[str]) -> "Group":
+        """Return the group with partitions put back that had been taken out."""
+        back = self.out.intersection(names)
+        return replace(self, active=self.active | back, out=self.out - back)
+
+    def unplanned(self) -> "Group":
+        """Return the group without its plan: the next turn makes one as if all had just come."""
+        return replace(self, plan={})
+
+    def of(self, names: frozenset[str]) -> "Group":
+        """Return the group for just these partitions; what was taken out of them stays out."""
+        return replace(self, active=names - self.out, out=names & self.out)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from celery_fair.core.membership import Grant, Group
 __all__ = ["decoded", "encoded"]
 
 _VERSION = 1
+_SETS = ("active", "out")
 
 
 def encoded(group: Group) -> str:
     """Return the document of a group."""
-    document = asdict(group) | {"v": _VERSION, "active": sorted(group.active)}
+    document = asdict(group) | {"v": _VERSION}
+    document |= {name: sorted(document[name]) for name in _SETS}
     document["grants"] = {
         name: [grant.owner, grant.token, grant.since] for name, grant in group.grants.items()
     }
@@ -31,6 +33,6 @@ def decoded(text: str | None) -> Group:
     version = document.pop("v", None)
     if version != _VERSION:
         raise ValueError(f"the group's document has format {version!r}, this is for {_VERSION}")
-    document["active"] = frozenset(document["active"])
+    document |= {name: frozenset(document[name]) for name in _SETS}
     document["grants"] = {name: Grant(*grant) for name, grant in document["grants"].items()}
     return Group(**document)

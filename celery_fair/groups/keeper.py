@@ -9,7 +9,6 @@ what it believes to be held is then all that it owns.
 import logging
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
@@ -155,11 +154,11 @@ class Keeper:
 
     def _checked(self, snapshot: Snapshot) -> Group:
         group = decoded(snapshot.text)
-        if group.active == self._partitions:
+        if group.active | group.out == self._partitions:
             return group
         if not group.members.keys() - {self.me}:  # nobody else: as we have it is how it is
-            return replace(group, active=self._partitions)
-        ours, theirs = (sorted(each) for each in (self._partitions, group.active))
+            return group.of(self._partitions)
+        ours, theirs = (sorted(each) for each in (self._partitions, group.active | group.out))
         raise PartitionsDifferError(
             f"group {self.group!r} has {len(theirs)} partitions ({theirs[0]} to {theirs[-1]}), and"
             f" fair_partitions {len(ours)} ({ours[0]} to {ours[-1]}): a change would send a key's"

@@ -106,7 +106,9 @@ class World:
     def trouble(self) -> None:
         """Something happens to somebody, or to the store, or to the partitions."""
         draw = self.draw
-        what = draw.choice(["join", "leave", "crash", "sleep", "store", "add", "remove"])
+        what = draw.choice(
+            ["join", "leave", "crash", "sleep", "store", "add", "remove", "rebalance"]
+        )
         if what == "join" and len(self.members) < self._most + 2:
             self.join()
         elif what in {"leave", "crash"} and len(self.members) > 1:
@@ -118,16 +120,17 @@ class World:
         elif what == "store":
             self.store_is_away = not self.store_is_away
         elif what == "add":
-            self._change({*self.group.active, f"p{draw.randrange(10**6):06}"})
+            new = f"p{draw.randrange(10**6):06}"
+            back = self.group.with_(self.group.out)
+            self._change(back if self.group.out else back.of(back.active | {new}))
         elif what == "remove" and len(self.group.active) > 1:
-            self._change(self.group.active - {draw.choice(sorted(self.group.active))})
+            self._change(self.group.without({draw.choice(sorted(self.group.active))}))
+        elif what == "rebalance":
+            self._change(self.group.unplanned())
 
-    def _change(self, partitions: set[str] | frozenset[str]) -> None:
+    def _change(self, group: Group) -> None:
         if not self.store_is_away:
-            before = self.group
-            self.group = Group(
-                frozenset(partitions), before.grants, before.members, before.plan, before.planned_at
-            )
+            self.group = group
 
     def settle(self) -> None:
         """Long enough for leases to run out and for work to end; then everything is as it must."""

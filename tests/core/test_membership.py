@@ -64,15 +64,29 @@ def test_spare_members_change_nothing() -> None:
 
 
 def test_owner_is_waited_for_and_token_grows() -> None:
-    group = joined("a", partitions=1)
+    group = joined("a", partitions=2)
     assert group.grants["0"] == Grant("a", 1, 0.0)
-    group = Group(frozenset("1"), group.grants, group.members, group.plan)
-    taken = turn(group, "a", 1.0, TERMS, holds={"0"})
+    taken = turn(group.without({"0", "unknown"}), "a", 1.0, TERMS, holds={"0", "1"})
     assert (taken.revoked, dict(taken.granted)) == ({"0"}, {"1": 1})
     taken = turn(taken.group, "a", 2.0, TERMS, holds={"1"})
     assert taken.group.grants["0"] == Grant(None, 1, 2.0)
-    again = Group(frozenset("01"), taken.group.grants, taken.group.members, taken.group.plan)
+    assert taken.group.plan == {"1": "a"}
+    again = taken.group.with_({"0", "unknown"})
     assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 2, "1": 1}
+
+
+def test_other_partitions() -> None:
+    group = joined("a", partitions=2).without({"0"}).of(frozenset("0123"))
+    assert (group.active, group.out) == ({"1", "2", "3"}, {"0"})
+    assert group.of(frozenset("1")).out == frozenset()
+
+
+def test_plan_as_if_all_had_just_come() -> None:
+    group = joined("b", "a", partitions=4)
+    assert group.owned_by("a") == {"2": 2, "3": 2}
+    taken = turn(group.unplanned(), "a", 1.0, Terms(pause=1e9), holds={"2", "3"})
+    assert taken.group.plan == {"0": "a", "1": "a", "2": "b", "3": "b"}
+    assert (taken.revoked, taken.granted) == ({"2", "3"}, {})
 
 
 def test_lease_that_has_run_out_is_lost() -> None:
