@@ -22,7 +22,7 @@ from benchmarks.once import BROKERS, POOLS
 from benchmarks.progress import Progress
 from benchmarks.turns import arguments, pairs, row, show_speeds, take_turns
 from celery_fair.eventlog import EventLog, Policy
-from celery_fair.worker.recorder import finished, started
+from celery_fair.worker.recorder import about, finished, started
 from tests.brokers.space import Server
 
 QUEUES = {"a": 1, "b": 1}
@@ -43,9 +43,9 @@ def microseconds(folder: str) -> float:
             log.write("process", '"state":"boot"')
             began = process_time()
             for id_ in ids:
-                log.write("started", started("shop.charge", id_, 0, note, None, True))
-                done = finished("shop.charge", id_, 0, note, "SUCCESS", 10_000, None)
-                log.write("finished", done)
+                attempt = about("shop.charge", id_, 0, note)
+                log.write("started", started(attempt, note, None, True))
+                log.write("finished", finished(attempt, "SUCCESS", 10_000, None))
             found.append((process_time() - began) / MESSAGES * 1e6)
             log.close()
     return median(found)

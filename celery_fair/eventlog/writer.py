@@ -68,8 +68,8 @@ class EventLog:
 
     def __init__(self, policy: Policy, node: str) -> None:
         self.policy, self.node = policy, node
-        self._rotate, self._rotate_size = policy.rotate * 1e6, policy.rotate_bytes
-        self._rotate_at = 0.0
+        self._rotate, self._rotate_size = int(policy.rotate * 1e6), policy.rotate_bytes
+        self._rotate_at = 0
         self._sync = policy.fsync == "always"
         self.parent = ""
         self._file: LogFile | None = None

@@ -31,7 +31,7 @@ from celery_fair.worker.dead_letters import described, is_redelivered, message_d
 from celery_fair.worker.heartbeat import Heartbeat
 from celery_fair.worker.queue_states import QueueStates
 
-__all__ = ["NOTE", "Recorder", "finished", "recorder_for", "started"]
+__all__ = ["NOTE", "Recorder", "about", "finished", "recorder_for", "started"]
 
 NOTE = "fair"
 """The attribute of a running task's request."""
@@ -111,8 +111,8 @@ class Recorder:
             state, name = "REVOKED", "Terminated"
         else:  # a process that ends by itself may say so, by whichever exception
             state, name = "FAILURE", "WorkerLostError"
-        id_, task = str(request.id), request.task.name
-        fields = finished(task, id_, retries, note, state, runtime, name)
+        attempt = about(request.task.name, str(request.id), retries, note)
+        fields = finished(attempt, state, runtime, name)
         self.log.write("finished", f'{fields},"broken_off":true')
 
     def garbage(self, headers: Any) -> None:
@@ -196,11 +196,11 @@ class Recorder:
         published = _microseconds(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
         retries = _whole(request.retries) or 0
-        fields = started(task.name, str(task_id), retries, note, published, repeatable)
-        self.log.write("started", fields)
+        attempt = request.fair_attempt = about(task.name, str(task_id), retries, note)
+        self.log.write("started", started(attempt, note, published, repeatable))
         request.fair_since = monotonic_ns()
 
-    def _on_end(self, task: Any, task_id: str, state: Any, retval: Any, **_: Any) -> None:
+    def _on_end(self, task: Any, state: Any, retval: Any, **_: Any) -> None:
         request = task.request
         note = vars(request).get(NOTE)
         if note is None:
@@ -212,8 +212,7 @@ class Recorder:
             state, failed = "FAILURE", sys.exception()
         runtime = (monotonic_ns() - request.fair_since) // 1000
         name = None if failed is None else type(failed).__name__
-        retries = _whole(request.retries) or 0
-        fields = finished(task.name, str(task_id), retries, note, str(state), runtime, name)
+        fields = finished(request.fair_attempt, str(state), runtime, name)
         self.log.write("finished", fields)
 
 
@@ -231,35 +230,29 @@ def recorder_for(worker: Any) -> Recorder | None:
     return Recorder(policy, worker)
 
 
-def started(
-    task: str, id_: str, retries: int, note: Note, published: int | None, repeatable: bool
-) -> str:
-    """Return a record's fields."""
-    queue, received, redelivered, cost_key, cost = note
-    return (
-        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, queue)},'
-        f'"published":{"null" if published is None else published},"received":{received},'
-        f'"redelivered":{"true" if redelivered else "false"},'
-        f'"repeatable":{"true" if repeatable else "false"},'
-        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)},"cost":{cost!r}'
-    )
-
-
-def finished(
-    task: str,
-    id_: str,
-    retries: int,
-    note: Note,
-    state: str,
-    runtime: int,
-    exception: str | None,
-) -> str:
-    """Return a record's fields."""
+def about(task: str, id_: str, retries: int, note: Note) -> str:
+    """Return the fields that a start and its end have in common."""
     cost_key = note[3]
     return (
         f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, note[0])},'
-        f'"state":{quoted(state)},"runtime":{runtime},'
-        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)},'
+        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)}'
+    )
+
+
+def started(attempt: str, note: Note, published: int | None, repeatable: bool) -> str:
+    """Return a record's fields; `attempt` is those of `about`."""
+    _, received, redelivered, _, cost = note
+    return (
+        f'{attempt},"published":{"null" if published is None else published},'
+        f'"received":{received},"redelivered":{"true" if redelivered else "false"},'
+        f'"repeatable":{"true" if repeatable else "false"},"cost":{cost!r}'
+    )
+
+
+def finished(attempt: str, state: str, runtime: int, exception: str | None) -> str:
+    """Return a record's fields; `attempt` is those of `about`."""
+    return (
+        f'{attempt},"state":{quoted(state)},"runtime":{runtime},'
         f'"exception":{"null" if exception is None else quoted(exception)}'
     )
 
