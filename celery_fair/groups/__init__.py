@@ -45,8 +45,9 @@ class GroupStore(ABC):
         The next version is greater.
         """
 
-    def create(self) -> None:
-        """Make what the store needs, if it is missing. Called twice it does no harm."""
+    def create(self) -> dict[str, bool]:
+        """Make what the store needs; return, for each part of it, whether it was missing."""
+        return {}
 
     def close(self) -> None:
         """Leave nothing open."""

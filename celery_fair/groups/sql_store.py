@@ -13,6 +13,7 @@ from sqlalchemy import (
     extract,
     func,
     insert,
+    inspect,
     select,
     text,
     update,
@@ -49,8 +50,9 @@ class SqlStore(GroupStore):
         self._now: Any = _NOW.get(self._engine.dialect.name, standard)
         self._created = False
 
-    def create(self) -> None:
+    def create(self) -> dict[str, bool]:
         try:
+            missing = not inspect(self._engine).has_table(_GROUPS.name)
             with suppress(DatabaseError):  # somebody else was faster
                 _GROUPS.metadata.create_all(self._engine)
             with self._engine.connect() as connection:
@@ -58,6 +60,7 @@ class SqlStore(GroupStore):
         except SQLAlchemyError as exc:
             raise StoreUnreachableError(str(exc)) from exc
         self._created = True
+        return {f"table {_GROUPS.name}": missing}
 
     def read(self, group: str) -> Snapshot:
         self._make_sure()

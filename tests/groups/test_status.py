@@ -1,28 +1,35 @@
-"""``fair partitions status``, and a worker whose settings do not fit its group."""
+"""``fair partitions status`` and ``create``, and a worker whose settings do not fit its group."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
+import pytest
 from celery import Celery
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
 from tests.brokers import Space
 from tests.groups.fleet import Fleet
+from tests.groups.stores import LASTING, store_url
 from tests.ports import free_port
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
 
-def status(conf: dict[str, Any], *words: str) -> Result:
+def asked(conf: dict[str, Any], *words: str) -> Result:
     app = Celery("asking", broker="memory://", set_as_current=False)
     app.conf.update(conf)
     obj = SimpleNamespace(app=app)
-    return CliRunner().invoke(fair, ["partitions", "status", *words], obj=obj)
+    return CliRunner().invoke(fair, ["partitions", *words], obj=obj)
+
+
+def status(conf: dict[str, Any], *words: str) -> Result:
+    return asked(conf, "status", *words)
 
 
 def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
@@ -65,6 +72,31 @@ def test_store_that_is_away() -> None:
     away = status(conf | {"fair_group_store": f"redis://127.0.0.1:{free_port()}/0"})
     assert away.exit_code == 1
     assert "the groups of fair_group_store cannot be read: " in away.stderr
+
+
+@pytest.mark.parametrize("kind", LASTING)
+def test_what_a_store_needs_is_made_once(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    for url in store_url(kind, request, tmp_path):
+        conf = {"fair_partitions": {"c": {"partitions": 2}}, "fair_group_store": url}
+        path = PurePosixPath(urlsplit(url).path, "celery-fair", "clock")
+        needed = {
+            "redis": [],
+            "zookeeper": [*map(str, [*reversed(path.parents)][1:]), str(path)],
+        }.get(kind, ["table celery_fair_groups"])
+        for done in ("made", "is there"):
+            said = [f"{name}: {done}\n" for name in needed]
+            nothing = "nothing to do: a store of this kind needs nothing made beforehand\n"
+            made = asked(conf, "create")
+            assert (made.exit_code, made.stdout) == (0, "".join(said) or nothing)
+
+
+def test_store_that_is_away_is_not_made(tmp_path: Path) -> None:
+    conf = {"fair_partitions": {"c": {"partitions": 2}}}
+    away = asked(conf | {"fair_group_store": f"sqlite:///{tmp_path}/none/g.db"}, "create")
+    assert away.exit_code == 1
+    assert "what fair_group_store needs cannot be made: " in away.stderr
 
 
 def test_worker_without_its_store(

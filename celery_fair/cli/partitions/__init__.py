@@ -1,1 +1,1 @@
-"""``celery -A app fair partitions status``."""
+"""``celery -A app fair partitions status | create``."""
