@@ -86,7 +86,7 @@ test-live: $(STAMP) brokers spark ## a prediction against a live run; wants an i
 
 .PHONY: brokers
 brokers:
-	@scripts/system-packages.sh rabbitmq-server redis-server postgresql
+	@scripts/system-packages.sh rabbitmq-server redis-server postgresql libzookeeper-java openjdk-17-jre-headless
 
 .PHONY: spark
 spark:

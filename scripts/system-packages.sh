@@ -16,13 +16,14 @@ present() {
     case "$1" in
         rabbitmq-server) [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server ;;
         postgresql) ls /usr/lib/postgresql/*/bin/postgres || command -v postgres ;;
+        libzookeeper-java) [ -e /usr/share/java/zookeeper.jar ] ;;
         openjdk-17-jre-headless | default-jre-headless) java_version ;;
         python3-venv) "$python" -c 'import ensurepip, venv' ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
 
-# Whether JAVA_HOME or PATH has Java 17 or newer, for Spark.
+# Whether JAVA_HOME or PATH has Java 17 or newer, for Spark and ZooKeeper.
 java_version() {
     for java in "${JAVA_HOME:-/nonexistent}/bin/java" java; do
         version="$("$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)"
@@ -69,7 +70,7 @@ cat >&2 <<MESSAGE
 Missing:$missing
   Debian, Ubuntu:  sudo apt-get install --no-install-recommends$missing
   elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2, PostgreSQL >= 13,
-                   Java >= 17)
+                   ZooKeeper >= 3.8, Java >= 17)
 MESSAGE
 case "$missing" in *python3-venv*) exit 1 ;; esac
 if [ "${CI:-}" = true ]; then

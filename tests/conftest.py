@@ -15,14 +15,14 @@ from typing import TypeVar
 
 import pytest
 
-from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space
+from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space, ZooKeeper
 from tests.brokers.lent import VARIABLE, LentRabbitMQ
 from tests.brokers.space import Server
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
-S = TypeVar("S", bound=Server | PostgreSQL)
+S = TypeVar("S", bound=Server | PostgreSQL | ZooKeeper)
 
 
 def running(server: S) -> Iterator[S]:
@@ -50,6 +50,12 @@ def redis_server() -> Iterator[RedisServer]:
 def postgresql() -> Iterator[PostgreSQL]:
     """The run's PostgreSQL."""
     yield from running(PostgreSQL())
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeper]:
+    """The run's ZooKeeper; not to be killed."""
+    yield from running(ZooKeeper())
 
 
 def shared_server(request: pytest.FixtureRequest) -> RabbitMQ | RedisServer:
@@ -96,6 +102,12 @@ def own_rabbitmq() -> Iterator[RabbitMQ]:
 def own_redis() -> Iterator[RedisServer]:
     """A Redis for one test, which may kill it: what it has answered, it keeps."""
     yield from running(RedisServer(durable=True))
+
+
+@pytest.fixture
+def own_zookeeper() -> Iterator[ZooKeeper]:
+    """A ZooKeeper for one test, which may kill it."""
+    yield from running(ZooKeeper())
 
 
 @pytest.fixture(params=KINDS)

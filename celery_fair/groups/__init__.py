@@ -6,9 +6,10 @@ What a document says, and who may write what, is `celery_fair.core.membership`'s
 
 Imported from here; the kinds need packages that are extras::
 
-    memory_store.py  one process, for tests
-    redis_store.py   a hash for each group; scripts read.lua and write.lua
-    sql_store.py     a row for each group, on any database that SQLAlchemy speaks to
+    memory_store.py     one process, for tests
+    redis_store.py      a hash for each group; scripts read.lua and write.lua
+    sql_store.py        a row for each group, on any database that SQLAlchemy speaks to
+    zookeeper_store.py  a node for each group; zookeeper_session.py connects
 """
 
 from abc import ABC, abstractmethod
@@ -71,6 +72,11 @@ def store_at(url: str) -> GroupStore:
 
             extra = "redis"
             return RedisStore(url)
+        if scheme == "zookeeper":
+            extra = "zookeeper"
+            from celery_fair.groups.zookeeper_store import ZookeeperStore
+
+            return ZookeeperStore(url)
         from celery_fair.groups.sql_store import SqlStore
 
         return SqlStore(url)

@@ -40,7 +40,7 @@ class GroupStep(bootsteps.StartStopStep):
         if settings.group is None:
             raise ImproperlyConfigured(
                 "fair_partitions needs fair_group_store, where the workers of a group agree:"
-                " 'redis://…', 'postgresql+psycopg://…' or 'sqlite:///…'"
+                " 'redis://…', 'postgresql+psycopg://…', 'sqlite:///…' or 'zookeeper://…'"
             )
         self._store = store_at(settings.group.store)
         me = f"{c.hostname}:{uuid4().hex[:8]}"

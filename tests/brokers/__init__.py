@@ -1,4 +1,4 @@
-"""Brokers and a database as child processes: on loopback, on free ports, in a temporary folder."""
+"""Brokers and other servers as child processes: on loopback, on free ports, in a folder."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from tests.brokers.postgresql import PostgreSQL
 from tests.brokers.rabbitmq import RabbitMQ
 from tests.brokers.redis_server import RedisServer
 from tests.brokers.space import Space
+from tests.brokers.zookeeper import ZooKeeper
 
-__all__ = ["PostgreSQL", "RabbitMQ", "RedisServer", "Space"]
+__all__ = ["PostgreSQL", "RabbitMQ", "RedisServer", "Space", "ZooKeeper"]

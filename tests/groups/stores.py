@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import PostgreSQL, RedisServer
+from tests.brokers import PostgreSQL, RedisServer, ZooKeeper
 
-LASTING = ("redis", "sqlite", "postgresql")
+LASTING = ("redis", "sqlite", "postgresql", "zookeeper")
 """Those that several processes can share."""
 
 
@@ -23,6 +23,10 @@ def store_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterat
         server = request.getfixturevalue("postgresql")
         assert isinstance(server, PostgreSQL)
         yield server.database()
+    elif kind == "zookeeper":
+        zookeeper = request.getfixturevalue("zookeeper")
+        assert isinstance(zookeeper, ZooKeeper)
+        yield zookeeper.url()
     else:
         redis = request.getfixturevalue("redis_server")
         assert isinstance(redis, RedisServer)

@@ -13,7 +13,7 @@ from amqp import AccessRefused
 from kombu import Connection
 
 from celery_fair.dead_letter import dead_letter_queue
-from tests.brokers import RedisServer, Space
+from tests.brokers import RedisServer, Space, ZooKeeper
 from tests.groups.fleet import LEASE, QUEUE, Fleet
 from tests.waiting import wait_for
 from tests.workers import StartWorker
@@ -143,14 +143,21 @@ def check_effects(fleet: Fleet) -> None:
             at_work[partition] = ""
 
 
+@pytest.mark.parametrize("kind", ["redis", "zookeeper"])
 def test_store_is_away(
-    rabbitmq_space: Space, own_redis: RedisServer, start_worker: StartWorker, tmp_path: Path
+    rabbitmq_space: Space,
+    request: pytest.FixtureRequest,
+    start_worker: StartWorker,
+    tmp_path: Path,
+    kind: str,
 ) -> None:
     """Work goes on until the lease is nearly over, stops, and goes on when the store is back."""
-    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, own_redis.space().url)
+    server = request.getfixturevalue(f"own_{kind}")
+    assert isinstance(server, RedisServer | ZooKeeper)
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, server.url())
     worker = fleet.worker()
     fleet.wait_counts([6], worker)
-    own_redis.kill()
+    server.kill()
     fleet.publish(KEYS, 1)
     fleet.records.finished.wait(len(KEYS))
     fleet.wait_counts([0], worker)
@@ -160,8 +167,8 @@ def test_store_is_away(
     assert failure["will_recover"] is True
 
     fleet.publish(KEYS, 1)
-    own_redis.start()
-    own_redis.wait_ready()
+    server.start()
+    server.wait_ready()
     fleet.wait_counts([6], worker)
     fleet.records.finished.wait(2 * len(KEYS))
     assert worker.stop() == 0

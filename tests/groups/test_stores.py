@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from celery.exceptions import ImproperlyConfigured
@@ -14,9 +18,10 @@ from celery_fair.core.membership import Group, Terms, turn
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.memory_store import MemoryStore
-from tests.brokers import RedisServer
+from tests.brokers import RedisServer, ZooKeeper
 from tests.groups.stores import LASTING, store_url
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 
 @pytest.fixture(params=("memory", *LASTING))
@@ -91,12 +96,13 @@ def test_document_of_another_format() -> None:
         decoded('{"v": 9}')
 
 
-@pytest.mark.parametrize("kind", ["redis", "postgresql"])
+@pytest.mark.parametrize("kind", ["redis", "postgresql", "zookeeper"])
 def test_store_that_is_away(kind: str) -> None:
     port = free_port()
     url = {
         "redis": f"redis://127.0.0.1:{port}/0",
         "postgresql": f"postgresql+psycopg://nobody@127.0.0.1:{port}/x",
+        "zookeeper": f"zookeeper://127.0.0.1:{port}",
     }[kind]
     store = store_at(url)
     with pytest.raises(StoreUnreachableError):
@@ -127,7 +133,75 @@ def test_redis_that_was_emptied(own_redis: RedisServer) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("url", ["zookeeper://127.0.0.1", "nonsense://x", "redis://127.0.0.1:x/"])
+def test_zookeeper_that_was_emptied(zookeeper: ZooKeeper) -> None:
+    url = zookeeper.url()
+    store = store_at(url)
+    for name in ("a/b", "..", "ü"):
+        assert store.write(name, 0, name)
+        assert store.read(name)[:2] == (1, name)
+    with zookeeper.client() as client:
+        client.delete(urlsplit(url).path, recursive=True)
+    assert not store.write("a/b", 1, "text")
+    with pytest.raises(StoreUnreachableError, match="NoNodeError"):
+        store.read("a/b")
+    assert store.read("a/b")[:2] == (0, None)
+    assert store.write("a/b", 0, "text")
+    store.close()
+
+
+def test_zookeeper_that_stands_still(own_zookeeper: ZooKeeper) -> None:
+    store = store_at(own_zookeeper.url())
+    assert store.write("g", 0, "text")
+    os.kill(own_zookeeper.pid, signal.SIGSTOP)
+    with pytest.raises(StoreUnreachableError, match="ZooKeeper at 127"):
+        store.read("g")
+    os.kill(own_zookeeper.pid, signal.SIGCONT)
+
+    def answers() -> bool:
+        with suppress(StoreUnreachableError):
+            return store.read("g")[:2] == (1, "text")
+        return False
+
+    wait_for(answers, 30, "the store")
+    os.kill(own_zookeeper.pid, signal.SIGSTOP)
+    store.close()
+
+
+def test_zookeeper_with_a_password(zookeeper: ZooKeeper) -> None:
+    url = zookeeper.url()
+    owner, stranger = (store_at(url.replace("//", f"//{who}:p%40ss@")) for who in ("me", "you"))
+    assert owner.write("g", 0, "text")
+    assert owner.read("g").text == "text"
+    with pytest.raises(StoreUnreachableError, match="NoAuthError"):
+        stranger.write("g", 1, "text")
+    owner.close()
+    stranger.close()
+
+
+def test_node_that_is_no_group(zookeeper: ZooKeeper) -> None:
+    url = zookeeper.url()
+    store = store_at(url)
+    assert store.write("g", 0, "text")
+    with zookeeper.client() as client:
+        client.set(f"{urlsplit(url).path}/celery-fair/group:g", b"something else")
+    with pytest.raises(ValueError, match="celery-fair/group:g in ZooKeeper holds no group"):
+        store.read("g")
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense://x",
+        "redis://127.0.0.1:x/",
+        "zookeeper://",
+        "zookeeper://127.0.0.1:x",
+        "zookeeper://127.0.0.1,/groups",
+        "zookeeper://127.0.0.1/../groups",
+        "zookeeper://127.0.0.1/groups?tls=1",
+        "zookeeper://somebody@127.0.0.1/groups",
+    ],
+)
 def test_no_such_store(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="fair_group_store"):
         store_at(url)
