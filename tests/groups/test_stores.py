@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -205,6 +206,14 @@ def test_node_that_is_no_group(zookeeper: ZooKeeper) -> None:
 def test_no_such_store(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="fair_group_store"):
         store_at(url)
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("store", "session"):
+        monkeypatch.delitem(sys.modules, f"celery_fair.groups.zookeeper_{part}", raising=False)
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(ImproperlyConfigured, match=r"pip install celery-fair\[zookeeper\]"):
+        store_at("zookeeper://127.0.0.1")
 
 
 def test_memory_is_shared_by_name() -> None:
