@@ -94,16 +94,21 @@ class Group:
     plan: Mapping[str, str] = field(default_factory=dict)
     planned_at: float = 0.0
 
+    @property
+    def partitions(self) -> frozenset[str]:
+        """All that there are, in or out."""
+        return self.active | self.out
+
     def owned_by(self, member: str) -> dict[str, int]:
         """Return a member's partitions, with their tokens."""
         return {name: g.token for name, g in self.grants.items() if g.owner == member}
 
-    def without(self, names: Collection[str]) -> "Group":
+    def taking_out(self, names: Collection[str]) -> "Group":
         """Return the group with partitions taken out: their owners stop, and nobody else begins."""
         gone = self.active.intersection(names)
         return replace(self, active=self.active - gone, out=self.out | gone)
 
-    def with_(self, names: Collection[str]) -> "Group":
+    def putting_back(self, names: Collection[str]) -> "Group":
         """Return the group with partitions put back that had been taken out."""
         back = self.out.intersection(names)
         return replace(self, active=self.active | back, out=self.out - back)

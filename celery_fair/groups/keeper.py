@@ -154,11 +154,11 @@ class Keeper:
 
     def _checked(self, snapshot: Snapshot) -> Group:
         group = decoded(snapshot.text)
-        if group.active | group.out == self._partitions:
+        if group.partitions == self._partitions:
             return group
         if not group.members.keys() - {self.me}:  # nobody else: as we have it is how it is
             return group.of(self._partitions)
-        ours, theirs = (sorted(each) for each in (self._partitions, group.active | group.out))
+        ours, theirs = (sorted(each) for each in (self._partitions, group.partitions))
         raise PartitionsDifferError(
             f"group {self.group!r} has {len(theirs)} partitions ({theirs[0]} to {theirs[-1]}), and"
             f" fair_partitions {len(ours)} ({ours[0]} to {ours[-1]}): a change would send a key's"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kombu.exceptions import ChannelError
 
-__all__ = ["Depth", "Depths"]
+__all__ = ["Depth", "Depths", "depths_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +125,16 @@ class Depths:
         self._news.wait(seconds)
         if not self._closed:
             self._news.clear()
+
+
+def depths_of(connection: Any, queues: Iterable[str]) -> dict[str, int | None]:
+    """Ask once, on a connection that is open; None stands for a queue that is not there.
+
+    Raises:
+        Exception: whatever the transport raises if the broker does not answer.
+    """
+    ask, channel = _patient(connection), connection.default_channel
+    return {queue: ask(channel, queue) for queue in queues}
 
 
 def _patient(connection: Any) -> Callable[[Any, str], int | None]:

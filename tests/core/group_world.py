@@ -121,10 +121,10 @@ class World:
             self.store_is_away = not self.store_is_away
         elif what == "add":
             new = f"p{draw.randrange(10**6):06}"
-            back = self.group.with_(self.group.out)
+            back = self.group.putting_back(self.group.out)
             self._change(back if self.group.out else back.of(back.active | {new}))
         elif what == "remove" and len(self.group.active) > 1:
-            self._change(self.group.without({draw.choice(sorted(self.group.active))}))
+            self._change(self.group.taking_out({draw.choice(sorted(self.group.active))}))
         elif what == "rebalance":
             self._change(self.group.unplanned())
 

@@ -66,12 +66,12 @@ def test_spare_members_change_nothing() -> None:
 def test_owner_is_waited_for_and_token_grows() -> None:
     group = joined("a", partitions=2)
     assert group.grants["0"] == Grant("a", 1, 0.0)
-    taken = turn(group.without({"0", "unknown"}), "a", 1.0, TERMS, holds={"0", "1"})
+    taken = turn(group.taking_out({"0", "unknown"}), "a", 1.0, TERMS, holds={"0", "1"})
     assert (taken.revoked, dict(taken.granted)) == ({"0"}, {"1": 1})
     taken = turn(taken.group, "a", 2.0, TERMS, holds={"1"})
     assert taken.group.grants["0"] == Grant(None, 1, 2.0)
     assert taken.group.plan == {"1": "a"}
-    again = taken.group.with_({"0", "unknown"})
+    again = taken.group.putting_back({"0", "unknown"})
     assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 2, "1": 1}
 
 

@@ -12,7 +12,9 @@ import pytest
 from celery import Celery
 from click.testing import CliRunner, Result
 
+from celery_fair import install
 from celery_fair.cli import fair
+from celery_fair.core.assignment import partition_of
 from tests.brokers import Space
 from tests.groups.fleet import Fleet
 from tests.groups.stores import LASTING, store_url
@@ -22,8 +24,10 @@ from tests.workers import StartWorker
 
 
 def asked(conf: dict[str, Any], *words: str) -> Result:
-    app = Celery("asking", broker="memory://", set_as_current=False)
+    app = Celery("asking", broker=conf.get("broker_url", "memory://"), set_as_current=False)
     app.conf.update(conf)
+    app.conf.task_ignore_result = True
+    install(app)
     obj = SimpleNamespace(app=app)
     return CliRunner().invoke(fair, ["partitions", *words], obj=obj)
 
@@ -44,8 +48,11 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
     assert [row["partition"] for row in rows] == [f"customers.{n}" for n in range(12)]
     assert all(row["owner"].startswith(f"{worker.hostname}:") for row in rows)
     assert {(row["group"], row["next"], row["token"]) for row in rows} == {("customers", None, 1)}
+    assert {(row["waiting"], row["removed"]) for row in rows} == {(0, False)}
     shown = status(fleet.conf).stdout.splitlines()
-    assert shown[0].split() == ["partition", "group", "owner", "next", "token", "since"]
+    assert shown[0].split() == [
+        *("partition", "group", "owner", "next", "token", "since", "waiting")
+    ]
     assert len(shown) == 13
 
     change = {"queue": "customers.0", "options": {"max_in_flight": 2}}
@@ -64,6 +71,47 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
     gone = status(fleet.conf)
     assert gone.exit_code == 1
     assert gone.stdout.splitlines()[1].split()[:5] == ["customers.0", "customers", "-", "-", "1"]
+
+
+def test_taking_out_and_putting_back(
+    space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    fleet = Fleet(space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 2)
+    conf = fleet.conf | {"broker_url": space.url}
+    out = asked(conf, "remove", "customers.1")
+    assert (out.exit_code, out.stdout.split(":")[0]) == (0, "customers.1")
+    worker = fleet.worker()
+    fleet.wait_counts([1], worker)
+    keys = ["a", "g"]
+    assert {partition_of(key, 2) for key in keys} == {0, 1}
+    fleet.publish(keys, 3)
+    fleet.records.finished.wait(3)
+    found = status(conf, "--json")
+    assert found.exit_code == 0, found.output
+    _, removed = json.loads(found.stdout)
+    assert (removed["owner"], removed["removed"], removed["waiting"]) == (None, True, 3)
+    assert status(conf).stdout.splitlines()[2].split()[3:] == ["removed", "0", "-", "3"]
+
+    assert asked(conf, "add", "customers.1").stdout == "customers.1: added\n"
+    fleet.records.finished.wait(6)
+    fleet.wait_counts([2], worker)
+    assert asked(conf, "rebalance").stdout == "customers: workers make a new plan\n"
+    assert worker.stop() == 0
+    assert all(event["kind"] != "revoked" for event in fleet.events[:-1])
+
+
+def test_what_cannot_be_changed() -> None:
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    conf = {"fair_partitions": {"c": {"partitions": 2}}, "fair_group_store": away}
+    unknown = asked(conf, "remove", "c.2")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
+    assert "there is no partition 'c.2'; by fair_partitions there are: c.0 to c.1" in unknown.stderr
+    group = asked(conf, "rebalance", "d")
+    assert group.exit_code == 2
+    assert "there is no group 'd'; there are: c" in group.stderr
+    failed = asked(conf, "add", "c.1")
+    assert failed.exit_code == 1
+    assert "nothing was changed: " in failed.stderr
 
 
 def test_store_that_is_away() -> None:
