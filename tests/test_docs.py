@@ -63,6 +63,7 @@ WRONG = {
     "nothing submitted": ("```console\n$ spark-submit --tea\n```", "wants a file"),
     "a folder that is not": ("```console\n$ cd tea\n```", "no such folder"),
     "a service that is not": ("```console\n$ service tea start\n```", "do not install 'tea'"),
+    "a plugin that is not": ("```console\n$ rabbitmq-plugins enable tea\n```", "enable 'tea'"),
     "another package": ("```console\n$ apt-get install tea\n```", "do not install 'tea'"),
 }
 

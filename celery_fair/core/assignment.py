@@ -20,7 +20,8 @@ __all__ = ["assign", "key_text", "partition_of"]
 _LONGEST = 1 << 16
 """Bytes of a key: a longer one is a mistake, such as a whole document."""
 
-_SHOWN = 255
+_LONGEST_ROUTING_KEY = 255
+"""Bytes; AMQP's short string."""
 
 
 def partition_of(key: int | str | bytes, partitions: int) -> int:
@@ -33,22 +34,28 @@ def partition_of(key: int | str | bytes, partitions: int) -> int:
         TypeError: the key is none of the three; a bool is no integer here.
         ValueError: it is empty, or longer than 65,536 bytes.
     """
-    return int.from_bytes(blake2b(_raw(key), digest_size=8).digest()) % partitions
+    return int.from_bytes(blake2b(_bytes_of(key), digest_size=8).digest()) % partitions
 
 
 def key_text(key: int | str | bytes) -> str:
-    """Return a key as text, for a header; of one that is longer than 255 bytes, a digest.
+    """Return what a key is to an exchange that hashes routing keys: the key itself, as text.
+
+    One that AMQP has no room for, above 255 bytes, or that is no UTF-8, which clients cannot read,
+    is represented by 16 bytes of BLAKE2b, in hexadecimal digits.
 
     Raises:
         TypeError, ValueError: as `partition_of`.
     """
-    raw = _raw(key)
-    if len(raw) > _SHOWN:
-        return blake2b(raw, digest_size=16).hexdigest()
-    return raw.decode(errors="backslashreplace")
+    raw = _bytes_of(key)
+    if len(raw) <= _LONGEST_ROUTING_KEY:
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            pass
+    return blake2b(raw, digest_size=16).hexdigest()
 
 
-def _raw(key: int | str | bytes) -> bytes:
+def _bytes_of(key: int | str | bytes) -> bytes:
     if isinstance(key, bool) or not isinstance(key, int | str | bytes):
         raise TypeError(
             f"a partition key must be an integer, a text or bytes, not {type(key).__name__}:"

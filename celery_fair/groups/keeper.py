@@ -9,6 +9,7 @@ what it believes to be held is then all that it owns.
 import logging
 import threading
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
@@ -158,7 +159,8 @@ class Keeper:
             return group
         if not group.members.keys() - {self.me}:  # nobody else: as we have it is how it is
             return group.of(self._partitions)
-        ours, theirs = (sorted(each) for each in (self._partitions, group.partitions))
+        by_number = partial(sorted, key=lambda name: (len(name), name))
+        ours, theirs = by_number(self._partitions), by_number(group.partitions)
         raise PartitionsDifferError(
             f"group {self.group!r} has {len(theirs)} partitions ({theirs[0]} to {theirs[-1]}), and"
             f" fair_partitions {len(ours)} ({ours[0]} to {ours[-1]}): a change would send a key's"

@@ -2,6 +2,9 @@
 
 It is done in Celery's sender, which every way of publishing passes (see `logical`). A retry goes to
 the partition that its message came from.
+
+Either the key's hash says which partition that is, or an exchange of the broker's does, see
+`key_exchange`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +13,7 @@ from typing import Any
 from celery_fair.core.assignment import key_text
 from celery_fair.headers import KEY
 from celery_fair.routing.destination import destination
+from celery_fair.routing.key_exchange import key_exchanges, refuse_elsewhere
 from celery_fair.settings import PartitionedQueue
 
 __all__ = ["partitioned"]
@@ -24,6 +28,7 @@ def partitioned(
     """
     if not queues:
         return send
+    exchanges = key_exchanges(amqp, queues)
 
     def send_task_message(
         producer: Any,
@@ -37,9 +42,17 @@ def partitioned(
     ) -> Any:
         queue, named, target = destination(amqp, queues, exchange, routing_key, queue)
         if target is not None:
-            exchange = routing_key = None
-            partition, message.headers[KEY] = _routed(target, name, message, partition_key)
-            queue = amqp.queues[partition]
+            key = _key(target, name, message, partition_key)
+            message.headers[KEY] = key_text(key)
+            chooses = exchanges.get(target.name)
+            if chooses is None:
+                exchange = routing_key = None
+                queue = amqp.queues[target.queue_of(key)]
+            else:
+                refuse_elsewhere(target, producer.connection.transport.driver_type)
+                exchange, routing_key = target.exchange, key_text(key)
+                queue = amqp.queues[target.name]
+                options["declare"] = [chooses, *(options.get("declare") or ())]
         elif partition_key is not None:
             raise ValueError(
                 f"{name}: partition_key = {partition_key!r:.80} was given, but {named!r} is no"
@@ -58,8 +71,8 @@ def partitioned(
     return send_task_message
 
 
-def _routed(target: PartitionedQueue, task: str, message: Any, key: Any) -> tuple[str, str]:
-    """Return the partition, and the key as text."""
+def _key(target: PartitionedQueue, task: str, message: Any, key: Any) -> Any:
+    """Return the key, if it can be one."""
     where = f"{task} to the partitioned queue {target.name!r}"
     if key is None and target.key is not None:
         args, kwargs, *_ = message.body
@@ -70,6 +83,7 @@ def _routed(target: PartitionedQueue, task: str, message: Any, key: Any) -> tupl
             f" fair_partitions[{target.name!r}]['key']"
         )
     try:
-        return target.queue_of(key), key_text(key)
+        key_text(key)
     except (TypeError, ValueError) as exc:
         raise type(exc)(f"{where}: {exc}") from None
+    return key

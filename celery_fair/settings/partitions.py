@@ -19,8 +19,9 @@ from celery_fair.settings.values import (
 
 __all__ = ["SERIAL", "GroupOptions", "PartitionedQueue", "group_options", "partitioned_queues"]
 
-_OPTIONS = {"partitions", "key", "group", "serial"}
+_OPTIONS = {"partitions", "key", "group", "serial", "via"}
 _SERIAL = ("partition", "key")
+_VIAS = ("hash", "exchange")
 SERIAL = "a partition runs one task at a time, unless 'serial' is 'key' in fair_partitions"
 _MOST = 10_000
 
@@ -35,6 +36,7 @@ class PartitionedQueue:
         key: returns the partition key of a task's arguments; None: each publication names it.
         group: the workers that share the partitions.
         serial: what runs one task at a time: "partition", or each "key".
+        via: what finds a key's partition: a hash in the publisher, or an exchange of RabbitMQ's.
     """
 
     name: str
@@ -42,11 +44,17 @@ class PartitionedQueue:
     key: Callable[..., Any] | None = None
     group: str = ""
     serial: str = "partition"
+    via: str = "hash"
 
     @property
     def queues(self) -> list[str]:
         """The partitions' names."""
         return [f"{self.name}.{number}" for number in range(self.count)]
+
+    @property
+    def exchange(self) -> str:
+        """What is published to where an exchange finds them; another count has another."""
+        return f"{self.name}.partitions.{self.count}"
 
     def queue_of(self, key: Any) -> str:
         """Return the partition that a key belongs to.
@@ -112,7 +120,8 @@ def _partitioned(name: str, options: Any) -> PartitionedQueue:
         )
     group = queue_name(f"{where}['group']", options.get("group", name))
     serial = one_of(f"{where}['serial']", options.get("serial", "partition"), _SERIAL)
-    return PartitionedQueue(name, number, key, group, serial)
+    via = one_of(f"{where}['via']", options.get("via", "hash"), _VIAS)
+    return PartitionedQueue(name, number, key, group, serial, via)
 
 
 def group_options(conf: Any) -> GroupOptions | None:

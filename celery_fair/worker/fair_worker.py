@@ -212,6 +212,8 @@ class FairWorker:
         token = self.tokens.get(message.feed.name)
         if token is not None:
             message.headers[TOKEN] = token
+            # However it came into the partition, a retry or a replay is to come there again.
+            message.delivery_info |= {"exchange": "", "routing_key": message.feed.name}
         self.consumer.on_message(message)
 
     def stop(self) -> None:

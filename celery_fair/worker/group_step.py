@@ -1,6 +1,7 @@
 """The bootstep that makes a worker a member of the groups of its partitioned queues."""
 
 import logging
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.groups import store_at
 from celery_fair.groups.keeper import Keeper
+from celery_fair.routing.key_exchange import KeyExchange, key_exchanges, refuse_elsewhere
 from celery_fair.worker.partitions import Partitions
 from celery_fair.worker.step import FairConsumerStep
 
@@ -33,6 +35,7 @@ class GroupStep(bootsteps.StartStopStep):
         super().__init__(c, **kwargs)
         settings = c.fair.settings
         self.partitions: list[Partitions] = []
+        self._exchanges: list[KeyExchange] = []
         self._timer: Any = None
         self._store: Any = None
         if not settings.partitioned:
@@ -42,6 +45,12 @@ class GroupStep(bootsteps.StartStopStep):
                 "fair_partitions needs fair_group_store, where the workers of a group agree:"
                 " 'redis://…', 'postgresql+psycopg://…', 'sqlite:///…' or 'zookeeper://…'"
             )
+        for queue in settings.partitioned.values():
+            if queue.via == "exchange":
+                refuse_elsewhere(queue, c.conninfo.transport.driver_type)
+        self._exchanges += key_exchanges(c.app.amqp, settings.partitioned).values()
+        if self._exchanges:
+            c.fair.lost_queues.on_declared = partial(self._declare, c)
         self._store = store_at(settings.group.store)
         me = f"{c.hostname}:{uuid4().hex[:8]}"
         for group, partitions in settings.partitions.items():
@@ -52,9 +61,17 @@ class GroupStep(bootsteps.StartStopStep):
         """Join, once; and consume on a new connection what is owned."""
         if not self.partitions:
             return
+        self._declare(c)
         for each in self.partitions:
             each.join()
         self._timer = c.timer.call_repeatedly(_LOOKS, self._look, (c,))
+
+    def _declare(self, c: Any, lost: str | None = None) -> None:
+        """Declare the exchanges; of a queue that was deleted, with its binding, the one it had."""
+        for exchange in self._exchanges:
+            if lost is None or lost in exchange.target.queues:
+                with c.connection.channel() as channel:
+                    exchange.declare(channel=channel)
 
     def stop(self, c: Any) -> None:
         """The connection is gone, or the worker is to end."""

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 class LostQueues:
     """Told by feeds of what has become of their queues.
 
+    Attributes:
+        on_declared: told the name of a queue that was declared again.
+
     Arguments:
         c: Celery's consumer.
         consumer: returns the present connection's, if there is one.
@@ -36,6 +39,7 @@ class LostQueues:
         self._c = c
         self._consumer = consumer
         self._refusals = refused
+        self.on_declared: Callable[[str], object] = lambda name: None
 
     def refused(self, feed: Feed, answer: Exception) -> None:
         """The broker has closed the feed's channel with this answer."""
@@ -59,6 +63,7 @@ class LostQueues:
         if consumer is not None and queue.name in {q.name for q in consumer.queues}:
             with self._undeclarable(queue.name, partial(consumer.forget, queue.name)):
                 consumer.add_queue(queue)
+                self.on_declared(queue.name)
                 consumer.consume()
 
     def _reopen(self, feed: Feed) -> None:
@@ -66,6 +71,7 @@ class LostQueues:
         if consumer is not None and consumer.consuming_from(feed.name) and not feed.dead:
             with self._undeclarable(feed.name, partial(consumer.drop, feed)):
                 feed.reopen()
+                self.on_declared(feed.name)
 
     @contextmanager
     def _undeclarable(self, queue: str, give_up: Callable[[], object]) -> Iterator[None]:

@@ -49,7 +49,8 @@ def keyed(
     start(self, seq)
     partition, token = self.request.delivery_info["routing_key"], self.request.fair_token
     did = {"key": key, "number": number, "partition": partition, "token": token}
-    note("began", id=self.request.id, **did)
+    by = vars(self.request)[KEY]
+    note("began", id=self.request.id, retries=self.request.retries, by=by, **did)
     work_for(seconds)
     if gate is not None:
         wait_at(gate)
@@ -57,13 +58,13 @@ def keyed(
     finish(self, seq)
 
 
-def again(self: Any, seq: int, key: str, number: int) -> None:
-    """Succeed at the second attempt; `key` is by which it came into its partition."""
+def keyed_again(self: Any, *args: Any, **kwargs: Any) -> None:
+    """The same, and a second time."""
+    keyed(self, *args, **kwargs)
     if not self.request.retries:
         raise self.retry(countdown=0)
-    keyed(self, seq, vars(self.request)[KEY], number)
 
 
 app.task(bind=True, name="keyed", shared=False)(keyed)
-app.task(bind=True, name="again", shared=False)(again)
+app.task(bind=True, name="keyed_again", shared=False)(keyed_again)
 app.task(base=NonRepeatableTask, bind=True, name="keyed_once", shared=False)(keyed)

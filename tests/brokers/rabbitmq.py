@@ -35,6 +35,9 @@ disk_free_limit.absolute = 10MB
 log.file.level = info
 """
 
+PLUGINS = "[rabbitmq_consistent_hash_exchange]."
+"""What is enabled; in a file of this form."""
+
 ENVIRONMENT = {
     "ERL_EPMD_ADDRESS": "127.0.0.1",
     # Nothing of the machine's own configuration may leak in.
@@ -66,7 +69,7 @@ class RabbitMQ:
 
     def _write_configuration(self) -> None:
         (self.folder / "rabbitmq.conf").write_text(CONFIG.format(port=self.port))
-        (self.folder / "plugins").write_text("[].")
+        (self.folder / "plugins").write_text(PLUGINS)
 
     def _start_epmd(self) -> None:
         args = [self._epmd_program, "-port", str(self._epmd_port), "-address", "127.0.0.1"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from tests.brokers.rabbitmq import PLUGINS
 from tests.preloaded import run_celery
 
 __all__ = ["ROOT", "CommandError", "Shell"]
@@ -38,6 +39,7 @@ class Shell:
             "pytest": self._pytest,
             "python": self._python,
             "python3": self._python,
+            "rabbitmq-plugins": self._rabbitmq_plugins,
             "service": self._service,
             "spark-submit": self._spark_submit,
         }
@@ -135,6 +137,11 @@ class Shell:
         for word in words[1:]:
             if not word.startswith("-") and word not in known:
                 raise CommandError(f"the test commands do not install {word!r}")
+
+    def _rabbitmq_plugins(self, words: list[str]) -> None:
+        action, name = words
+        if action != "enable" or f"[{name}]" not in PLUGINS:
+            raise CommandError(f"the tests' RabbitMQ does not enable {name!r}")
 
     def _service(self, words: list[str]) -> None:
         name, action = words

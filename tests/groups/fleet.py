@@ -26,6 +26,7 @@ class Fleet:
 
     Arguments:
         store: URL of the group's store.
+        via: see ``fair_partitions``.
         options: of ``fair_group_…``, in place of `LEASE`.
     """
 
@@ -37,16 +38,17 @@ class Fleet:
         store: str,
         partitions: int = 6,
         pool: str = "threads",
+        via: str = "hash",
         **options: Any,
     ) -> None:
         self.records = Records(folder / "tasks")
         self.conf: dict[str, Any] = {
-            "fair_partitions": {QUEUE: {"partitions": partitions}},
+            "fair_partitions": {QUEUE: {"partitions": partitions, "via": via}},
             "fair_group_store": store,
         } | {f"fair_group_{name}": value for name, value in (LEASE | options).items()}
         self._space, self._start, self._pool = space, start, pool
 
-    def worker(self, **conf: Any) -> WorkerProcess:
+    def worker(self, wait: bool = True, **conf: Any) -> WorkerProcess:
         """Start one more."""
         return self._start(
             self._space,
@@ -56,6 +58,7 @@ class Fleet:
             conf=self.conf | conf,
             records=self.records,
             loglevel="INFO",
+            wait=wait,
         )
 
     @property

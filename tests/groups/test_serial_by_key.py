@@ -28,21 +28,21 @@ def test_key_at_work_holds_up_itself(
     with closing_gate() as gate:
         fleet.publish(["a"], 1, gate=str(gate.path))
         fleet.publish(["a", "b", "c"], 5)
-        fleet.publish(["b"], 1, "again")
-        wait_for(lambda: len(fleet.of("ended")) == 11, 30, lambda: str(fleet.events))
+        fleet.publish(["b"], 1, "keyed_again")
+        wait_for(lambda: len(fleet.of("ended")) == 12, 30, lambda: str(fleet.events))
         assert [event["number"] for event in fleet.of("began") if event["key"] == "a"] == [0]
-    wait_for(lambda: len(fleet.of("ended")) == 17, 30, lambda: str(fleet.events))
-    check_one_by_one(fleet, {"a": [0, *range(5)], "b": [*range(5), 0], "c": [*range(5)]})
+    wait_for(lambda: len(fleet.of("ended")) == 18, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [0, *range(5)], "b": [*range(5), 0, 0], "c": [*range(5)]})
 
     with closing_gate() as gate:
         fleet.publish(["a"], 1, gate=str(gate.path))
         fleet.publish(["a"], 5)
         fleet.publish(["b"], 1)
-        wait_for(lambda: len(fleet.of("ended")) == 18, 30, lambda: str(fleet.events))
+        wait_for(lambda: len(fleet.of("ended")) == 19, 30, lambda: str(fleet.events))
         fleet.publish(["a"], 1)
         worker.sigterm()  # it gives back those that wait for the one at work
         fleet.worker()
-    wait_for(lambda: len(fleet.of("ended")) == 25, 30, lambda: str(fleet.events))
+    wait_for(lambda: len(fleet.of("ended")) == 26, 30, lambda: str(fleet.events))
     check_one_by_one(fleet, {"a": [0, *range(5), 0, *range(5), 0]})
 
 
@@ -56,6 +56,7 @@ def closing_gate() -> Iterator[Gate]:
 
 
 def check_one_by_one(fleet: Fleet, expected: dict[str, list[int]]) -> None:
+    assert all(event["by"] == event["key"] for event in fleet.of("began"))
     for key, numbers in expected.items():
         said = [(e["kind"], e["number"]) for e in fleet.events if e.get("key") == key]
         assert said == [(kind, n) for n in numbers for kind in ("began", "ended")]

@@ -1,0 +1,107 @@
+"""The exchange that finds a key's partition: RabbitMQ's ``x-consistent-hash``.
+
+It has a ring of buckets, one for each binding of weight 1, and a routing key's hash chooses the
+bucket. Which partition that is depends on the *order* in which the partitions were bound.
+
+Invariant: the ring has all partitions, in the order of their numbers, before anything is published.
+
+* Whoever publishes or consumes declares the exchange and binds all partitions, from 0 upwards,
+  first, on each connection. A binding that is there stays where it is. Of several at a time, he who
+  is the first to bind a number has bound the lower ones: the ring is the same, whoever made it.
+* A durable exchange comes back from the broker's restart with its bindings in another order, so
+  that keys move. (RabbitMQ 3.10: in that of their names, more or less.) This one is not durable.
+  It goes with the broker, as do all connections, and the first that comes back makes it anew. Who
+  publishes before that is refused; nothing is lost in silence. Queues and messages are durable.
+* Its name has the number of partitions, so that no binding of an earlier number is in the ring.
+  Names of queues end in a number, too; Celery makes direct exchanges of these names.
+
+If a partition's queue is deleted, its bucket goes, and keys move. Declared again, it is the ring's
+last; the order is right again when the broker has been restarted, or the exchange deleted.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amqp import PreconditionFailed
+from amqp.exceptions import InvalidCommand
+from celery.exceptions import ImproperlyConfigured
+from kombu import Exchange, Queue
+
+from celery_fair.settings import PartitionedQueue
+
+__all__ = ["KeyExchange", "key_exchanges", "refuse_elsewhere"]
+
+_TYPE = "x-consistent-hash"
+_WEIGHT = "1"
+
+
+class KeyExchange(Exchange):
+    """An exchange that is declared with the partitions bound to it.
+
+    Attributes:
+        target: what it finds partitions for.
+        queues: these, by their numbers.
+    """
+
+    attrs = (*Exchange.attrs, ("target", None), ("queues", None))
+    target: PartitionedQueue
+    queues: Sequence[Queue]
+
+    def declare(
+        self, nowait: bool = False, passive: bool | None = None, channel: Any = None
+    ) -> None:
+        """Declare the exchange and its queues, and bind all of them.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: the broker has no exchanges of the type, or
+                another of the name.
+        """
+        channel = channel or self.channel
+        try:
+            super().declare(channel=channel)
+        except InvalidCommand as exc:
+            raise ImproperlyConfigured(
+                f"{_setting(self.target)}: the broker cannot declare the exchange {self.name!r} of"
+                f" type {_TYPE} ({exc}). Run rabbitmq-plugins enable"
+                f" rabbitmq_consistent_hash_exchange on its nodes, or set 'hash'"
+            ) from exc
+        except PreconditionFailed as exc:
+            raise ImproperlyConfigured(
+                f"{_setting(self.target)}: there is another exchange {self.name!r} ({exc}). Delete"
+                f" it, or name the queue otherwise"
+            ) from exc
+        for queue in self.queues:
+            queue.queue_declare(channel=channel)
+            queue.bind_to(self, _WEIGHT, channel=channel)
+
+
+def key_exchanges(amqp: Any, queues: Mapping[str, PartitionedQueue]) -> dict[str, KeyExchange]:
+    """Return the exchanges of those partitioned queues that have one, by the queue's name."""
+    return {
+        name: KeyExchange(
+            target.exchange,
+            _TYPE,
+            durable=False,
+            target=target,
+            queues=[amqp.queues[partition] for partition in target.queues],
+        )
+        for name, target in queues.items()
+        if target.via == "exchange"
+    }
+
+
+def refuse_elsewhere(target: PartitionedQueue, driver: str) -> None:
+    """Raise unless the broker, by its transport's driver, may have such exchanges.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: it is another.
+    """
+    if driver != "amqp":
+        raise ImproperlyConfigured(
+            f"{_setting(target)}: this broker ({driver}) has no exchanges of type {_TYPE}; RabbitMQ"
+            f" has. Set 'hash'"
+        )
+
+
+def _setting(target: PartitionedQueue) -> str:
+    return f"fair_partitions[{target.name!r}]['via'] = 'exchange'"
