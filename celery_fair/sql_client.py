@@ -3,7 +3,7 @@
 from celery.exceptions import ImproperlyConfigured
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 __all__ = ["engine_at"]
 
@@ -27,5 +27,11 @@ def engine_at(url: str, setting: str) -> Engine:
             execution_options={"preserve_rowcount": True},  # psycopg has forgotten it otherwise
             connect_args={argument: _TIMEOUT} if argument else {},
         )
-    except ArgumentError as exc:
+    except NoSuchModuleError as exc:
+        raise ImproperlyConfigured(
+            f"{setting} = '{url.partition(':')[0]}://…': this is neither Redis nor a database that"
+            f" SQLAlchemy knows ({exc}); use redis://…, sqlite:///… or postgresql+psycopg://…, or"
+            f" install the database's dialect"
+        ) from exc
+    except (ArgumentError, ValueError) as exc:  # such as a port that is no number
         raise ImproperlyConfigured(f"{setting}: {exc}") from exc

@@ -78,9 +78,10 @@ def _key(target: PartitionedQueue, task: str, message: Any, key: Any) -> Any:
         args, kwargs, *_ = message.body
         key = target.key(*args, **kwargs)
     if key is None:
+        setting = f"fair_partitions[{target.name!r}]['key']"
+        remedy = f"set {setting}" if target.key is None else f"mend {setting}, which returned None"
         raise ValueError(
-            f"{where}: there is no partition key; publish with partition_key=…, or set"
-            f" fair_partitions[{target.name!r}]['key']"
+            f"{where}: there is no partition key; publish with partition_key=…, or {remedy}"
         )
     try:
         key_text(key)

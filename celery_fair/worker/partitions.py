@@ -13,6 +13,7 @@ from typing import Any
 from celery.utils.dispatch import Signal
 
 from celery_fair.core.tenure import Tenure
+from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
 from celery_fair.settings import GroupOptions
 
@@ -113,7 +114,8 @@ class Partitions:
         return monotonic() >= self.tenure.until
 
     def _failed(self, trouble: Trouble) -> None:
-        message = f"group {self._keeper.group!r}: {trouble.error}"
+        where = "fair_group_store: " if isinstance(trouble.error, StoreUnreachableError) else ""
+        message = f"group {self._keeper.group!r}: {where}{trouble.error}"
         logger.error(
             "Cannot agree with %s; %s",
             message,

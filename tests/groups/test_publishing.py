@@ -59,19 +59,70 @@ def test_key_decides(space: Space) -> None:
     assert sent_to(app, (1,), queue="customers.3") == "customers.3"
 
 
+@pytest.mark.parametrize("via", ["hash", "exchange"])
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({}, ValueError, "there is no partition key; publish with partition_key"),
+        ({}, ValueError, "there is no partition key; publish with partition_key=…, or set fair_"),
         ({"partition_key": ""}, ValueError, "must have 1 to 65536 bytes, not 0"),
         ({"partition_key": "x" * 70_000}, ValueError, "must have 1 to 65536 bytes, not 70000"),
         ({"partition_key": ["a"]}, TypeError, "must be an integer, a text or bytes, not list"),
+        ({"partition_key": 1.5}, TypeError, "must be an integer, a text or bytes, not float"),
         ({"partition_key": 1, "queue": "other"}, ValueError, "'other' is no partitioned queue"),
     ],
 )
-def test_key_is_refused(options: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_key_is_refused(
+    options: dict[str, Any], error: type[Exception], said: str, via: str
+) -> None:
+    app = app_with(fair_partitions={"customers": {"partitions": 4, "via": via}})
     with pytest.raises(error, match=said):
-        app_with().tasks["update"].apply_async((1,), **{"queue": "customers"} | options)
+        app.tasks["update"].apply_async((1,), **{"queue": "customers"} | options)
+
+
+@pytest.mark.parametrize("via", ["hash", "exchange"])
+@pytest.mark.parametrize(
+    ("returned", "error", "said"),
+    [
+        (None, ValueError, r"\['key'\], which returned None"),
+        ({"id": 1}, TypeError, "update to the partitioned queue 'customers': .* not dict"),
+        ("x" * 70_000, ValueError, "must have 1 to 65536 bytes, not 70000"),
+    ],
+)
+def test_key_of_arguments_is_refused(
+    returned: Any, error: type[Exception], said: str, via: str
+) -> None:
+    options = {"partitions": 4, "via": via, "key": lambda customer: returned}
+    app = app_with(fair_partitions={"customers": options})
+    with pytest.raises(error, match=said):
+        app.tasks["update"].apply_async((1,), queue="customers")
+
+
+BY_EXCHANGE = {"customers": {"partitions": 4, "via": "exchange"}}
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"fair_partitions": {"customers": {"partitions": 0}}}, "a whole number from 1 to 10000"),
+        ({"fair_group_store": None}, "fair_partitions needs fair_group_store"),
+        ({"fair_group_store": "nonsense://u:secret@x"}, "'nonsense://…': this is neither Redis"),
+        ({"fair_group_store": "redis://127.0.0.1:x/"}, "fair_group_store: no client of Redis"),
+        ({"fair_group_store": "postgresql+psycopg://127.0.0.1:x/"}, "fair_group_store: "),
+        ({"fair_partitions": BY_EXCHANGE}, r"\['via'\] = 'exchange': this broker \(memory\)"),
+    ],
+)
+def test_worker_does_not_start(conf: dict[str, Any], said: str) -> None:
+    """And what waits for it goes on waiting."""
+    publisher = app_with()
+    publisher.tasks["update"].apply_async((1,), queue="customers.1")
+    worker = app_with(**{"fair_group_store": "memory://x"} | conf)
+    with pytest.raises(ImproperlyConfigured, match=said) as refused:
+        worker.WorkController(pool="solo", hostname="refused@here")
+    assert "secret" not in str(refused.value)
+    with publisher.connection_for_read() as connection:
+        queue = publisher.amqp.queues["customers.1"](connection.default_channel)
+        assert queue.get(no_ack=True) is not None
+        assert queue.get(no_ack=True) is None
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tests.brokers import Space
 from tests.groups.fleet import Fleet
 from tests.groups.stores import LASTING, store_url
 from tests.ports import free_port
+from tests.publishing import publish
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -157,8 +158,15 @@ def test_worker_without_its_store(
         redis_space, start_worker, tmp_path, f"redis://127.0.0.1:{free_port()}/0", partitions=2
     )
     worker = fleet.worker()
-    wait_for(lambda: "Cannot agree with group 'customers': " in worker.log(), 20, worker.log)
+    wait_for(
+        lambda: "Cannot agree with group 'customers': fair_group_store: " in worker.log(),
+        20,
+        worker.log,
+    )
     fleet.publish(["a"], 1)
-    assert redis_space.ready() != {}
+    publish(redis_space.url, {"celery": 1}, "nap", (0,))
+    fleet.records.finished.wait(1)
     assert worker.stop() == 0
+    assert fleet.records.started.counts() == {"celery": 1}
+    assert sum(redis_space.ready().values()) == 1
     assert fleet.owned(worker) == {worker.hostname: set()}
