@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -48,9 +50,23 @@ def publisher(url: str, partitions: int = 12, **conf: Any) -> Celery:
     return install(app)
 
 
-def publish(app: Celery, keys: Iterable[Any] = KEYS) -> None:
+def publish(app: Celery, keys: Iterable[Any] = KEYS, producer: Any = None) -> None:
     for key in keys:
-        app.send_task("update", (ascii(key),), queue=QUEUE, partition_key=key)
+        app.send_task("update", (ascii(key),), queue=QUEUE, partition_key=key, producer=producer)
+
+
+def publish_at_once(app: Celery, publishers: int = 4) -> None:
+    """By several that all find no exchange."""
+    ready = Barrier(publishers)
+
+    def run() -> None:
+        with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
+            ready.wait(30)
+            publish(app, producer=producer)
+
+    with ThreadPoolExecutor(publishers) as pool:
+        for done in [pool.submit(run) for _ in range(publishers)]:
+            done.result()
 
 
 def found(app: Celery) -> dict[str, set[str]]:
@@ -67,11 +83,8 @@ def found(app: Celery) -> dict[str, set[str]]:
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 def test_key_decides(rabbitmq_space: Space, queue_type: str) -> None:
     """Whoever publishes, and with all partitions, though nobody consumes them yet."""
-    options = {"task_create_missing_queue_type": queue_type}
-    app = publisher(rabbitmq_space.url, **options)
-    publish(app)
-    pools.reset()
-    publish(publisher(rabbitmq_space.url, **options))
+    app = publisher(rabbitmq_space.url, task_create_missing_queue_type=queue_type)
+    publish_at_once(app)
     with app.connection_for_write() as connection, connection.Producer() as producer:
         for key in range(100):  # as a program does that has nothing of ours
             body, to = [[ascii(key)], {}, {}], "customers.partitions.12"
