@@ -8,9 +8,11 @@ what it believes to be held is then all that it owns.
 
 import logging
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from time import monotonic
+from random import uniform
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from celery_fair.core.membership import Group, Terms, Turn, turn
@@ -18,14 +20,33 @@ from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.settings import GroupOptions
 
-__all__ = ["Keeper", "PartitionsDifferError", "Taken", "Trouble"]
+__all__ = [
+    "ATTEMPTS",
+    "POLL",
+    "Keeper",
+    "PartitionsDifferError",
+    "Taken",
+    "Trouble",
+    "longest_pause",
+]
 
 logger = logging.getLogger(__name__)
 
 POLL = 0.5
 """Seconds between two looks at the group."""
 
-_ATTEMPTS = 20
+ATTEMPTS = 20
+"""How often a turn is taken anew because others have written meanwhile."""
+
+_PAUSE = 0.02
+
+
+def longest_pause(attempt: int) -> float:
+    """Return the seconds that a refused member waits at the most; how long is drawn by lot.
+
+    Of many that begin anew at once only one would write, again and again.
+    """
+    return min(POLL, _PAUSE * 2.0**attempt)
 
 
 class Taken(NamedTuple):
@@ -72,6 +93,7 @@ class Keeper:
         self._untaken = False
         self._in_trouble = False
         self._renewed = float("-inf")
+        self._told: Mapping[str, int] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"group {group}", daemon=True)
 
@@ -130,23 +152,29 @@ class Keeper:
         return max(POLL, options.recovery)
 
     def _take(self, leaving: bool = False) -> None:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            if self._stop.is_set() and not leaving:
+                return
             asked = monotonic()
             snapshot = self._store.read(self.group)
             group = self._checked(snapshot)
             taken = self._turn(group, snapshot.now, leaving)
-            due = asked >= self._renewed + self._options.heartbeat
-            if not taken.changed and not due and not leaving:
+            if not (leaving or self._is_news(taken, asked)):
                 return
             if self._store.write(self.group, snapshot.version, encoded(taken.group)):
-                self._renewed = asked
+                self._renewed, self._told = asked, taken.granted
                 with self._lock:
                     self._untaken = True
                     self._news.append(Taken(taken, asked))
                 return
+            sleep(uniform(0, longest_pause(attempt)))  # noqa: S311 - no secret
         raise StoreUnreachableError(
-            f"others have written group {self.group!r} {_ATTEMPTS} times while it was read"
+            f"others have written group {self.group!r} {ATTEMPTS} times while it was read"
         )
+
+    def _is_news(self, taken: Turn, asked: float) -> bool:
+        due = asked >= self._renewed + self._options.heartbeat
+        return due or taken.changed or taken.granted != self._told
 
     def _turn(self, group: Group, now: float, leaving: bool) -> Turn:
         with self._lock:

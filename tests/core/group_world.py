@@ -7,6 +7,7 @@ step, by what each member would do at that moment.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 
 from celery_fair.core.membership import Group, Terms, turn
@@ -31,6 +32,7 @@ class Member:
         self.running: dict[str, float] = {}
         self.asleep_until = 0.0
         self.renewed = float("-inf")
+        self.told: Mapping[str, int] = {}
 
     @property
     def clock(self) -> float:
@@ -53,9 +55,10 @@ class Member:
             return
         holds = self.tenure.holds(now, self.runs)
         taken = turn(world.group, self.name, world.now, TERMS, holds)
-        if not taken.changed and world.now < self.renewed + HEARTBEAT:
+        due = world.now >= self.renewed + HEARTBEAT
+        if not (due or taken.changed or taken.granted != self.told):
             return
-        self.renewed = world.now
+        self.renewed, self.told = world.now, taken.granted
         world.plans += taken.group.plan != world.group.plan
         world.group = taken.group
         change = self.tenure.took(taken, now, now)

@@ -1,0 +1,79 @@
+"""Members that are threads of one process: what is news to them, and many of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from threading import Event
+
+import pytest
+
+from celery_fair.groups import GroupStore, Snapshot
+from celery_fair.groups.keeper import Keeper, Taken
+from celery_fair.groups.redis_store import RedisStore
+from celery_fair.settings import GroupOptions
+from tests.brokers import Space
+from tests.waiting import wait_for
+
+PARTITIONS = [f"customers.{number}" for number in range(60)]
+
+
+class Member:
+    """A worker without tasks, and with the default times."""
+
+    def __init__(self, store: GroupStore, name: str) -> None:
+        self.keeper = Keeper(store, "g", PARTITIONS, name, GroupOptions(""))
+        self.owned: frozenset[str] = frozenset()
+        self.keeper.start()
+
+    def look(self) -> int:
+        """Take up the news; return how many partitions it has then."""
+        for news in self.keeper.news():
+            assert isinstance(news, Taken), news
+            self.owned = frozenset(news.turn.granted)
+        self.keeper.holds(self.owned)
+        return len(self.owned)
+
+
+class DistantStore(RedisStore):
+    """Its answer takes a while, and others may write meanwhile."""
+
+    def read(self, group: str) -> Snapshot:
+        snapshot = super().read(group)
+        Event().wait(0.01)
+        return snapshot
+
+
+@pytest.fixture
+def store(redis_space: Space) -> Iterator[GroupStore]:
+    made = DistantStore(redis_space.url)
+    yield made
+    made.close()
+
+
+def wait_counts(expected: list[int], *members: Member) -> None:
+    wait_for(
+        lambda: sorted(member.look() for member in members) == expected,
+        15,
+        lambda: f"{expected}, not {[len(member.owned) for member in members]}",
+        interval=0.05,
+    )
+
+
+def test_a_revocation_does_not_wait_for_the_heartbeat(store: GroupStore) -> None:
+    with ExitStack() as stack:
+        a = Member(store, "a")
+        stack.callback(a.keeper.leave)
+        wait_counts([60], a)
+        b = Member(store, "b")
+        stack.callback(b.keeper.leave)
+        wait_counts([30, 30], a, b)
+
+
+def test_many_start_at_once(store: GroupStore) -> None:
+    """None gives up because others write all the time."""
+    with ExitStack() as stack:
+        members = [Member(store, f"m{number:02}") for number in range(30)]
+        for member in members:
+            stack.callback(member.keeper.leave)
+        wait_counts([2] * 30, *members)
