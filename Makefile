@@ -109,6 +109,10 @@ bench-pipeline: $(STAMP) spark ## Spark on this machine, on clusters, and DuckDB
 faults: $(STAMP) brokers ## the fault matrix, again and again for SECONDS=600
 	$(RUN) tests.faults --seconds $(SECONDS)
 
+.PHONY: churn
+churn: $(STAMP) brokers ## workers of groups that come and go at random, for SECONDS=600
+	$(RUN) tests.groups --seconds $(SECONDS)
+
 .PHONY: constraints
 constraints: ## pin today's versions of what make installs; with the oldest Python, see the script
 	$(PYTHON) scripts/pin_versions.py

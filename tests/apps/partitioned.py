@@ -15,10 +15,12 @@ from celery_fair import (
     rebalance_failed,
 )
 from celery_fair.headers import KEY
+from tests.apps.fenced import Effect, Fenced
 from tests.apps.shares import app, finish, settings, start, wait_at, work_for
 
 install(app)
 events = Path(f"{settings.records}.events")
+database = Fenced(Path(f"{settings.records}.db"))
 
 
 def note(kind: str, **said: Any) -> None:
@@ -45,16 +47,19 @@ def failed(sender: Any, message: str, will_recover: bool, **_: Any) -> None:
 def keyed(
     self: Any, seq: int, key: str, number: int, seconds: float = 0, gate: str | None = None
 ) -> None:
-    """Work on a key; what it did is written down with the token that it did it under."""
+    """Work on a key; what it did is written down, and done, with the token that it has."""
     start(self, seq)
     partition, token = self.request.delivery_info["routing_key"], self.request.fair_token
     did = {"key": key, "number": number, "partition": partition, "token": token}
-    by = vars(self.request)[KEY]
-    note("began", id=self.request.id, retries=self.request.retries, by=by, **did)
+    did |= {"id": self.request.id, "worker": self.request.hostname}
+    note("began", retries=self.request.retries, by=vars(self.request)[KEY], **did)
+    database.take(Effect(partition, token, "began", self.request.id))
     work_for(seconds)
     if gate is not None:
         wait_at(gate)
-    note("ended", id=self.request.id, **did)
+    if not database.take(Effect(partition, token, "ended", self.request.id)):
+        note("refused", **did)
+    note("ended", **did)
     finish(self, seq)
 
 

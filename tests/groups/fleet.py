@@ -12,6 +12,7 @@ from typing import Any
 from celery import Celery
 
 from celery_fair import install
+from tests.apps.fenced import Fenced
 from tests.brokers import Space
 from tests.records import Records
 from tests.waiting import wait_for
@@ -42,11 +43,15 @@ class Fleet:
         **options: Any,
     ) -> None:
         self.records = Records(folder / "tasks")
+        self.database = Fenced(folder / "tasks.db")
+        self.database.create()
         self.conf: dict[str, Any] = {
             "fair_partitions": {QUEUE: {"partitions": partitions, "via": via}},
             "fair_group_store": store,
         } | {f"fair_group_{name}": value for name, value in (LEASE | options).items()}
         self._space, self._start, self._pool = space, start, pool
+        self._events: list[dict[str, Any]] = []
+        self._read = 0
 
     def worker(self, wait: bool = True, **conf: Any) -> WorkerProcess:
         """Start one more."""
@@ -65,8 +70,14 @@ class Fleet:
     def events(self) -> list[dict[str, Any]]:
         """What tasks and signals have said, in order."""
         path = Path(f"{self.records.prefix}.events")
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+            new = new[: new.rfind(b"\n") + 1]
+            self._read += len(new)
+            self._events += map(json.loads, new.splitlines())
+        return list(self._events)
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """The events of one kind."""
@@ -108,6 +119,9 @@ class Fleet:
         """Publish so many messages of each key, in turns, numbered from 0; return how many."""
         for number in range(each):
             for key in keys:
-                args = (number, key, number)
-                self._app.send_task(task, args, kwargs, queue=QUEUE, partition_key=key)
+                self.send(key, number, task, **kwargs)
         return each * len(keys)
+
+    def send(self, key: str, number: int, task: str, **kwargs: Any) -> None:
+        args = (number, key, number)
+        self._app.send_task(task, args, kwargs, queue=QUEUE, partition_key=key)

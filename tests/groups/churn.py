@@ -1,0 +1,324 @@
+"""Workers of a group come, go, die and sleep under a stream of messages; what must hold meanwhile.
+
+Messages are numbered by key, and there are always some that wait, so that each fault meets work.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+import psutil
+from kombu import Connection
+
+from celery_fair.core.assignment import partition_of
+from celery_fair.dead_letter import dead_letter_queue
+from tests.brokers import Space
+from tests.groups.fleet import QUEUE, Fleet
+from tests.records import RecordFile
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+PARTITIONS = 6
+SLOTS = 4
+NAP = 0.05
+
+
+def _keys(each: int) -> list[str]:
+    """So many of each partition."""
+    names = [f"customer{number}" for number in range(20 * each * PARTITIONS)]
+    by_partition = (
+        [name for name in names if partition_of(name, PARTITIONS) == number]
+        for number in range(PARTITIONS)
+    )
+    return [name for found in by_partition for name in found[:each]]
+
+
+KEYS = _keys(2)
+BACKLOG = 6 * len(KEYS)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What workers consume, and how.
+
+    Attributes:
+        broker: "rabbitmq" or "redis".
+        task: "keyed_once" is non-repeatable, "keyed" is not.
+        queue_type: of RabbitMQ.
+        visibility: the timeout after which what a worker holds that is gone comes back; on Redis.
+    """
+
+    broker: str
+    fetch: str
+    task: str
+    queue_type: str = "classic"
+    visibility: float = 2
+
+    def __str__(self) -> str:
+        kind = f" {self.queue_type}" if self.broker == "rabbitmq" else ""
+        return f"{self.broker}{kind}/{self.fetch}/{self.task}"
+
+    @property
+    def is_once(self) -> bool:
+        return self.task == "keyed_once"
+
+    @property
+    def conf(self) -> dict[str, Any]:
+        conf = {"fair_queues": {QUEUE: {"fetch": self.fetch}}}
+        return conf | (self._redis if self.broker == "redis" else self._rabbitmq)
+
+    @property
+    def _redis(self) -> dict[str, Any]:
+        restoring = {"unacked_restore_interval": 1, "unacked_mutex_expire": 3}
+        return {
+            "broker_transport_options": {"visibility_timeout": self.visibility, **restoring},
+        }
+
+    @property
+    def _rabbitmq(self) -> dict[str, Any]:
+        return {
+            "broker_heartbeat": 2,  # so that it soon gives up a worker that stands still
+            "task_create_missing_queue_type": self.queue_type,
+            "broker_native_delayed_delivery_queue_type": "classic",
+        }
+
+
+CASES = [
+    Case("rabbitmq", "pull", "keyed_once"),
+    Case("redis", "pull", "keyed_once"),
+    Case("rabbitmq", "push", "keyed"),
+    Case("rabbitmq", "push", "keyed", "quorum"),
+    Case("rabbitmq", "pull", "keyed_once", "quorum"),
+    Case("rabbitmq", "pull", "keyed"),
+    Case("redis", "pull", "keyed"),
+]
+
+
+class Stream:
+    """Publishes so that there is always a backlog, in a thread."""
+
+    def __init__(self, fleet: Fleet, task: str) -> None:
+        self.published = 0
+        self._fleet, self._task = fleet, task
+        self._began = RecordFile(fleet.records.started.path)
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for number in count():
+            while self.published - len(self._began) >= BACKLOG:
+                if self._stopped.wait(0.05):
+                    return
+            for key in KEYS:
+                self._fleet.send(key, number, self._task, seconds=NAP)
+                self.published += 1
+
+    def stop(self) -> int:
+        """Return how many it has published."""
+        self._stopped.set()
+        self._thread.join(30)
+        return self.published
+
+
+class Churn:
+    """Some workers at first, and what becomes of them.
+
+    Attributes:
+        took: by what happened, the seconds until all partitions were owned again.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        space: Space,
+        store: str,
+        start: StartWorker,
+        folder: Path,
+        workers: int = 3,
+    ) -> None:
+        self.took: dict[str, list[float]] = defaultdict(list)
+        self.fleet = Fleet(space, start, folder, store, PARTITIONS)
+        self.fleet.conf |= case.conf
+        self._case, self._space = case, space
+        self._may_be_lost = 0
+        self.workers = [self.fleet.worker() for _ in range(workers)]
+        self._settled()
+        self._stream = Stream(self.fleet, case.task)
+
+    def join(self) -> None:
+        """From when it is ready."""
+        self.workers.append(self.fleet.worker())
+        self._time("joined", monotonic())
+
+    def stop(self) -> None:
+        """SIGTERM; its partitions are free when it has ended."""
+        assert self.workers.pop(0).stop() == 0
+        self._time("stopped", monotonic())
+
+    def kill(self) -> None:
+        victim = self.workers.pop(0)
+        self._wait_at_work(victim)
+        began = monotonic()
+        victim.kill()
+        self._may_be_lost += SLOTS
+        self._time("killed", began)
+
+    def freeze(self) -> None:
+        """SIGSTOP in the midst of work, until others are at work on the same; then SIGCONT."""
+        victim = self.workers.pop(0)
+        began = self._stand_still(victim)
+        try:
+            self._may_be_lost += SLOTS
+            self._time("stood still", began)
+            open_ = self._at_work(victim)
+            wait_for(
+                lambda: self._overtaken(open_), 30, lambda: f"others at {open_}: {self._state()}"
+            )
+        finally:
+            os.kill(victim.pid, signal.SIGCONT)
+        self.workers.append(victim)
+        self._time("went on", monotonic())
+
+    def _stand_still(self, victim: WorkerProcess) -> float:
+        process = psutil.Process(victim.pid)
+
+        def caught() -> float:
+            began = monotonic()
+            os.kill(victim.pid, signal.SIGSTOP)
+            wait_for(lambda: process.status() == psutil.STATUS_STOPPED, 10, "SIGSTOP")
+            if self._at_work(victim):
+                return began
+            os.kill(victim.pid, signal.SIGCONT)
+            return 0.0
+
+        return float(wait_for(caught, 30, lambda: f"{victim.hostname} at work: {self._state()}"))
+
+    def _wait_at_work(self, worker: WorkerProcess) -> None:
+        wait_for(
+            lambda: self._at_work(worker),
+            30,
+            lambda: f"{worker.hostname} at work: {self._state()}",
+        )
+
+    def _at_work(self, worker: WorkerProcess) -> dict[str, int]:
+        """By partition, the tokens of what a worker has begun and not ended."""
+        open_: dict[str, tuple[str, int]] = {}
+        for event in self.fleet.events:
+            if event["kind"] == "began" and event["worker"] == worker.hostname:
+                open_[event["id"]] = event["partition"], event["token"]
+            elif event["kind"] == "ended":
+                open_.pop(event["id"], None)
+        return dict(open_.values())
+
+    def _overtaken(self, tokens: dict[str, int]) -> bool:
+        newest = self.fleet.database.tokens()
+        return all(newest[partition] > token for partition, token in tokens.items())
+
+    def _time(self, what: str, began: float) -> None:
+        self._settled()
+        assigned = [event["at"] for event in self.fleet.events if event["kind"] == "assigned"]
+        self.took[what].append(max(0.0, max(assigned) - began))
+
+    def _settled(self) -> None:
+        least, more = divmod(PARTITIONS, len(self.workers))
+        counts = [least + (place < more) for place in range(len(self.workers))]
+        self.fleet.wait_counts(counts, *self.workers)
+
+    def check(self) -> None:
+        """When all is done, see what was started, in which order, and where."""
+        self.drain()
+        check_order(self.fleet, self._case.is_once)
+        check_effects(self.fleet)
+
+    def drain(self) -> None:
+        """No more is published; wait until all has begun, or is a dead letter.
+
+        Each slot of a worker that was killed may have been about to begin one that is lost.
+        """
+        published = self._stream.stop()
+        dead: Counter[int] = Counter()
+        wait_for(
+            lambda: (
+                not left(self._space)
+                and self._ids() + dead_letters(self._space, dead).total() + self._may_be_lost
+                >= published
+            ),
+            60,
+            lambda: (
+                f"all of {published}: {self._ids()} began, {dead.total()} dead; {self._state()}"
+            ),
+            interval=0.1,
+        )
+
+    def __str__(self) -> str:
+        refused = sum(event["kind"] == "refused" for event in self.fleet.events)
+        return f"{self._ids()} began, {refused} refused"
+
+    def _ids(self) -> int:
+        return len({event["id"] for event in began(self.fleet)})
+
+    def _state(self) -> str:
+        logs = "\n".join(worker.log()[-3000:] for worker in self.workers)
+        return f"left: {left(self._space)}\n{logs}"
+
+
+def began(fleet: Fleet) -> list[dict[str, Any]]:
+    return [event for event in fleet.events if event["kind"] == "began"]
+
+
+def left(space: Space) -> dict[str, int]:
+    depths = space.depths()
+    names = (QUEUE, "unacked")
+    return {name: sum(d) for name, d in depths.items() if name.startswith(names) and sum(d)}
+
+
+def dead_letters(space: Space, seen: Counter[str]) -> Counter[str]:
+    """Take them out, and count them by the ids of their tasks."""
+    with Connection(space.url) as connection, connection.channel() as channel:
+        queue = dead_letter_queue("dead-letters")(channel)
+        queue.declare()
+        while (message := queue.get()) is not None:
+            message.ack()
+            seen[message.headers["id"]] += 1
+    return seen
+
+
+def check_order(fleet: Fleet, once: bool) -> None:
+    """No message that counts began after one of its key that was published later.
+
+    Arguments:
+        once: nor did any message begin twice; else one may have, in its place.
+    """
+    first = {event["id"]: event for event in began(fleet)}
+    assert not once or len(first) == len(began(fleet)), "begun twice"
+    numbers = defaultdict(list)
+    for effect in fleet.database.effects():
+        if effect.kind == "began":
+            event = first[effect.message]
+            numbers[event["key"]].append(event["number"])
+    for key, seen in numbers.items():
+        assert seen == sorted(set(seen) if once else seen), key
+
+
+def check_effects(fleet: Fleet) -> None:
+    """Of what the database let in: one work at a time in each partition, as long as it counted."""
+    newest: dict[str, int] = {}
+    at_work: dict[str, str] = {}
+    for partition, token, kind, message in fleet.database.effects():
+        assert token >= newest.get(partition, 0)
+        if kind == "ended":
+            assert at_work[partition] == message
+            at_work[partition] = ""
+        else:
+            if token == newest.get(partition):
+                assert at_work[partition] == "", f"{at_work[partition]} and {message}"
+            newest[partition], at_work[partition] = token, message
