@@ -102,7 +102,7 @@ class Keeper:
         self._thread.start()
 
     def news(self) -> list[Taken | Trouble]:
-        """Return what has happened since it was asked for last."""
+        """Return what has happened since it was asked for last: the last turn, and any trouble."""
         with self._lock:
             news, self._news = self._news, []
             return news
@@ -163,14 +163,19 @@ class Keeper:
                 return
             if self._store.write(self.group, snapshot.version, encoded(taken.group)):
                 self._renewed, self._told = asked, taken.granted
-                with self._lock:
-                    self._untaken = True
-                    self._news.append(Taken(taken, asked))
+                self._tell(Taken(taken, asked))
                 return
             sleep(uniform(0, longest_pause(attempt)))  # noqa: S311 - no secret
         raise StoreUnreachableError(
             f"others have written group {self.group!r} {ATTEMPTS} times while it was read"
         )
+
+    def _tell(self, taken: Taken) -> None:
+        with self._lock:
+            self._untaken = True
+            # Of turns that were not taken up the last one counts.
+            self._news = [news for news in self._news if isinstance(news, Trouble)]
+            self._news.append(taken)
 
     def _is_news(self, taken: Turn, asked: float) -> bool:
         due = asked >= self._renewed + self._options.heartbeat

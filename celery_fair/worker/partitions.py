@@ -57,13 +57,13 @@ class Partitions:
 
     def look(self) -> None:
         """Bring what is consumed up to date."""
-        now = monotonic()
-        self._revoke(self.tenure.lapsed(now))
-        for news in self._keeper.news():
+        for news in self._keeper.news():  # a lease that was renewed while the loop stood still
             if isinstance(news, Trouble):
                 self._failed(news)
             else:
                 self._take_up(news)
+        now = monotonic()
+        self._revoke(self.tenure.lapsed(now))
         self._consume_what_is_due(now)
         in_flight = self._worker.in_flight
         self._keeper.holds(self.tenure.holds(now, lambda name: in_flight.of(name) > 0))

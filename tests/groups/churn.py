@@ -221,7 +221,7 @@ class Churn:
 
     def _overtaken(self, tokens: dict[str, int]) -> bool:
         newest = self.fleet.database.tokens()
-        return all(newest[partition] > token for partition, token in tokens.items())
+        return all(newest.get(partition, 0) > token for partition, token in tokens.items())
 
     def _time(self, what: str, began: float) -> None:
         self._settled()

@@ -53,10 +53,10 @@ class Fleet:
         self._events: list[dict[str, Any]] = []
         self._read = 0
 
-    def worker(self, wait: bool = True, **conf: Any) -> WorkerProcess:
-        """Start one more."""
+    def worker(self, broker: str = "", wait: bool = True, **conf: Any) -> WorkerProcess:
+        """Start one more; at another URL of the broker, if there is one."""
         return self._start(
-            self._space,
+            broker or self._space,
             app="tests.apps.partitioned",
             pool=self._pool,
             concurrency=4,

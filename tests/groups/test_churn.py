@@ -8,7 +8,7 @@ import pytest
 from amqp import AccessRefused
 from kombu import Connection
 
-from tests.brokers import RedisServer, Space, ZooKeeper
+from tests.brokers import RedisServer, Space
 from tests.groups.churn import CASES, KEYS, Case, Churn, began, check_effects, check_order
 from tests.groups.fleet import LEASE, QUEUE, Fleet
 from tests.waiting import wait_for
@@ -70,37 +70,6 @@ def test_redis_gives_back_late(
         check_order(churn.fleet, once=False)
 
 
-@pytest.mark.parametrize("kind", ["redis", "zookeeper"])
-def test_store_is_away(
-    rabbitmq_space: Space,
-    request: pytest.FixtureRequest,
-    start_worker: StartWorker,
-    tmp_path: Path,
-    kind: str,
-) -> None:
-    """Work goes on until the lease is nearly over, stops, and goes on when the store is back."""
-    server = request.getfixturevalue(f"own_{kind}")
-    assert isinstance(server, RedisServer | ZooKeeper)
-    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, server.url())
-    worker = fleet.worker()
-    fleet.wait_counts([6], worker)
-    server.kill()
-    fleet.publish(KEYS, 1)
-    fleet.records.finished.wait(len(KEYS))
-    fleet.wait_counts([0], worker)
-    kinds = [event["kind"] for event in fleet.events]
-    assert kinds.index("failed") < kinds.index("revoked")
-    (failure,) = (event for event in fleet.events if event["kind"] == "failed")
-    assert failure["will_recover"] is True
-
-    fleet.publish(KEYS, 1)
-    server.start()
-    server.wait_ready()
-    fleet.wait_counts([6], worker)
-    fleet.records.finished.wait(2 * len(KEYS))
-    assert worker.stop() == 0
-
-
 def test_running_work_is_waited_for(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -119,9 +88,8 @@ def test_running_work_is_waited_for(
         if event["kind"] == "assigned" and event["worker"] == second.hostname
     )
     ((partition, token),) = moved["partitions"].items()
-    assert token == 2
     ended = [e for e in fleet.events if e["kind"] == "ended" and e["partition"] == partition]
-    assert [e["token"] for e in ended][:1] == [1]
+    assert ended[0]["token"] == token - 1
     assert 0 < moved["at"] - ended[0]["at"] < 2 + SLACK
 
 
@@ -137,5 +105,6 @@ def test_long_task_keeps_its_partition(
     fleet.publish(["a"], 1, seconds=1.5 * LEASE["lease"])
     fleet.publish(["b"], 1)
     fleet.records.finished.wait(2)
-    assert [event["token"] for event in began(fleet)] == [1, 1]
+    assert len({event["token"] for event in began(fleet)}) == 1
+    assert "revoked" not in {event["kind"] for event in fleet.events}
     assert fleet.owned(spare) == {spare.hostname: set()}

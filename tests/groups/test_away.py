@@ -1,0 +1,96 @@
+"""A group whose broker or store is away for a while, or comes back empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from celery_fair.groups import store_at
+from celery_fair.groups.document import decoded
+from tests.brokers import RedisServer, Space, ZooKeeper
+from tests.faults.proxy import Proxy
+from tests.groups.churn import KEYS, began
+from tests.groups.fleet import Fleet
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+Store = RedisServer | ZooKeeper
+
+
+def kinds(fleet: Fleet) -> list[str]:
+    """Of what was said of partitions, in order."""
+    return [e["kind"] for e in fleet.events if e["kind"] in {"assigned", "revoked", "failed"}]
+
+
+def leases(url: str) -> dict[str, float]:
+    """By member, when its lease ends."""
+    store = store_at(url)
+    try:
+        return dict(decoded(store.read("customers").text).members)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("kind", ["redis", "zookeeper"])
+def test_store_fails(
+    rabbitmq_space: Space,
+    request: pytest.FixtureRequest,
+    start_worker: StartWorker,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    store: Store = request.getfixturevalue(f"own_{kind}")
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, store.url(), lease=6)
+    worker = fleet.worker()
+    fleet.wait_counts([6], worker)
+
+    comes_back_in_time(fleet, store)
+    comes_back_too_late(fleet, store, worker)
+    assert worker.stop() == 0
+
+
+def comes_back_in_time(fleet: Fleet, store: Store) -> None:
+    """Nobody loses anything."""
+    before = leases(store.url())
+    store.kill()
+    wait_for(lambda: "failed" in kinds(fleet), 20, "somebody to notice")
+    store.start()
+    store.wait_ready()
+    wait_for(lambda: leases(store.url()) != before, 20, "a turn")
+    assert kinds(fleet) == ["assigned", "failed"]
+
+
+def comes_back_too_late(fleet: Fleet, store: Store, worker: WorkerProcess) -> None:
+    """Work goes on until the lease is nearly over, stops, and goes on when the store is back."""
+    store.kill()
+    fleet.publish(KEYS, 1)
+    fleet.records.finished.wait(len(KEYS))
+    fleet.wait_counts([0], worker)
+    assert kinds(fleet) == ["assigned", "failed", "failed", "revoked"]
+    failure = next(event for event in fleet.events if event["kind"] == "failed")
+    assert failure["will_recover"] is True
+
+    fleet.publish(KEYS, 1)
+    store.start()
+    store.wait_ready()
+    fleet.wait_counts([6], worker)
+    fleet.records.finished.wait(2 * len(KEYS))
+
+
+def test_broker_is_away(own_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
+    """Of one worker, then of both: each keeps its partitions, and works on when it is back."""
+    fleet = Fleet(own_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db")
+    with Proxy(own_space) as proxy:
+        a, b = fleet.worker(proxy.url), fleet.worker()
+        fleet.wait_counts([3, 3], a, b)
+        before, said = fleet.owned(a, b), kinds(fleet)
+        proxy.cut()
+        fleet.publish(KEYS, 1)
+        fleet.records.finished.wait(len(KEYS))
+        own_space.server.restart()
+        fleet.publish(KEYS, 1)
+        fleet.records.finished.wait(2 * len(KEYS))
+        assert fleet.owned(a, b) == before
+        assert kinds(fleet) == said
+        assert {event["worker"] for event in began(fleet)} == {a.hostname, b.hostname}
