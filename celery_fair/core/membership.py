@@ -67,7 +67,11 @@ class Terms:
 
 @dataclass(frozen=True)
 class Grant:
-    """Who owns a partition; None if nobody does, and the token is that of the last owner."""
+    """Who owns a partition; None if nobody does, and the token is that of the last owner.
+
+    Of a partition that was never granted the token is the store's clock, in seconds: should a store
+    lose the group, the next tokens are greater than those before all the same.
+    """
 
     owner: str | None = None
     token: int = 0
@@ -215,7 +219,7 @@ def _released(group: Group, me: str, now: float, holds: Collection[str]) -> Grou
 def _granted(group: Group, me: str, now: float) -> Group:
     grants = {}
     for name, owner in group.plan.items():
-        last = group.grants.get(name, Grant())
+        last = group.grants.get(name, Grant(token=int(now)))
         if owner == me and last.owner is None:
             grants[name] = Grant(me, last.token + 1, now)
     return replace(group, grants={**group.grants, **grants}) if grants else group

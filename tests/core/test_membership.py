@@ -76,7 +76,7 @@ def test_owner_is_waited_for_and_token_grows() -> None:
 
 
 def test_other_partitions() -> None:
-    group = joined("a", partitions=2).without({"0"}).of(frozenset("0123"))
+    group = joined("a", partitions=2).taking_out({"0"}).of(frozenset("0123"))
     assert (group.active, group.out) == ({"1", "2", "3"}, {"0"})
     assert group.of(frozenset("1")).out == frozenset()
 
@@ -94,6 +94,16 @@ def test_lease_that_has_run_out_is_lost() -> None:
     taken = turn(group, "b", TERMS.lease, TERMS)
     assert taken.granted == {"0": 2}
     assert turn(taken.group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {}
+
+
+def test_group_that_was_lost() -> None:
+    """The store has nothing: whoever comes first has all, with tokens that are greater."""
+    group = joined("a", "b", partitions=2)
+    empty = Group(active=group.active)
+    taken = turn(empty, "a", 60.0, TERMS, holds=group.owned_by("a"))
+    assert taken.granted.keys() == group.active
+    assert all(taken.granted[name] > grant.token for name, grant in group.grants.items())
+    assert turn(taken.group, "b", 60.5, TERMS, holds=group.owned_by("b")).granted == {}
 
 
 def test_plans_are_a_pause_apart() -> None:

@@ -47,6 +47,8 @@ def test_store_fails(
 
     comes_back_in_time(fleet, store)
     comes_back_too_late(fleet, store, worker)
+    if isinstance(store, RedisServer):
+        loses_its_data(fleet, store)
     assert worker.stop() == 0
 
 
@@ -76,6 +78,19 @@ def comes_back_too_late(fleet: Fleet, store: Store, worker: WorkerProcess) -> No
     store.wait_ready()
     fleet.wait_counts([6], worker)
     fleet.records.finished.wait(2 * len(KEYS))
+
+
+def loses_its_data(fleet: Fleet, store: RedisServer) -> None:
+    """The group forms anew; its tokens are greater than those before."""
+    tokens, before = fleet.database.tokens(), kinds(fleet)
+    store.flush("0")
+    anew = [*before, "revoked", "assigned"]
+    wait_for(lambda: kinds(fleet) == anew, 20, lambda: f"{kinds(fleet)}")
+    fleet.publish(KEYS, 1)
+    fleet.records.finished.wait(3 * len(KEYS))
+    newest = fleet.database.tokens()
+    assert newest.keys() == tokens.keys()
+    assert all(newest[name] > token for name, token in tokens.items())
 
 
 def test_broker_is_away(own_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
