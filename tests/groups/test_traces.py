@@ -14,7 +14,10 @@ from tests.waiting import wait_for
 from tests.workers import StartWorker
 
 
-@pytest.fixture(params=LASTING)
+OTHERS = [pytest.param(kind, marks=pytest.mark.newest) for kind in LASTING if kind != "redis"]
+
+
+@pytest.fixture(params=["redis", *OTHERS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a store, in turn of each kind."""
     yield from store_url(request.param, request, tmp_path)
@@ -49,10 +52,11 @@ def check_order(fleet: Fleet, keys: list[str], each: int) -> None:
     assert seen == dict.fromkeys(keys, expected)
 
 
+@pytest.mark.newest
 def test_spare_workers_change_nothing(
-    redis_space: Space, start_worker: StartWorker, tmp_path: Path
+    space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    fleet = Fleet(redis_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", partitions=2)
+    fleet = Fleet(space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", partitions=2)
     a, b = fleet.worker(), fleet.worker()
     fleet.wait_counts([1, 1], a, b)
     before = fleet.events
