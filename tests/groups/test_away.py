@@ -41,25 +41,26 @@ def test_store_fails(
     kind: str,
 ) -> None:
     store: Store = request.getfixturevalue(f"own_{kind}")
-    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, store.url(), lease=6)
+    url = store.url()
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, url, lease=6)
     worker = fleet.worker()
     fleet.wait_counts([6], worker)
 
-    comes_back_in_time(fleet, store)
+    comes_back_in_time(fleet, store, url)
     comes_back_too_late(fleet, store, worker)
     if isinstance(store, RedisServer):
         loses_its_data(fleet, store)
     assert worker.stop() == 0
 
 
-def comes_back_in_time(fleet: Fleet, store: Store) -> None:
+def comes_back_in_time(fleet: Fleet, store: Store, url: str) -> None:
     """Nobody loses anything."""
-    before = leases(store.url())
+    before = leases(url)
     store.kill()
     wait_for(lambda: "failed" in kinds(fleet), 20, "somebody to notice")
     store.start()
     store.wait_ready()
-    wait_for(lambda: leases(store.url()) != before, 20, "a turn")
+    wait_for(lambda: leases(url) != before, 20, "a turn")
     assert kinds(fleet) == ["assigned", "failed"]
 
 
