@@ -218,8 +218,8 @@ def _released(group: Group, me: str, now: float, holds: Collection[str]) -> Grou
 
 def _granted(group: Group, me: str, now: float) -> Group:
     grants = {}
-    for name, owner in group.plan.items():
-        last = group.grants.get(name, Grant(token=int(now)))
-        if owner == me and last.owner is None:
+    for name in (name for name, owner in group.plan.items() if owner == me):
+        last = group.grants.get(name) or Grant(token=int(now))
+        if last.owner is None:
             grants[name] = Grant(me, last.token + 1, now)
     return replace(group, grants={**group.grants, **grants}) if grants else group

@@ -78,7 +78,8 @@ class World:
         self.plans = self.made = 0
         self.store_is_away = False
         self.members: list[Member] = []
-        self.group = Group(active=frozenset(f"p{n:04}" for n in range(partitions)))
+        self._first = frozenset(f"p{n:04}" for n in range(partitions))
+        self.group = Group(active=self._first)
         self._most = members
         for _ in range(members):
             self.join()
@@ -123,13 +124,20 @@ class World:
         elif what == "store":
             self.store_is_away = not self.store_is_away
         elif what == "add":
-            new = f"p{draw.randrange(10**6):06}"
-            back = self.group.putting_back(self.group.out)
-            self._change(back if self.group.out else back.of(back.active | {new}))
+            self._change(self._with_more())
         elif what == "remove" and len(self.group.active) > 1:
             self._change(self.group.taking_out({draw.choice(sorted(self.group.active))}))
         elif what == "rebalance":
             self._change(self.group.unplanned())
+
+    def _with_more(self) -> Group:
+        """What was taken out is put back; else there is a new partition, or there are as before."""
+        group, new = self.group, f"p{self.draw.randrange(10**6):06}"
+        if group.out:
+            return group.putting_back(group.out)
+        return group.of(
+            self._first if len(group.active) > len(self._first) + 2 else group.active | {new}
+        )
 
     def _change(self, group: Group) -> None:
         if not self.store_is_away:

@@ -13,7 +13,6 @@ from tests.groups.stores import LASTING, store_url
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
-
 OTHERS = [pytest.param(kind, marks=pytest.mark.newest) for kind in LASTING if kind != "redis"]
 
 
