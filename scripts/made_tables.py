@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
 from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
 from tests.faults.matrix import FAULTS, Fault, Loss  # noqa: E402
+from tests.groups.faults import FAULTS as GROUP_FAULTS  # noqa: E402
 
 END = "<!-- end -->"
 
@@ -34,6 +35,13 @@ def faults() -> Iterator[list[str]]:
         for broker in fault.brokers:
             losses = (lost(fault.loss(broker, (t,))) for t in ("before", "confirmed", "after"))
             yield [name, brokers(fault, broker), *losses, "perhaps" if fault.buries else "none"]
+
+
+def group_faults() -> Iterator[list[str]]:
+    """What each fault does to a group."""
+    yield ["fault", "what happens"]
+    for fault in GROUP_FAULTS:
+        yield [fault.name, fault.happens]
 
 
 def records() -> Iterator[list[str]]:
@@ -60,6 +68,7 @@ def brokers(fault: Fault, broker: str) -> str:
 TABLES: dict[str, tuple[Callable[[], Iterator[list[str]]], str]] = {
     "dispositions": (dispositions, "docs/how-to/non-repeatable.md"),
     "faults": (faults, "docs/guarantees.md"),
+    "group faults": (group_faults, "docs/partition-groups.md"),
     "records": (records, "docs/how-to/event-log.md"),
 }
 

@@ -66,7 +66,7 @@ def test_redis_gives_back_late(
     churn.kill()
     churn.drain()
     check_effects(churn.fleet)
-    with pytest.raises(AssertionError, match="customer"):
+    with pytest.raises(AssertionError, match="after"):
         check_order(churn.fleet, once=False)
 
 
