@@ -60,12 +60,12 @@ test-core: $(STAMP) ## the algorithms, every branch of them
 	$(RUN) coverage report
 
 .PHONY: test-older
-test-older: $(STAMP) brokers ## what depends on Celery, on Celery 5.5 and 5.6
+test-older: $(STAMP) brokers ## what depends on Celery's inside, on Celery 5.5 and 5.6
 	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
 test-current: $(STAMP) brokers ## all that has workers, on the newest Celery
-	$(RUN) pytest -q $(ASIDE) $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK))
+	$(RUN) pytest -q $(ASIDE) -m "not wide" $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK))
 
 .PHONY: test-spark
 test-spark: $(STAMP) brokers spark ## the pipeline
@@ -75,6 +75,18 @@ test-spark: $(STAMP) brokers spark ## the pipeline
 test-fairness: $(STAMP) brokers ## shares, and that no worker waits without need
 	$(RUN) pytest -q -n 2 --dist loadfile --ignore=$(ALONE) $(FAIRNESS)
 	$(RUN) pytest -q $(ALONE)
+
+.PHONY: test-wide
+test-wide: $(STAMP) brokers ## what make test leaves out: more brokers and stores, all of integration on Celery 5.5
+	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest
+
+.PHONY: test-others
+test-others: $(STAMP)
+	$(RUN) pytest -q $(ASIDE) -m wide --ignore=$(SPARK)
+
+.PHONY: test-oldest
+test-oldest: $(STAMP)
+	$(RUN) tox run -q -e celery55 -- -q $(ASIDE) -m "not newest" tests/integration tests/groups/test_traces.py
 
 .PHONY: test-cluster
 test-cluster: $(STAMP) spark ## the pipeline on a cluster and under spark-submit; takes minutes

@@ -127,3 +127,16 @@ def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
     """
     with starting_workers(tmp_path) as start:
         yield start
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("either_broker") and on_redis(item):
+            item.add_marker(pytest.mark.wide)
+
+
+def on_redis(item: pytest.Item) -> bool:
+    """Whether a test's broker, which is a parameter, is Redis."""
+    called = getattr(item, "callspec", None)
+    parameters = () if called is None else called.id.split("-")
+    return not {"redis", "celery_redis_broker"}.isdisjoint(parameters)

@@ -17,6 +17,8 @@ from tests.preloaded import PreloadedCelery, run_celery
 from tests.processes import ROOT, Process
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.either_broker
+
 QUEUES = ("interactive", "reports", "bulk")
 
 

@@ -17,6 +17,8 @@ from tests.demo.demonstration import run_demo, start_demo
 from tests.processes import Process
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.either_broker
+
 SMALL = ("--messages", "200")
 
 

@@ -16,6 +16,8 @@ from tests.publishing import publish
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess
 
+pytestmark = pytest.mark.either_broker
+
 __all__ = ["gate"]
 
 

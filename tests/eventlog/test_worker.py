@@ -20,6 +20,8 @@ from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
+pytestmark = pytest.mark.either_broker
+
 __all__ = ["gate"]
 
 QUANTA = {"a": {"quantum": 3}, "b": {"quantum": 1}}

@@ -24,7 +24,7 @@ from tests.workers import StartWorker, WorkerProcess
 
 __all__ = ["gate"]
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.wide]
 
 LATE = {"task_acks_late": True}
 

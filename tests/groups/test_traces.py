@@ -22,6 +22,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     yield from store_url(request.param, request, tmp_path)
 
 
+@pytest.mark.either_broker
 def test_workers_come_and_go(
     space: Space, start_worker: StartWorker, tmp_path: Path, store: str
 ) -> None:

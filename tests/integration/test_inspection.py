@@ -23,6 +23,8 @@ from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
 
+pytestmark = pytest.mark.either_broker
+
 FAIR = {"fair_queues": {"a": {"quantum": 7}, "b": {"quantum": 2, "prefetch": 5}}}
 QUEUES = ["a", "b"]
 

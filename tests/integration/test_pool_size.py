@@ -14,6 +14,8 @@ from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
 
+pytestmark = pytest.mark.either_broker
+
 QUEUES = ["a", "b"]
 
 

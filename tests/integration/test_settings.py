@@ -16,6 +16,8 @@ from tests.integration.test_queues import consumed
 from tests.publishing import publish
 from tests.workers import StartWorker
 
+pytestmark = pytest.mark.either_broker
+
 NAN, INF = float("nan"), float("inf")
 FAIR = {"fast": {"quantum": 8}, "slow": {"prefetch": 3}}
 TASK = """

@@ -14,7 +14,7 @@ from tests.brokers import Space
 from tests.publishing import publish
 from tests.workers import StartWorker
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.wide]
 
 QUEUES = [f"p{number}" for number in range(10)]
 TOTALS = dict.fromkeys(QUEUES, 100)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.live.conftest import THREADS, Ask
 from tests.live.running import Running
 from tests.publishing import publish
 from tests.workers import WorkerProcess
+
+pytestmark = pytest.mark.either_broker
 
 
 def ran(worker: WorkerProcess, ids: list[str]) -> Running:

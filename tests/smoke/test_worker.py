@@ -13,6 +13,8 @@ from tests.smoke.setup import FAIR_QUEUES
 from tests.smoke.tasks import add, nap, nap_acks_late, now
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.either_broker
+
 SECONDS = 30
 
 
