@@ -69,7 +69,7 @@ test-current: $(STAMP) brokers ## all that has workers, on the newest Celery
 
 .PHONY: test-spark
 test-spark: $(STAMP) brokers spark ## the pipeline
-	$(RUN) pytest -q $(SPARK)
+	$(RUN) pytest -q -m "not wide" $(SPARK)
 
 .PHONY: test-fairness
 test-fairness: $(STAMP) brokers ## shares, and that no worker waits without need
@@ -77,12 +77,12 @@ test-fairness: $(STAMP) brokers ## shares, and that no worker waits without need
 	$(RUN) pytest -q $(ALONE)
 
 .PHONY: test-wide
-test-wide: $(STAMP) brokers ## what make test leaves out: more brokers and stores, all of integration on Celery 5.5
+test-wide: $(STAMP) brokers spark ## what make test leaves out: more brokers and stores, all of integration on Celery 5.5
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest
 
 .PHONY: test-others
 test-others: $(STAMP)
-	$(RUN) pytest -q $(ASIDE) -m wide --ignore=$(SPARK)
+	$(RUN) pytest -q $(ASIDE) -m wide
 
 .PHONY: test-oldest
 test-oldest: $(STAMP)

@@ -41,6 +41,7 @@ def run_once(spark: SparkSession, logs: Logs, out: Path) -> None:
     finish(start_alerts(spark, logs.folder, out, LIMITS, every=0))
 
 
+@pytest.mark.wide
 def test_restarted_after_kill(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     out = tmp_path / "alerts"
     logs.plant(worker("celery@a", "x", "y", "x"))

@@ -54,6 +54,7 @@ def spaces(rabbitmq: RabbitMQ) -> Iterator[tuple[Space, Space]]:
         rabbitmq.delete_vhost(space.place)
 
 
+@pytest.mark.wide
 def test_a_fair_worker_and_a_starved_one(
     spark: SparkSession, spaces: tuple[Space, Space], start_worker: StartWorker, tmp_path: Path
 ) -> None:
