@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 
 from celery_fair.core.membership import Group, Terms, turn
@@ -85,8 +86,45 @@ class World:
             self.join()
 
     def join(self) -> None:
-        self.members.append(Member(self, self.made))
-        self.made += 1
+        if len(self.members) < self._most + 2:
+            self.members.append(Member(self, self.made))
+            self.made += 1
+
+    def lose(self, number: int, warmly: bool) -> None:
+        """A member is stopped, or killed; one is left."""
+        if len(self.members) > 1:
+            member = self.members.pop(number % len(self.members))
+            if warmly and not self.store_is_away:
+                member.leave()
+
+    def nap(self, number: int, seconds: float) -> None:
+        """A member stands still."""
+        self.members[number % len(self.members)].asleep_until = self.now + seconds
+
+    def cut(self) -> None:
+        """The store is away, or is back."""
+        self.store_is_away = not self.store_is_away
+
+    def add(self, number: int) -> None:
+        """What was taken out is put back; else there is a new partition, or there are as before."""
+        group, is_large = self.group, len(self.group.active) > len(self._first) + 2
+        if group.out:
+            self._change(group.putting_back(group.out))
+        else:
+            self._change(group.of(self._first if is_large else group.active | {f"q{number}"}))
+
+    def remove(self, number: int) -> None:
+        """A partition is taken out; one is left."""
+        names = sorted(self.group.active)
+        if len(names) > 1:
+            self._change(self.group.taking_out({names[number % len(names)]}))
+
+    def rebalance(self) -> None:
+        self._change(self.group.unplanned())
+
+    def _change(self, group: Group) -> None:
+        if not self.store_is_away:
+            self.group = group
 
     def step(self) -> None:
         """A second, in which everybody who is awake takes a turn, in any order."""
@@ -109,39 +147,19 @@ class World:
 
     def trouble(self) -> None:
         """Something happens to somebody, or to the store, or to the partitions."""
-        draw = self.draw
-        what = draw.choice(
-            ["join", "leave", "crash", "sleep", "store", "add", "remove", "rebalance"]
-        )
-        if what == "join" and len(self.members) < self._most + 2:
-            self.join()
-        elif what in {"leave", "crash"} and len(self.members) > 1:
-            member = self.members.pop(draw.randrange(len(self.members)))
-            if what == "leave" and not self.store_is_away:
-                member.leave()
-        elif what == "sleep":
-            draw.choice(self.members).asleep_until = self.now + draw.uniform(0, 2 * TERMS.lease)
-        elif what == "store":
-            self.store_is_away = not self.store_is_away
-        elif what == "add":
-            self._change(self._with_more())
-        elif what == "remove" and len(self.group.active) > 1:
-            self._change(self.group.taking_out({draw.choice(sorted(self.group.active))}))
-        elif what == "rebalance":
-            self._change(self.group.unplanned())
-
-    def _with_more(self) -> Group:
-        """What was taken out is put back; else there is a new partition, or there are as before."""
-        group, new = self.group, f"p{self.draw.randrange(10**6):06}"
-        if group.out:
-            return group.putting_back(group.out)
-        return group.of(
-            self._first if len(group.active) > len(self._first) + 2 else group.active | {new}
-        )
-
-    def _change(self, group: Group) -> None:
-        if not self.store_is_away:
-            self.group = group
+        number, seconds = self.draw.randrange(10**6), self.draw.uniform(0, 2 * TERMS.lease)
+        self.draw.choice(
+            [
+                self.join,
+                partial(self.lose, number, True),
+                partial(self.lose, number, False),
+                partial(self.nap, number, seconds),
+                self.cut,
+                partial(self.add, number),
+                partial(self.remove, number),
+                self.rebalance,
+            ]
+        )()
 
     def settle(self) -> None:
         """Long enough for leases to run out and for work to end; then everything is as it must."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from celery_fair.core.membership import Grant, Group, Terms, turn
 from celery_fair.core.tenure import Tenure
@@ -17,13 +17,57 @@ def test_random_trouble(members: int, partitions: int) -> None:
     trouble(members, partitions, 60)
 
 
-@given(st.integers(0, 2**32))
-def test_any_trouble(seed: int) -> None:
-    world = World(seed % 5 + 1, seed % 7 + 1, seed)
-    for _ in range(15):
-        world.trouble()
-        world.step()
-    world.settle()
+numbers = st.integers(0, 20)
+
+
+class Groups(RuleBasedStateMachine):
+    """Invariant 1 is looked at after every second, the other when all is quiet at the end."""
+
+    world: World
+
+    @initialize(members=st.integers(1, 5), partitions=st.integers(1, 7), seed=st.integers(0, 9))
+    def begin(self, members: int, partitions: int, seed: int) -> None:
+        self.world = World(members, partitions, seed)
+
+    @rule()
+    def joins(self) -> None:
+        self.world.join()
+
+    @rule(number=numbers, warmly=st.booleans())
+    def goes(self, number: int, warmly: bool) -> None:
+        self.world.lose(number, warmly)
+
+    @rule(number=numbers, seconds=st.floats(0, 2 * TERMS.lease))
+    def naps(self, number: int, seconds: float) -> None:
+        self.world.nap(number, seconds)
+
+    @rule()
+    def store_goes_or_comes(self) -> None:
+        self.world.cut()
+
+    @rule(number=numbers)
+    def partition_is_added(self, number: int) -> None:
+        self.world.add(number)
+
+    @rule(number=numbers)
+    def partition_is_removed(self, number: int) -> None:
+        self.world.remove(number)
+
+    @rule()
+    def is_planned_anew(self) -> None:
+        self.world.rebalance()
+
+    @rule(seconds=st.integers(1, 8))
+    def time_passes(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.world.step()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.settle()
+
+
+test_groups = Groups.TestCase
 
 
 def joined(*names: str, partitions: int = 6) -> Group:
