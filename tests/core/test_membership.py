@@ -122,6 +122,7 @@ def test_owner_is_waited_for_and_token_grows() -> None:
 def test_other_partitions() -> None:
     group = joined("a", partitions=2).taking_out({"0"}).of(frozenset("0123"))
     assert (group.active, group.out) == ({"1", "2", "3"}, {"0"})
+    assert group.partitions == set("0123")
     assert group.of(frozenset("1")).out == frozenset()
 
 
