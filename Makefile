@@ -37,7 +37,7 @@ demo: $(STAMP) ## a fair worker on an in-memory broker, with a live table of sha
 	$(RUN) celery fair demo
 
 .PHONY: test
-test: $(STAMP) brokers spark ## lint, and all tests
+test: $(STAMP) brokers spark ## lint, and the tests
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory $(TESTS)
 
 # These compute and hardly wait.
@@ -77,7 +77,7 @@ test-fairness: $(STAMP) brokers ## shares, and that no worker waits without need
 	$(RUN) pytest -q $(ALONE)
 
 .PHONY: test-wide
-test-wide: $(STAMP) brokers spark ## what make test leaves out: more brokers and stores, all of integration on Celery 5.5
+test-wide: $(STAMP) brokers spark ## more brokers and stores, all of integration on Celery 5.5; takes minutes
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest
 
 .PHONY: test-others
