@@ -33,6 +33,7 @@ SEEDS = (1, 2, 3)
 WORKERS = (3, 6, 12)
 CALM = 10.0
 """Seconds in which nothing happens."""
+KINDS = ("simulated", "real")
 COUNTS = ("reads", "writes", "refused")
 
 Row = dict[str, Any]
@@ -161,7 +162,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4, help="a member (default: 4)")
     parser.add_argument("what", nargs="*", metavar="KIND", help="simulated or real")
     args = parser.parse_args()
-    kinds = args.what or ["simulated", "real"]
+    kinds = args.what or KINDS
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"{' '.join(unknown)}: choose of {' and '.join(KINDS)}")
     sizes = MEMBERS if "simulated" in kinds else ()
     fleets = WORKERS if "real" in kinds else ()
     progress = Progress(len(sizes) * len(SEEDS) + 3 * len(fleets))

@@ -14,8 +14,7 @@ CREATE TABLE IF NOT EXISTS effects (
     number INTEGER PRIMARY KEY, partition TEXT, token INTEGER, kind TEXT, message TEXT
 );
 """
-_PATIENCE = 60
-"""Seconds: a process that stands still may do so in the midst of a transaction."""
+_PATIENCE = 30
 
 
 class Effect(NamedTuple):
@@ -57,6 +56,14 @@ class Fenced:
                 )
             return bool(is_ours)
 
+    def is_free(self) -> bool:
+        """Whether nobody is in the midst of a transaction."""
+        try:
+            with self._transaction(patience=0):
+                return True
+        except sqlite3.OperationalError:
+            return False
+
     def effects(self) -> list[Effect]:
         with self._transaction() as connection:
             rows = connection.execute(
@@ -70,8 +77,8 @@ class Fenced:
             return dict(connection.execute("SELECT partition, token FROM fences").fetchall())
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=_PATIENCE)) as connection:
+    def _transaction(self, patience: float = _PATIENCE) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path, timeout=patience)) as connection:
             connection.execute("PRAGMA synchronous = OFF")
             connection.execute("BEGIN IMMEDIATE")
             with connection:

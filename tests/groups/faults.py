@@ -39,10 +39,18 @@ FAULTS = (
         ("groups.test_churn.test_order_and_overlap",),
     ),
     Fault(
-        'the same, or killed, with `"push"` on RabbitMQ',
+        'the same, or killed, with `"push"` on classic queues',
         "the successor is let in when the broker has given up the connection; what was taken ahead"
         " is back in its place then",
         ("groups.test_churn.test_order_and_overlap",),
+    ),
+    Fault(
+        'a partition moves, with `"push"` on quorum queues',
+        "what was taken ahead comes after what waits: **the order is lost**. Works do not overlap",
+        (
+            "groups.test_churn.test_quorum_queue_puts_behind",
+            "groups.test_churn.test_order_and_overlap",
+        ),
     ),
     Fault(
         'killed, with `"push"` on Redis',

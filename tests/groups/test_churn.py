@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from amqp import AccessRefused
@@ -53,6 +54,25 @@ def check_fence(space: Space, queue_type: str) -> None:
         else:
             single = {"x-queue-type": "quorum", "x-single-active-consumer": True}
             channel.queue_declare(f"{QUEUE}.0", durable=True, auto_delete=False, arguments=single)
+
+
+def test_quorum_queue_puts_behind(rabbitmq_space: Space) -> None:
+    """Why pushed messages lose their order there: what is given back comes last."""
+    arguments = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+    with Connection(rabbitmq_space.url) as connection, connection.channel() as channel:
+        channel.queue_declare("q", durable=True, auto_delete=False, arguments=arguments)
+        for number in range(3):
+            channel.basic_publish(channel.prepare_message(b"%d" % number), "", "q")
+        taken: list[Any] = []
+        channel.basic_qos(0, 1, False)
+        channel.basic_consume("q", consumer_tag="first", callback=taken.append)
+        wait_for(lambda: taken or connection.drain_events(timeout=10), 10, "a message")
+        channel.basic_cancel("first")
+        channel.basic_reject(taken[0].delivery_tag, requeue=True)
+        channel.basic_consume("q", consumer_tag="second", no_ack=True, callback=taken.append)
+        while len(taken) < 4:
+            connection.drain_events(timeout=10)
+    assert [int(message.body) for message in taken] == [0, 1, 2, 0]
 
 
 def test_redis_gives_back_late(
