@@ -134,6 +134,8 @@ class FairWorker:
         if c.hub:
             wakeup = HubWakeup(c.hub, dispatcher.run)
             dispatcher.on_news = wakeup.soon
+            if not hasattr(c, "call_soon_ack"):  # before Celery 5.7 the loop is not woken for it
+                c.call_soon = _ringing(c.call_soon, wakeup.soon)
         else:
             on_amqp = c.conninfo.transport.driver_type == "amqp"
             wakeup = BellWakeup(c.timer) if on_amqp else SyncWakeup(c.timer, dispatcher.run)
@@ -370,6 +372,17 @@ class FairWorker:
         **kwargs: Any,
     ) -> None:
         synloop(obj, Interruptible(connection, self.dispatcher, wakeup), *args, **kwargs)
+
+
+def _ringing(call_soon: Callable[..., Any], ring: Callable[[], object]) -> Callable[..., Any]:
+    """Wake the loop for what other threads call in it, such as acknowledgements."""
+
+    def ringing(*args: Any, **kwargs: Any) -> Any:
+        called = call_soon(*args, **kwargs)
+        ring()
+        return called
+
+    return ringing
 
 
 def _undecodable(message: Any, exc: Exception) -> NoReturn:  # noqa: ARG001
