@@ -1,1 +1,1 @@
-"""``celery -A app fair partitions status | create``."""
+"""``celery -A app fair partitions status | remove | add | rebalance | create``."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from celery_fair.core.membership import Grant, Group
 
-__all__ = ["HEADS", "rows_of", "words_of"]
+__all__ = ["HEADS", "by_number", "rows_of", "words_of"]
 
 HEADS = ["partition", "group", "owner", "next", "token", "since", "waiting"]
 
