@@ -17,6 +17,7 @@ from celery_fair.settings.partitions import (
     PartitionedQueue,
     group_options,
     partitioned_queues,
+    with_partitions,
 )
 from celery_fair.settings.queues import (
     LIVE_OPTIONS,
@@ -145,7 +146,7 @@ class Settings:
         logical = _logical_queues(conf.get("fair_logical_queues"))
         policy = one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
         partitioned = partitioned_queues(conf.get("fair_partitions"))
-        queues = _with_partitions(conf.get("fair_queues"), partitioned, logical)
+        queues = with_partitions(conf.get("fair_queues"), partitioned, logical)
         queues = _queues(queues, default, logical)
         _refuse_classes(queues, policy)
         cost = _cost(conf.get("fair_cost", 1))
@@ -251,47 +252,6 @@ def _queues(
         queue_name("fair_queues", name): options_of(name, options, default_quantum)
         for name, options in mapping("fair_queues", value).items()
     }
-
-
-def _with_partitions(
-    value: Any, partitioned: Mapping[str, PartitionedQueue], logical: Mapping[str, LogicalQueue]
-) -> Any:
-    """Give a partitioned queue's options to each of its partitions, which run a task at a time.
-
-    Pulled if nothing else is said: what is not held here need not be given back, out of its order.
-    """
-    if not partitioned:
-        return value
-    taken = dict(mapping("fair_queues", value))
-    for name, queue in partitioned.items():
-        if name in logical:
-            raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
-        options = taken.pop(name, {})
-        if isinstance(options, Mapping):
-            options = _serial(queue, options)
-        for partition in queue.queues:
-            if partition in taken:
-                raise ImproperlyConfigured(
-                    f"fair_queues: {partition!r} is a partition; give options to {name!r}"
-                )
-            taken[partition] = options
-    return taken
-
-
-def _serial(queue: PartitionedQueue, options: Mapping[str, Any]) -> dict[str, Any]:
-    where = f"fair_queues[{queue.name!r}]"
-    if queue.serial == "key":
-        if options.get("fetch", "pull") != "pull":
-            raise ImproperlyConfigured(
-                f"{where}: 'fetch' must be 'pull', not {options['fetch']!r}, where"
-                f" fair_partitions[{queue.name!r}]['serial'] is 'key'"
-            )
-        return {"fetch": "pull", **options}
-    if options.get("max_in_flight", 1) != 1:
-        raise ImproperlyConfigured(
-            f"{where}: 'max_in_flight' = {options['max_in_flight']!r}, but {SERIAL}"
-        )
-    return {"fetch": "pull", **options, "max_in_flight": 1}
 
 
 def _logical_queues(value: Any) -> dict[str, LogicalQueue]:

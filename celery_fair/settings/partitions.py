@@ -1,6 +1,6 @@
 """Partitioned queues, as in ``fair_partitions``, and the groups of workers that share them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,14 @@ from celery_fair.settings.values import (
     whole,
 )
 
-__all__ = ["SERIAL", "GroupOptions", "PartitionedQueue", "group_options", "partitioned_queues"]
+__all__ = [
+    "SERIAL",
+    "GroupOptions",
+    "PartitionedQueue",
+    "group_options",
+    "partitioned_queues",
+    "with_partitions",
+]
 
 _OPTIONS = {"partitions", "key", "group", "serial", "via"}
 _SERIAL = ("partition", "key")
@@ -122,6 +129,54 @@ def _partitioned(name: str, options: Any) -> PartitionedQueue:
     serial = one_of(f"{where}['serial']", options.get("serial", "partition"), _SERIAL)
     via = one_of(f"{where}['via']", options.get("via", "hash"), _VIAS)
     return PartitionedQueue(name, number, key, group, serial, via)
+
+
+def with_partitions(
+    value: Any, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
+) -> Any:
+    """Return ``fair_queues`` with a partitioned queue's options given to each of its partitions.
+
+    Pulled if nothing else is said: what is not held here need not be given back, out of its order.
+
+    Arguments:
+        value: of ``fair_queues``.
+        logical: names of logical queues.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
+    """
+    if not partitioned:
+        return value
+    taken = dict(mapping("fair_queues", value))
+    for name, queue in partitioned.items():
+        if name in logical:
+            raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
+        options = taken.pop(name, {})
+        if isinstance(options, Mapping):
+            options = _serial(queue, options)
+        for partition in queue.queues:
+            if partition in taken:
+                raise ImproperlyConfigured(
+                    f"fair_queues: {partition!r} is a partition; give options to {name!r}"
+                )
+            taken[partition] = options
+    return taken
+
+
+def _serial(queue: PartitionedQueue, options: Mapping[str, Any]) -> dict[str, Any]:
+    where = f"fair_queues[{queue.name!r}]"
+    if queue.serial == "key":
+        if options.get("fetch", "pull") != "pull":
+            raise ImproperlyConfigured(
+                f"{where}: 'fetch' must be 'pull', not {options['fetch']!r}, where"
+                f" fair_partitions[{queue.name!r}]['serial'] is 'key'"
+            )
+        return {"fetch": "pull", **options}
+    if options.get("max_in_flight", 1) != 1:
+        raise ImproperlyConfigured(
+            f"{where}: 'max_in_flight' = {options['max_in_flight']!r}, but {SERIAL}"
+        )
+    return {"fetch": "pull", **options, "max_in_flight": 1}
 
 
 def group_options(conf: Any) -> GroupOptions | None:

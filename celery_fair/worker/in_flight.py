@@ -82,7 +82,8 @@ class InFlight:
         lane = _queue(request), request.message.lane
         if lane in self._by_lane:
             self._by_lane[lane] -= 1
-            self._by_lane += Counter()  # without those that are 0
+            if not self._by_lane[lane]:
+                del self._by_lane[lane]
 
     def failed(self, request: Any, error: Any) -> None:
         """The pool has no result of a request, but an error of its own."""
