@@ -111,8 +111,12 @@ BY_EXCHANGE = {"customers": {"partitions": 4, "via": "exchange"}}
         ({"fair_partitions": BY_EXCHANGE}, r"\['via'\] = 'exchange': this broker \(memory\)"),
     ],
 )
-def test_worker_does_not_start(conf: dict[str, Any], said: str) -> None:
+def test_worker_does_not_start(
+    conf: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And what waits for it goes on waiting."""
+    # A worker forbids its process to wait for results: this one is not to be one for good.
+    monkeypatch.setattr("celery._state._task_join_will_block", False)
     publisher = app_with()
     publisher.tasks["update"].apply_async((1,), queue="customers.1")
     worker = app_with(**{"fair_group_store": "memory://x"} | conf)
