@@ -16,11 +16,16 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
+from benchmarks.counts import Counts
 from tests.brokers.space import Server
 from tests.publishing import publish
+from tests.waiting import wait_for
 from tests.workers import WorkerProcess, starting_workers
 
-__all__ = ["Contestant", "Run", "contestant"]
+__all__ = ["LEAD", "Contestant", "Run", "contestant"]
+
+LEAD = 0.4
+"""Seconds at the beginning of each turn."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,13 @@ class Contestant:
         self._task = task
         self.runs: list[Run] = []
         self._worker = worker
+        self._counts = Counts(worker.records.prefix)
         self._queues = queues
         self._published = 0
 
     def refill(self, least: int) -> None:
         """See to a backlog of at least so many tasks."""
-        missing = least - (self._published - len(self._worker.records.started))
+        missing = least - (self._published - len(self._counts))
         if missing > 0:
             each = {
                 name: missing * part // sum(self._queues.values()) + 1
@@ -66,20 +72,26 @@ class Contestant:
             self._published += len(ids.all())
 
     def run(self, seconds: float) -> Run:
-        """Let it work for so long."""
-        started, worker = self._worker.records.started, self._worker
-        before, cpu, began = len(started), worker.cpu_seconds(), monotonic()
+        """Let it work for so long, and before that for a moment that does not count.
+
+        What was prefetched before it was stopped, and how long it took the broker to answer while
+        it was, has no part in what is measured then.
+        """
+        worker = self._worker
         with self.awake():
+            Event().wait(LEAD)
+            before, cpu, began = len(self._counts), worker.cpu_seconds(), monotonic()
             Event().wait(seconds)
-            passed = monotonic() - began
-        run = Run(len(started) - before, passed, worker.cpu_seconds() - cpu)
+            passed, after = monotonic() - began, len(self._counts)
+            cpu = worker.cpu_seconds() - cpu
+        run = Run(after - before, passed, cpu)
         self.runs.append(run)
         return run
 
     def warm_up(self, tasks: int) -> None:
         """Let it work until it has done so many tasks."""
         with self.awake():
-            self._worker.records.started.wait(tasks, timeout=60)
+            wait_for(lambda: len(self._counts) >= tasks, 60, f"{tasks} tasks")
 
     @contextmanager
     def awake(self) -> Iterator[None]:
@@ -95,10 +107,11 @@ class Contestant:
 
 @contextmanager
 def contestant(
-    name: str, server: Server, queues: Mapping[str, int], task: str = "noop", **options: Any
+    name: str, server: Server, queues: Mapping[str, int], task: str = "plain", **options: Any
 ) -> Iterator[Contestant]:
     """Start a worker (see `WorkerProcess` for the options), asleep; `queues` weighs its backlog."""
     space = server.space()
+    options.setdefault("app", "benchmarks.counted")
     with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
         found = Contestant(name, start(space, queues=list(queues), **options), queues, task)
         found._signal(signal.SIGSTOP)

@@ -63,7 +63,6 @@ def measure(
                     server,
                     QUEUES,
                     task,
-                    app=APP,
                     pool=pool,
                     concurrency=POOLS[pool],
                     conf=conf,

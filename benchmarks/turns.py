@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.contestant import Contestant
+from benchmarks.contestant import LEAD, Contestant
 from benchmarks.progress import Progress
 
 __all__ = ["arguments", "pairs", "row", "show_speeds", "take_turns"]
 
-_BACKLOG_SECONDS_AT = 6000
+_BACKLOG_SECONDS_AT = 15000
 """Tasks per second that no contestant reaches: the backlog is sized by it."""
 
 
@@ -43,7 +43,7 @@ def take_turns(
         each.warm_up(warm_up)
     for number in range(rounds):
         for each in everybody if number % 2 else reversed(everybody):
-            each.refill(int(_BACKLOG_SECONDS_AT * seconds))
+            each.refill(int(_BACKLOG_SECONDS_AT * (LEAD + seconds)))
             each.run(seconds)
         progress.step(label)
 
