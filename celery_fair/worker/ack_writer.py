@@ -6,18 +6,22 @@ or until anything else is written to the connection: the broker sees all frames 
 which they were made.
 """
 
+import socket
 import struct
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from amqp import spec
+from amqp import RecoverableConnectionError, spec
+from amqp.transport import TCPTransport
 
 __all__ = ["AckWriter"]
 
 _ACK = tuple(spec.Basic.Ack)
 _MOST = 1000
 """Acknowledgements that wait at the most, some 20 kB."""
+
+_frame = struct.Struct(">BHIHHQBB").pack
 
 _Write = Callable[[int, int, Any, Any, Any], object]
 
@@ -32,7 +36,11 @@ class AckWriter:
 
     def __init__(self, connection: Any, on_first: Callable[[], object]) -> None:
         self._write: _Write = connection.frame_writer
-        self._send = connection.transport.write
+        self._transport = transport = connection.transport
+        self._send = transport.write
+        can_wait = type(transport) is TCPTransport and hasattr(socket, "MSG_MORE")
+        self._sock: Any = transport.sock if can_wait else None
+        self._kept = False  # whether the operating system may have something yet
         self._on_first = on_first
         self._waiting: list[bytes] = []
         self._lock = threading.RLock()  # a cold shutdown unsubscribes within the signal's handler
@@ -45,7 +53,19 @@ class AckWriter:
             self.flush()
             self._write(type_, channel, method_sig, args, content)
             return
-        frame = struct.pack(">BHIHH", 1, channel, 4 + len(args), *_ACK) + args + b"\xce"
+        self._keep(struct.pack(">BHIHH", 1, channel, 4 + len(args), *_ACK) + args + b"\xce")
+
+    def ack(self, channel: Any, tag: int, multiple: bool = False) -> None:
+        """As a channel's own ``basic_ack``.
+
+        Raises:
+            RecoverableConnectionError: the channel is closed.
+        """
+        if channel.connection is None:
+            raise RecoverableConnectionError("connection already closed")
+        self._keep(_frame(1, channel.channel_id, 13, *_ACK, tag, multiple, 0xCE))
+
+    def _keep(self, frame: bytes) -> None:
         with self._lock:
             self._waiting.append(frame)
             count = len(self._waiting)
@@ -54,12 +74,32 @@ class AckWriter:
         elif count == 1:
             self._on_first()
 
-    def flush(self) -> None:
-        """Write what waits."""
-        if self._waiting:
-            with self._lock:
-                waiting, self._waiting = self._waiting, []
-                self._send(b"".join(waiting))
+    def flush(self, more: bool = False) -> None:
+        """Write what waits.
+
+        Arguments:
+            more: whether the operating system may keep it for a moment (200 ms at the most on
+                Linux), to send it along with what is written next. It sends it even if this process
+                is killed.
+        """
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            if waiting:
+                self._kept = more and self._sock is not None
+                if self._kept:
+                    self._send_more(b"".join(waiting))
+                else:
+                    self._send(b"".join(waiting))
+            elif self._kept and not more:
+                self._kept = False
+                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # sends it
+
+    def _send_more(self, data: bytes) -> None:
+        try:
+            self._sock.sendall(data, socket.MSG_MORE)
+        except OSError:
+            self._transport.connected = False
+            raise
 
     def write_through(self) -> None:
         """Keep nothing from now on: nobody may come by to flush it."""

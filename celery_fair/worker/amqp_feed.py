@@ -1,16 +1,23 @@
 """A feed from an AMQP broker, which pushes messages into the window."""
 
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from struct import Struct
 from time import monotonic
 from typing import Any
 
 from amqp import ChannelError
 
 from celery_fair.core.window import RefillMeter
+from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.frames import Frames
+from celery_fair.worker.undecoded import undecoded_class
 
 __all__ = ["AmqpFeed"]
+
+_TAG = 5  # where the consumer's tag begins in a method's frame; its length is before it
+_delivery_tag = Struct(">Q").unpack_from
 
 _REFILL = 1.0
 """Seconds after which a delivery will not come any more: somebody else gets what is there."""
@@ -24,16 +31,27 @@ class AmqpFeed(Feed):
 
     Arguments:
         meter: the worker's, of all its feeds.
-        flush: sends the acknowledgements that wait to be sent together.
+        acks: keeps acknowledgements, to send them together.
+        frames: if given, hands over deliveries that are not decoded yet.
     """
 
     def __init__(
-        self, *args: Any, meter: RefillMeter, flush: Callable[[], object], **kwargs: Any
+        self,
+        *args: Any,
+        meter: RefillMeter,
+        acks: AckWriter,
+        frames: Frames | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._meter = meter
-        self._flush = flush
+        self._acks = acks
+        self._frames = frames
+        if frames is not None:
+            self._undecoded = undecoded_class(self.channel.Message)
+            self.channel.basic_ack = partial(acks.ack, self.channel)
         self._tag = ""
+        self._tag_bytes = b""
         self._held = 0  # of what came by the present subscription
         self._generation = 0
         self._believed = False  # the broker's word that it has more, and nothing has come since
@@ -85,9 +103,9 @@ class AmqpFeed(Feed):
         Returns whether there is a subscription; the queue may be deleted while we wait.
         """
         if self._tag:
-            self._flush()
+            self._acks.flush()
         held, until = self._held, monotonic() + _REFILL
-        while self._owes_refills and monotonic() < until and self._depth():
+        while self._owes_refills and monotonic() < until and self._broker_has_more():
             with suppress(TimeoutError):
                 self.channel.connection.drain_events(timeout=self._meter.patience)
             if self._held > held:
@@ -95,6 +113,10 @@ class AmqpFeed(Feed):
         if self._owes_refills:
             self.window.disappointed()
         return bool(self._tag)
+
+    def _broker_has_more(self) -> bool:
+        """Ask; what was on its way has come before the answer, and may have filled the window."""
+        return self._depth() > 0 and self._owes_refills
 
     @property
     def _owes_refills(self) -> bool:
@@ -119,6 +141,9 @@ class AmqpFeed(Feed):
             self._refused(exc)
         else:
             self._tag, self._held = tag, 0
+            if self._frames is not None:
+                self._tag_bytes = tag.encode()
+                self._frames.register(self.channel.channel_id, self._take_frames)
 
     def _refused(self, answer: ChannelError) -> None:
         self._tag = ""
@@ -150,18 +175,42 @@ class AmqpFeed(Feed):
         if self._tag:
             self.queue.cancel(before)
 
+    def _take_frames(self, method: bytes, header: bytes, body: bytes) -> bool:
+        """Take a delivery of the present subscription; see `Frames`."""
+        end = _TAG + method[_TAG - 1]
+        if method[_TAG:end] != self._tag_bytes or not self._tag or not self._channel_is_open:
+            return False
+        (number,) = _delivery_tag(method, end)
+        self._arrived(
+            self._undecoded(self.channel, number, method, header, body, self._accept), self._tag
+        )
+        return True
+
+    @property
+    def _channel_is_open(self) -> bool:
+        return self.channel.is_open and not self.channel.is_closing
+
     def _deliver(self, raw: Any) -> None:
+        self._arrived(self.channel.message_to_python(raw), raw.delivery_info["consumer_tag"])
+
+    def _arrived(self, message: Any, tag: str) -> None:
         self._believed = False
-        self._receive(raw)
-        self._held += raw.delivery_info["consumer_tag"] == self._tag
-        delay = self.window.delivered(monotonic())
+        self._receive(message)
+        message.subscription = tag
+        self._held += tag == self._tag
+        delay = self.window.delivered(message.arrived)
         if delay is not None:
             self._meter.refilled(delay)
         self._on_arrival(self)
 
     def settled(self, message: Any) -> None:
         super().settled(message)
-        self._held -= message.delivery_info.get("consumer_tag") == self._tag
+        self._held -= message.subscription == self._tag
+
+    def close(self) -> None:
+        if self._frames is not None and self.channel.channel_id is not None:
+            self._frames.forget(self.channel.channel_id)
+        super().close()
 
     def _cancelled(self, tag: str) -> None:
         if tag == self._tag:

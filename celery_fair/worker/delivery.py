@@ -4,7 +4,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-__all__ = ["Settled", "delivery_class"]
+from kombu.message import Message
+
+__all__ = ["Settled", "delivery_class", "message_of"]
+
+
+def message_of(item: Any) -> Any:
+    """Return a message itself, and that of a request."""
+    return item if isinstance(item, Message) else item.message
 
 
 class Settled(Protocol):
@@ -27,9 +34,11 @@ def delivery_class(base: type, owner: Settled) -> type:
     class Delivery(base):  # type: ignore[misc]
         feed = owner
         arrived = 0.0  # here, on the monotonic clock
+        subscription: str | None = None  # by which it came, if a broker keeps account of it
         aside = ""  # kept by Celery for its "eta", or a rate "limit"
         boarded_at: float | None = None  # handed to the pool, on the monotonic clock
         lane: str | None = None  # its key, where keys of its queue run beside each other
+        claimed = ""  # its work in the ledger
         cost = 0.0  # what its queue was charged at dispatch
         cost_key: str | None = None  # what that was estimated by
         cost_guessed = False  # when nothing was known of any

@@ -23,7 +23,7 @@ from kombu.serialization import prepare_accept_content
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import Window
 from celery_fair.settings import QueueOptions
-from celery_fair.worker.delivery import delivery_class
+from celery_fair.worker.delivery import delivery_class, message_of
 from celery_fair.worker.gate import Gate
 
 __all__ = ["Feed"]
@@ -191,8 +191,7 @@ class Feed(ABC):
     def hand_back(self) -> None:
         """Return every buffered delivery to the queue."""
         while self.buffer:
-            item = self.buffer.popleft()
-            message = getattr(item, "message", item)
+            message = message_of(self.buffer.popleft())
             if not message.acknowledged:
                 self.give_back(message)
 
@@ -210,8 +209,7 @@ class Feed(ABC):
     @property
     def waits_since(self) -> float:
         """When the oldest message in the buffer came here, on the monotonic clock."""
-        head = self.buffer[0]
-        return float(getattr(head, "message", head).arrived)
+        return float(message_of(self.buffer[0]).arrived)
 
     def waiting(self, now: float) -> float:
         """Seconds that the oldest message in the buffer has waited here."""
@@ -223,15 +221,15 @@ class Feed(ABC):
         One that counted as set aside may have been revoked: its acknowledgement comes a turn of
         the event loop later than Celery's handler returns.
         """
-        self.came_due(message)
+        if message.aside:
+            self.came_due(message)
         self.window.settled(monotonic())
 
     def reopen(self) -> None:
         """The broker has deleted the queue: begin again."""
         self.open()
 
-    def _receive(self, raw: Any) -> None:
-        message = self.channel.message_to_python(raw)
+    def _receive(self, message: Any) -> None:
         message.arrived = monotonic()
         if self._accept is not None:
             message.accept = self._accept

@@ -125,7 +125,7 @@ class PulledAmqpFeed(Pulled, AmqpFeed):
             return 0
         left = raw.delivery_info["message_count"]
         self.window.delivered(0.0)
-        self._receive(raw)
+        self._receive(self.channel.message_to_python(raw))
         return int(left)
 
 
@@ -137,5 +137,5 @@ class PulledVirtualFeed(Pulled, VirtualFeed):
         if raw is None:
             return 0
         self.window.delivered(0.0)
-        self._receive(raw)
+        self._receive(self.channel.message_to_python(raw))
         return int(self.channel._size(self.name))

@@ -18,7 +18,7 @@ def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
 
     def handle(message: Any) -> None:
         try:
-            if message.errors:
+            if message.headers is not None and message.errors:  # these come of decoding those
                 message._reraise_error()
             handler(message)
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not

@@ -7,12 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import amqp
+from amqp.transport import TCPTransport
+
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.amqp_feed import AmqpFeed
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.frames import Frames
 from celery_fair.worker.pulled import PulledAmqpFeed, PulledVirtualFeed
-from celery_fair.worker.reader import DrainingReader
+from celery_fair.worker.reader import BufferedReader, DrainingReader
 from celery_fair.worker.virtual_feed import VirtualFeed
 
 __all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
@@ -20,6 +24,9 @@ __all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
 
 class Source(ABC):
     """One broker connection as the dispatcher's supplier."""
+
+    asks = True
+    """Whether messages are asked for between two choices; what was chosen starts before that."""
 
     @abstractmethod
     def feed(self, **options: Any) -> Feed:
@@ -35,8 +42,8 @@ class Source(ABC):
     def seek(self) -> None:
         """Slots are free and nothing can be started: see to it that news will come."""
 
-    def flush(self) -> None:
-        """Send what was kept to be sent together."""
+    def flush(self, more: bool = False) -> None:
+        """Send what was kept to be sent together; see `AckWriter.flush`."""
 
     def last(self) -> None:
         """The dispatcher runs no more: keep nothing from now on."""
@@ -53,20 +60,32 @@ class AmqpSource(Source):
 
     Arguments:
         soon: asks for the dispatcher to run soon.
+        fast: whether to take the fast path where there is one.
     """
 
+    asks = False
+
     def __init__(
-        self, connection: Any, hub: Any, meter: RefillMeter, soon: Callable[[], object]
+        self,
+        connection: Any,
+        hub: Any,
+        meter: RefillMeter,
+        soon: Callable[[], object],
+        fast: bool = True,
     ) -> None:
         self._connection = connection
         self._meter = meter
         broker = connection.connection
+        self._frames = Frames(broker) if fast and isinstance(broker, amqp.Connection) else None
         if hub:
-            hub.add_reader(broker.sock, DrainingReader(broker, hub))
+            reader: DrainingReader = DrainingReader(broker, hub)
+            if self._frames is not None and type(broker.transport) is TCPTransport:
+                reader = BufferedReader(broker, hub, self._frames)
+            hub.add_reader(broker.sock, reader)
         self._acks = AckWriter(broker, soon)
 
     def feed(self, **options: Any) -> Feed:
-        return AmqpFeed(**self._supplies(), **options)
+        return AmqpFeed(frames=self._frames, **self._supplies(), **options)
 
     def pulled(self, **options: Any) -> Feed:
         return PulledAmqpFeed(**self._supplies(), **options)
@@ -75,11 +94,11 @@ class AmqpSource(Source):
         return {
             "channel": self._connection.channel(),
             "meter": self._meter,
-            "flush": self._acks.flush,
+            "acks": self._acks,
         }
 
-    def flush(self) -> None:
-        self._acks.flush()
+    def flush(self, more: bool = False) -> None:
+        self._acks.flush(more)
 
     def last(self) -> None:
         self._acks.write_through()
@@ -108,6 +127,7 @@ def source_for(
     soon: Callable[[], object],
     at: Callable[[float], object] | None,
     interval: float,
+    fast: bool = True,
 ) -> Source:
     """Return the source that fits a connection's transport and the worker's loop.
 
@@ -115,10 +135,11 @@ def source_for(
         soon: asks for the dispatcher to run soon.
         at: asks for it at a time: given where it must not be a message that wakes the worker.
         interval: seconds between two looks at the most, then.
+        fast: whether to take the fast path where there is one.
     """
     driver = connection.transport.driver_type
     if driver == "amqp":
-        return AmqpSource(connection, hub, meter, soon)
+        return AmqpSource(connection, hub, meter, soon, fast)
     if driver == "redis" and hub:
         from celery_fair.worker.redis_source import RedisSource
 

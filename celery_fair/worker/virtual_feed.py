@@ -34,7 +34,7 @@ class VirtualFeed(Feed):
             if raw is None:
                 return
             self.window.delivered(0.0)
-            self._receive(raw)
+            self._receive(self.channel.message_to_python(raw))
 
     def _apply_prefetch(self) -> None:
         self.window.resize(self.prefetch)
@@ -42,5 +42,5 @@ class VirtualFeed(Feed):
 
     def _deliver(self, raw: Any) -> None:
         self.window.delivered(0.0)
-        self._receive(raw)
+        self._receive(self.channel.message_to_python(raw))
         self._on_arrival(self)

@@ -46,7 +46,7 @@ def feed(connection: Connection) -> AmqpFeed:
         WINDOW,
         lambda feed: None,
         meter=RefillMeter(),
-        flush=acks.flush,
+        acks=acks,
     )
     feed.open()
     return feed
