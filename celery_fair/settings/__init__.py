@@ -78,6 +78,8 @@ _NAMES = (
     "fair_metrics",
     "fair_metrics_queues",
     "fair_pull_interval",
+    "fair_fast_path",
+    "fair_ack_batch",
     "fair_dead_letters",
     "fair_ledger",
     "fair_ledger_expiry",
@@ -122,6 +124,8 @@ class Settings:
     metrics: Address | None = None
     metrics_queues: int = 100
     pull_interval: float = 0.05
+    fast_path: bool = True
+    ack_batch: int = 1
     dead_letters: str = "dead-letters"
     ledger: str | None = None
     ledger_expiry: float = 7 * 86400
@@ -182,6 +186,8 @@ class Settings:
                 "fair_event_log_limit", conf.get("fair_event_log_limit", cls.event_log_limit), 1
             ),
             pull_interval=seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
+            fast_path=flag("fair_fast_path", conf.get("fair_fast_path", True)),
+            ack_batch=whole("fair_ack_batch", conf.get("fair_ack_batch", 1), 1),
             partitioned=partitioned,
             group=group_options(conf),
         )

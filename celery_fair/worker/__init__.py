@@ -6,12 +6,16 @@ A message's way through the files here::
                    amqp_feed.py, virtual_feed.py, pulled.py
     delivery.py    a message that tells its feed when it is settled
     dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
-    in_flight.py   what the pool works on, and the news that a slot is free
+    fast_requests.py  the usual message's request, without Celery's handler and strategy
+    boarding.py    a request's last steps: admitted, acknowledged, handed to the pool
+    in_flight.py   what the pool works on, and the news that a slot is free; relay.py to threads
     source.py      a broker connection, which makes the feeds; redis_source.py for Redis
     cost.py        what a message costs; runtimes.py: the time it takes, settled when it has ended
     sizing.py      the windows, kept at their planned sizes
     wakeup.py      how the dispatcher is called: soon, later, from other threads
     reader.py      the socket, drained in one go (event loop); loop.py without one
+    frames.py      deliveries, put together undecoded; undecoded.py decodes late, by properties.py
+    ack_writer.py  acknowledgements, written together
     lost_queues.py queues that the broker takes away; refused.py refuses us, tried again
     once.py        what may start, by claims.py; what must not: dead_letters.py, by mover.py
     recorder.py    all that happens, for the event log; heartbeat.py of a pool's process

@@ -19,6 +19,7 @@ from kombu.message import Message
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.window import RefillMeter
+from celery_fair.worker.delivery import message_of
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.gate import Hold
 from celery_fair.worker.in_flight import InFlight
@@ -40,7 +41,7 @@ class Dispatcher:
 
     Arguments:
         slots: returns how many requests the pool takes at once, now.
-        to_pool: hands a request to the pool (Celery's ``on_task_request``).
+        to_pool: takes a request that is to start; `depart` starts those that it has taken.
         cost: what a message costs.
         runtimes: if given, what has ended is settled by it.
         schedule: asks for `run` to be called soon, from the thread that owns the channels.
@@ -68,6 +69,7 @@ class Dispatcher:
         self.schedule: Callable[[], object] = lambda: None
         self.on_news: Callable[[], object] = lambda: None
         self.schedule_at: Callable[[float], object] = lambda when: None
+        self.depart: Callable[[], bool] = lambda: False
         self.after_turn: Callable[[float], object] = lambda now: None
         self.source: Source | None = None
         self.ageing: Ageing | None = None
@@ -131,6 +133,9 @@ class Dispatcher:
                 if self.source is not None:
                     self.source.flush()
                 done = self._turn(monotonic() + _TURN)
+                self.depart()
+                if self.source is not None:
+                    self.source.flush()
                 self.after_turn(monotonic())
                 if not done:
                     self.schedule()
@@ -140,12 +145,14 @@ class Dispatcher:
 
     def _turn(self, until: float) -> bool:
         """Dispatch until nothing can be started (True) or the time is up (False)."""
+        slots = self._slots()
         while self.handler is not None and (source := self.source) is not None:
             if self._runtimes is not None:
                 self._runtimes.settle(self._feeds, self.served)
             if self._news:
                 self._take_in_news()
-            if len(self._in_flight) >= self._slots():
+            # What departs in this process, without threads, has ended.
+            if len(self._in_flight) >= slots and not self._has_departed(slots):
                 break
             now = monotonic()
             if now >= until:
@@ -164,6 +171,10 @@ class Dispatcher:
                 break
             self._dispatch(feed)
         return True
+
+    def _has_departed(self, slots: int) -> bool:
+        """Start what is aboard; return whether that has left a slot free."""
+        return self.depart() and len(self._in_flight) < slots
 
     def _take_in_news(self) -> None:
         news = self._news
@@ -253,6 +264,8 @@ class Dispatcher:
     def _dispatch(self, feed: Feed) -> None:
         now = monotonic()
         waited = 0.0 if self.watch is None else feed.waiting(now)
+        if feed.asks:
+            self.depart()  # nobody waits for an answer
         boarded = self._in_flight.boarded
         item = feed.take(now, boarded)
         if item is None:
@@ -262,7 +275,7 @@ class Dispatcher:
         if feed.asks:  # what was chosen was a guess
             self.scheduler.offer(feed.flow, self._cost(item))
         cost = feed.flow.head or 0.0
-        getattr(item, "message", item).cost = cost
+        message_of(item).cost = cost
         self._hand_over(feed, item)
         started = self._in_flight.boarded - boarded
         if started:

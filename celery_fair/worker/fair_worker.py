@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from celery.exceptions import ImproperlyConfigured
 from celery.signals import worker_shutting_down
-from celery.worker import state
 from celery.worker.loops import synloop
 from kombu.common import ignore_errors
 
@@ -20,15 +19,17 @@ from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
+from celery_fair.worker.boarding import Boarding
 from celery_fair.worker.claims import Claims
 from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.cost import cost_of
 from celery_fair.worker.dead_letters import DeadLetters
 from celery_fair.worker.desk import Desk
 from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.fast_requests import FastRequests
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.gates import Gates
-from celery_fair.worker.in_flight import InFlight, ObservedPool, check_time_limits
+from celery_fair.worker.in_flight import InFlight, ObservedPool
 from celery_fair.worker.lanes import Lanes
 from celery_fair.worker.loop import Interruptible
 from celery_fair.worker.lost_queues import LostQueues
@@ -38,7 +39,7 @@ from celery_fair.worker.pulled import Pulled
 from celery_fair.worker.recorder import recorder_for
 from celery_fair.worker.refused import Refused
 from celery_fair.worker.runtimes import Runtimes
-from celery_fair.worker.shield import refuse, shielded
+from celery_fair.worker.shield import shielded
 from celery_fair.worker.sizing import Sizing
 from celery_fair.worker.slots import Slots, pool_size
 from celery_fair.worker.source import Source, source_for
@@ -81,6 +82,14 @@ class FairWorker:
         self.once = Once(
             c.app, lambda: self.source, lambda: self.mover, self.dead_letters, self.claims
         )
+        self.boarding = Boarding(
+            self.in_flight,
+            slots,
+            self.once,
+            self.settings.ack_batch,
+            source=lambda: self.source,
+            handed_over=c.pool.handed_over,
+        )
         self._mover: Mover | None = None
         cost = self.settings.cost
         self.runtimes = self._runtimes() if cost == "runtime" else None
@@ -89,10 +98,11 @@ class FairWorker:
             self.in_flight,
             self.meter,
             slots=slots.count,
-            to_pool=self._start,
+            to_pool=self.boarding.take,
             cost=self.runtimes.price if self.runtimes else cost_of(cost),
             runtimes=self.runtimes,
         )
+        self.dispatcher.depart = self.boarding.depart
         self.served = self.dispatcher.served
         if self.settings.max_wait is not None and isinstance(self.scheduler, ClassScheduler):
             self.dispatcher.ageing = Ageing(self.scheduler, self.settings.max_wait)
@@ -104,11 +114,13 @@ class FairWorker:
         )
         self.metrics = self._metrics()
         self.tokens: dict[str, int] = {}
+        self.fast_requests: FastRequests | None = None
         self._late_acks = False
         self._priorities_back = priorities_back(self.settings, c.conninfo.transport.driver_type)
         self.recorder = recorder_for(self)
         if self.recorder is not None:
             self.in_flight.on_broken_off = self.recorder.broken_off
+            self.boarding.recorder = self.recorder
 
     def _runtimes(self) -> Runtimes:
         settings = self.settings
@@ -145,6 +157,8 @@ class FairWorker:
         dispatcher.after_turn = self._after_turn
         # A greenlet that ends still occupies its slot, and would wait for itself in there.
         self.in_flight.on_freed = wakeup.later if c.pool.is_green else wakeup.soon
+        if self.settings.fast_path:
+            self.in_flight.on_freed = c.pool.take_short_way(self.in_flight.on_freed)
         # The signal that asks for it interrupts no wait.
         worker_shutting_down.connect(self._on_shutting_down)
         return wakeup
@@ -154,6 +168,9 @@ class FairWorker:
         c = self.c
         vanilla = c.task_consumer
         vanilla.cancel()
+        self.boarding.acks_first = (
+            self.settings.fast_path and c.pool.body_can_be_buffer and not c.pool.is_green
+        )
         self._late_acks = any(task.acks_late for task in c.app.tasks.values())
         self.in_flight.forget_dropped(c.pool)
         c.qos_global = False  # Celery's prefetch reduction after a reconnect does not apply
@@ -166,6 +183,7 @@ class FairWorker:
             self.wakeup.soon,
             self.wakeup.at if once else None,
             self.settings.pull_interval,
+            self.settings.fast_path,
         )
         self._mover = mover_for(self.settings.dead_letters, c.connection, self.source.flush)
         c.on_decode_error = _undecodable
@@ -180,23 +198,13 @@ class FairWorker:
         )
         self.claims.open()
         self.wakeup.register()
+        if self.settings.fast_path:
+            self.fast_requests = FastRequests(c)
         self.dispatcher.handler = shielded(self._handle)
         if self.metrics is not None:
             self.metrics.start()
         if self.recorder is not None:
             self.recorder.start()
-
-    def _start(self, request: Any) -> None:
-        try:
-            check_time_limits(request)
-            if self.once.admits(request):
-                if self.recorder is not None:
-                    self.recorder.note(request)
-                self.slots.fill(request)
-                return
-        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
-            refuse(request.message, exc)
-        state.task_ready(request)
 
     def _levels_of(self, queue: Any) -> list[Any]:
         logical = self.settings.logical_queues.get(getattr(queue, "name", queue))
@@ -205,9 +213,6 @@ class FairWorker:
         return [self.c.app.amqp.queues[level] for level in logical.levels.queues]
 
     def _handle(self, message: Any) -> None:
-        # Celery's loop gives the consumer its handler only after this step has started.
-        assert self.consumer is not None
-        assert self.consumer.on_message is not None
         back = self._priorities_back.get(message.feed.name)
         if back is not None:
             message.properties["priority"] = back(message.properties.get("priority") or 0)
@@ -216,6 +221,13 @@ class FairWorker:
             message.headers[TOKEN] = token
             # However it came into the partition, a retry or a replay is to come there again.
             message.delivery_info |= {"exchange": "", "routing_key": message.feed.name}
+        request = self.fast_requests and self.fast_requests.request(message)
+        if request is not None:
+            self.dispatcher.on_request(request)
+            return
+        # Celery's loop gives the consumer its handler only after this step has started.
+        assert self.consumer is not None
+        assert self.consumer.on_message is not None
         self.consumer.on_message(message)
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ So the requests that were handed to the pool are counted here, and the pool's ow
 each has ended.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -13,12 +14,17 @@ from time import monotonic
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
+from celery.concurrency import solo
+from celery.concurrency import thread as threads
 from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 
 from celery_fair.worker.prefork import settle, write_now
+from celery_fair.worker.relay import Relay
 
 __all__ = ["InFlight", "ObservedPool", "check_time_limits"]
+
+logger = logging.getLogger("celery.pool")
 
 
 class InFlight:
@@ -47,7 +53,9 @@ class InFlight:
         return iter(list(self._requests.values()))
 
     def board(self, request: Any) -> None:
-        """The request is handed to the pool."""
+        """The request is about to be handed to the pool; a second call does nothing."""
+        if id(request) in self._requests:
+            return
         self.boarded += 1
         request.message.boarded_at = monotonic()
         self._requests[id(request)] = request
@@ -120,6 +128,21 @@ class ObservedPool:
     def __init__(self, pool: Any, in_flight: InFlight) -> None:
         self._observed = pool
         self._in_flight = in_flight
+        self._apply = pool.apply_async
+
+    def take_short_way(self, on_ended: Callable[[], object]) -> Callable[[], object]:
+        """Spare pools in this process what they need not have; return what tells `on_ended`.
+
+        Arguments:
+            on_ended: what is to be told when a request has ended.
+        """
+        pool, kind = self._observed, type(self._observed)
+        if kind is threads.TaskPool:
+            relay = Relay(pool.executor, pool.limit, on_ended)
+            self._apply, on_ended = relay.apply, relay.ended
+        elif kind is solo.TaskPool and not logger.isEnabledFor(logging.DEBUG):
+            self._apply = pool.on_apply  # which ``apply_async`` would call
+        return on_ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._observed, name)
@@ -172,7 +195,7 @@ class ObservedPool:
             target = _guarded(target, error_callback)
         self._in_flight.board(request)
         try:
-            job = self._observed.apply_async(
+            job = self._apply(
                 target,
                 args,
                 kwargs,
@@ -181,11 +204,15 @@ class ObservedPool:
                 timeout_callback=on_timeout if timeout_callback else None,
                 **options,
             )
-            write_now(self._observed)
         except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
             land(request)
             raise
         return job
+
+    def handed_over(self) -> None:
+        """All that can be started now has been handed over."""
+        if self._observed.uses_semaphore:
+            write_now(self._observed)
 
     def flush(self) -> None:
         """As the pool's own, which throws away what no process has accepted."""

@@ -72,7 +72,7 @@ class Once:
         if action is Action.RUN:
             return True
         if action is Action.ACKNOWLEDGE_THEN_RUN:
-            return self._acknowledged(request, work)
+            return self.acknowledged(request, work)
         if action is Action.MARK:
             self._mark(request)
         else:
@@ -110,18 +110,31 @@ class Once:
         except Exception as exc:  # noqa: BLE001 - whatever it is, it must not start
             _log_not_started(request, "given back", exc)
 
-    def _acknowledged(self, request: Any, work: str) -> bool:
+    def acknowledged(self, request: Any, work: str = "") -> bool:
+        """Acknowledge a message whose task is about to start; if that fails, it must not.
+
+        It is written when all that are about to start are; see `celery_fair.worker.boarding`.
+
+        Arguments:
+            work: what was claimed for it.
+        """
+        message = request.message
+        message.claimed = work
         try:
-            request.message.ack()
-            self._source().flush()
-            if request.task.confirm:
-                self._source().confirm(request.message)
+            message.ack()
+            if getattr(request.task, "confirm", False):
+                self._source().flush()
+                self._source().confirm(message)
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
-            _log_not_started(request, "acknowledged", exc)
-            self._claims.give_up(work)
+            self.not_acknowledged(request, exc)
             return False
         request.acknowledged = True
         return True
+
+    def not_acknowledged(self, request: Any, exc: Exception) -> None:
+        """Say that a task does not start; the broker delivers its message again."""
+        _log_not_started(request, "acknowledged", exc)
+        self._claims.give_up(request.message.claimed)
 
     def _task(self, message: Any) -> Any:
         return self._app.tasks.get(_name(message))

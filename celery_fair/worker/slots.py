@@ -45,12 +45,12 @@ class Slots:
         return max(most, pool_size(self._controller.pool))
 
     def fill(self, request: Any) -> None:
-        """Start a request, on a new slot if none is free.
+        """Start a request that is counted as in flight, on a new slot if all others are taken.
 
         Whatever it raises, the slot is free again: Celery keeps it if the request is malformed.
         """
         autoscaler = self._autoscaler
-        if autoscaler and len(self._in_flight) >= autoscaler.processes:
+        if autoscaler and len(self._in_flight) > autoscaler.processes:
             with autoscaler.mutex:
                 autoscaler.scale_up(1)
                 autoscaler.pool.maintain_pool()

@@ -248,7 +248,8 @@ class Churn:
         if self._case.keeps_order:
             check_order(self.fleet, self._case.is_once)
         check_effects(self.fleet)
-        assert len(late(self.fleet)) <= self._may_be_late
+        found = late(self.fleet)
+        assert len(found) <= self._may_be_late, (self._may_be_late, found)
 
     def drain(self) -> None:
         """No more is published; wait until all has begun, or is a dead letter.
