@@ -77,8 +77,8 @@ test-fairness: $(STAMP) brokers ## shares, and that no worker waits without need
 	$(RUN) pytest -q $(ALONE)
 
 .PHONY: test-wide
-test-wide: $(STAMP) brokers spark ## more brokers and stores, all of integration on Celery 5.5; takes minutes
-	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest
+test-wide: $(STAMP) brokers spark ## more brokers and stores, Celery 5.5, no fast path; takes minutes
+	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest test-plain
 
 .PHONY: test-others
 test-others: $(STAMP)
@@ -87,6 +87,10 @@ test-others: $(STAMP)
 .PHONY: test-oldest
 test-oldest: $(STAMP)
 	$(RUN) tox run -q -e celery55 -- -q $(ASIDE) -m "not newest" tests/integration tests/groups/test_traces.py
+
+.PHONY: test-plain
+test-plain: $(STAMP) brokers ## the tests with workers, without the fast path; takes minutes
+	$(RUN) tox run -q -e plain
 
 .PHONY: test-cluster
 test-cluster: $(STAMP) spark ## the pipeline on a cluster and under spark-submit; takes minutes

@@ -25,6 +25,9 @@ from tests.waiting import wait_for
 
 DEFAULT_APP = "tests.apps.shares"
 
+PLAIN_WAY = "CELERY_FAIR_TEST_PLAIN_WAY"
+"""With this variable set, workers take the plain way where a test does not say."""
+
 # What a worker talks about with other workers at its start takes seconds.
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
@@ -66,7 +69,8 @@ class WorkerProcess:
             queues=None if queues is None else list(queues),
             queue_arguments=dict(queue_arguments or {}),
             fair=fair,
-            conf=dict(conf or {}),
+            conf=({"fair_fast_path": False} if os.environ.get(PLAIN_WAY) else {})
+            | dict(conf or {}),
             ready_fd=ready_fd,
         )
         patches = pool in ("gevent", "eventlet")
