@@ -145,6 +145,8 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["fair_event_log_fsync", "'never', 'seal', 'always'", "'sometimes'"],
     ),
     "rotate": ({"fair_event_log_rotate": 0}, ["fair_event_log_rotate", "seconds", "0"]),
+    "fast path": ({"fair_fast_path": "no"}, ["fair_fast_path", "True or False", "'no'"]),
+    "ack batch": ({"fair_ack_batch": 0}, ["fair_ack_batch", "whole number", "0"]),
     "log limit": ({"fair_event_log_limit": -1}, ["fair_event_log_limit", "whole number", "-1"]),
 }
 
