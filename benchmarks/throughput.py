@@ -3,9 +3,10 @@
     python -m benchmarks.throughput [--json] [--rounds N] [--seconds S] [BROKER:POOL ...]
 
 Ten queues, tasks that record their start and do nothing else, the same pool. Vanilla Celery takes
-part with several prefetch multipliers; its best one counts. All contestants of a pool live at the
-same time and run in turns (see `contestant.py`); a ratio is the median of the ratios within the
-rounds of such turns.
+part with several prefetch multipliers; its best one counts. The fair worker takes part twice, the
+second time with its fast path switched off ("plain way"). All contestants of a pool live at the
+same time and run in turns (see `contestant.py`); a ratio is to vanilla, and the median of the
+ratios within the rounds of such turns.
 """
 
 import json
@@ -23,15 +24,19 @@ QUANTA = {f"p{number}": 4 * (number + 1) for number in range(10)}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
 BROKERS = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "threads": 8, "prefork": 2}
+PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
 
 
 def contestants(stack: ExitStack, server: Server, pool: str) -> list[Contestant]:
-    """The fair worker, then vanilla ones."""
+    """The fair worker, the same without its fast path, then vanilla ones."""
     options: dict[str, Any] = {"pool": pool, "concurrency": POOLS[pool]}
     even = dict.fromkeys(QUANTA, 1)
-    made = [contestant("fair", server, QUANTA, conf=FAIR, **options)]
+    made = [
+        contestant(name, server, QUANTA, conf=conf, **options)
+        for name, conf in {"fair": FAIR, "plain way": PLAIN}.items()
+    ]
     for multiplier in MULTIPLIERS:
         conf = {"worker_prefetch_multiplier": multiplier}
         made.append(contestant(str(multiplier), server, even, fair=False, conf=conf, **options))
@@ -43,38 +48,47 @@ def measure(
 ) -> dict[str, Any]:
     """Run the contestants of one pool in turns."""
     with ExitStack() as stack:
-        fair, *vanilla = everybody = contestants(stack, server, pool)
+        fair, plain, *vanilla = everybody = contestants(stack, server, pool)
         take_turns(everybody, rounds, seconds, WARM_UP, progress, f"{server.kind} {pool}")
     best = max(vanilla, key=lambda each: median(run.speed for run in each.runs))
-    return row(server.kind, pool, fair, best)
+    return row(server.kind, pool, fair, plain, best)
 
 
-def row(broker: str, pool: str, fair: Contestant, vanilla: Contestant) -> dict[str, Any]:
-    pairs = list(zip(fair.runs, vanilla.runs, strict=True))
-    return {
+def row(
+    broker: str, pool: str, fair: Contestant, plain: Contestant, vanilla: Contestant
+) -> dict[str, Any]:
+    ways = {"vanilla": vanilla, "fair": fair, "plain": plain}
+    found: dict[str, Any] = {
         "broker": broker,
         "pool": f"{pool} {POOLS[pool]}",
         "multiplier": int(vanilla.name),
-        "vanilla_speed": median(run.speed for run in vanilla.runs),
-        "fair_speed": median(run.speed for run in fair.runs),
-        "speed_ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
-        "vanilla_cpu": median(run.cost for run in vanilla.runs),
-        "fair_cpu": median(run.cost for run in fair.runs),
-        "cpu_ratio": median(ours.cost / theirs.cost for ours, theirs in pairs),
     }
+    for name, way in ways.items():
+        pairs = list(zip(way.runs, vanilla.runs, strict=True))
+        found |= {
+            f"{name}_speed": median(run.speed for run in way.runs),
+            f"{name}_cpu": median(run.cost for run in way.runs),
+            f"{name}_speed_ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
+            f"{name}_cpu_ratio": median(ours.cost / theirs.cost for ours, theirs in pairs),
+        }
+    return found
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     print("tasks per second, and microseconds of the main process's CPU per task")
     print(
         f"{'broker':<9} {'pool':<10} {'multiplier':>10} {'vanilla':>8} {'fair':>8} {'ratio':>6}"
-        f" {'CPU vanilla':>12} {'CPU fair':>9} {'ratio':>6}"
+        f" {'plain way':>10} {'ratio':>6} {'CPU vanilla':>12} {'fair':>6} {'ratio':>6}"
+        f" {'plain way':>10} {'ratio':>6}"
     )
     for r in rows:
         print(
             f"{r['broker']:<9} {r['pool']:<10} {r['multiplier']:>10} {r['vanilla_speed']:>8.0f}"
-            f" {r['fair_speed']:>8.0f} {r['speed_ratio']:>6.2f} {r['vanilla_cpu'] * 1e6:>12.0f}"
-            f" {r['fair_cpu'] * 1e6:>9.0f} {r['cpu_ratio']:>6.2f}"
+            f" {r['fair_speed']:>8.0f} {r['fair_speed_ratio']:>6.2f}"
+            f" {r['plain_speed']:>10.0f} {r['plain_speed_ratio']:>6.2f}"
+            f" {r['vanilla_cpu'] * 1e6:>12.0f}"
+            f" {r['fair_cpu'] * 1e6:>6.0f} {r['fair_cpu_ratio']:>6.2f}"
+            f" {r['plain_cpu'] * 1e6:>10.0f} {r['plain_cpu_ratio']:>6.2f}"
         )
 
 

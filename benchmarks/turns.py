@@ -1,7 +1,8 @@
 """Contestants in turns, and what the scripts that let them have in common on the command line."""
 
 from argparse import ArgumentParser
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 from typing import Any
 
@@ -18,7 +19,7 @@ def arguments(prog: str, doc: str | None, every: Collection[str]) -> ArgumentPar
     """Return a parser; `every` are the pairs of broker and pool that there are."""
     parser = ArgumentParser(prog=f"python -m {prog}", description=doc)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--rounds", type=int, default=7, help="of turns (default: 7)")
+    parser.add_argument("--rounds", type=int, default=5, help="of turns (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
     parser.add_argument("what", nargs="*", metavar="BROKER:POOL", help=f"of {', '.join(every)}")
     return parser
@@ -36,15 +37,21 @@ def take_turns(
     warm_up: int,
     progress: Progress,
     label: str,
+    beside: Callable[[Contestant], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Let each work for so many tasks first, and then all in turns, now this way, now that way."""
+    """Let each work for so many tasks first, and then all in turns, now this way, now that way.
+
+    Arguments:
+        beside: what goes on during a contestant's turn.
+    """
     for each in everybody:
         each.refill(warm_up + 500)
         each.warm_up(warm_up)
     for number in range(rounds):
         for each in everybody if number % 2 else reversed(everybody):
             each.refill(int(_BACKLOG_SECONDS_AT * (LEAD + seconds)))
-            each.run(seconds)
+            with beside(each):
+                each.run(seconds)
         progress.step(label)
 
 
