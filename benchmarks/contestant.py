@@ -55,7 +55,7 @@ class Contestant:
         self.name = name
         self._task = task
         self.runs: list[Run] = []
-        self._worker = worker
+        self.worker = worker
         self._counts = Counts(worker.records.prefix)
         self._queues = queues
         self._published = 0
@@ -68,7 +68,7 @@ class Contestant:
                 name: missing * part // sum(self._queues.values()) + 1
                 for name, part in self._queues.items()
             }
-            ids = publish(self._worker.broker_url, each, self._task, persistent=False)
+            ids = publish(self.worker.broker_url, each, self._task, persistent=False)
             self._published += len(ids.all())
 
     def run(self, seconds: float) -> Run:
@@ -77,7 +77,7 @@ class Contestant:
         What was prefetched before it was stopped, and how long it took the broker to answer while
         it was, has no part in what is measured then.
         """
-        worker = self._worker
+        worker = self.worker
         with self.awake():
             Event().wait(LEAD)
             before, cpu, began = len(self._counts), worker.cpu_seconds(), monotonic()
@@ -102,7 +102,7 @@ class Contestant:
             self._signal(signal.SIGSTOP)
 
     def _signal(self, number: int) -> None:
-        os.killpg(self._worker.pid, number)
+        os.killpg(self.worker.pid, number)
 
 
 @contextmanager
