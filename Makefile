@@ -19,7 +19,7 @@ TESTS := test-computing test-older test-current test-fairness
 FAIRNESS := tests/fairness
 # And this measures time.
 ALONE := tests/fairness/test_work_conservation.py
-BENCHMARKS := scheduler fairness throughput once eventlog groups
+BENCHMARKS := scheduler fairness throughput trickle once clients memory profile eventlog groups
 SECONDS ?= 600
 EVENTS ?= 1000000
 
