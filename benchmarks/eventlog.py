@@ -75,8 +75,8 @@ def show(costs: dict[str, float], rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     every = pairs(BROKERS, POOLS)
-    args = arguments("benchmarks.eventlog", __doc__, every).parse_args()
-    what = [each.split(":") for each in args.what or every]
+    args = arguments("benchmarks.eventlog", __doc__, every, pairs(BROKERS, ["solo"])).parse_args()
+    what = [each.split(":") for each in args.what]
     progress = Progress(len(what) * args.rounds + 2)
     costs = {}
     for name, folder in PLACES.items():

@@ -68,7 +68,7 @@ def show(rows: list[Any]) -> None:
 def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.trickle", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--rounds", type=int, default=9, help="of turns (default: 9)")
+    parser.add_argument("--rounds", type=int, default=7, help="of turns (default: 7)")
     parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
     args = parser.parse_args()
     progress = Progress(args.rounds)

@@ -15,13 +15,26 @@ _BACKLOG_SECONDS_AT = 15000
 """Tasks per second that no contestant reaches: the backlog is sized by it."""
 
 
-def arguments(prog: str, doc: str | None, every: Collection[str]) -> ArgumentParser:
-    """Return a parser; `every` are the pairs of broker and pool that there are."""
+def arguments(
+    prog: str, doc: str | None, every: Collection[str], usual: Collection[str]
+) -> ArgumentParser:
+    """Return a parser.
+
+    Arguments:
+        every: the pairs of broker and pool that there are.
+        usual: those that are meant when none is named.
+    """
     parser = ArgumentParser(prog=f"python -m {prog}", description=doc)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--rounds", type=int, default=5, help="of turns (default: 5)")
-    parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
-    parser.add_argument("what", nargs="*", metavar="BROKER:POOL", help=f"of {', '.join(every)}")
+    parser.add_argument("--seconds", type=float, default=0.6, help="a turn (default: 0.6)")
+    parser.add_argument(
+        "what",
+        nargs="*",
+        metavar="BROKER:POOL",
+        default=list(usual),
+        help=f"of {', '.join(every)} (default: {', '.join(usual)})",
+    )
     return parser
 
 
