@@ -71,7 +71,7 @@ class _Layout:
         self._unpack = Struct("".join(codes)).unpack_from
         self._between = self._unpack(buffer, at)[::2]
         self._properties = properties
-        self._headers: dict[Any, Any] | None = properties.get(_HEADERS)
+        self._headers = _own(properties.get(_HEADERS))
         self._strings = [
             (value.name, value.is_header, 2 * number + 1)
             for number, value in enumerate(values)
@@ -125,9 +125,10 @@ def decode_properties(buffer: bytes, at: int) -> dict[str, Any]:
             found = layout.decode(buffer, at)
             if found is not None:
                 return found
+    properties: dict[str, Any]
     properties, _ = decode_properties_basic(buffer, at)
     _learn(buffer, at, properties)
-    return dict(properties)
+    return properties
 
 
 def _learn(buffer: bytes, at: int, properties: dict[str, Any]) -> None:
@@ -139,12 +140,24 @@ def _learn(buffer: bytes, at: int, properties: dict[str, Any]) -> None:
         return
     try:
         values = list(_values(buffer, at))
-    except (KeyError, UnicodeDecodeError):  # of a type, or by a name, that is not for us
-        return
-    names = {value.name for value in values if value.is_header}
-    if names == headers.keys() and sum(value.is_header for value in values) == len(names):
         found = [value for value in values if value.code]
-        _layouts[len(buffer)] = [*alike, _Layout(buffer, at, found, dict(properties))]
+        layout = _Layout(buffer, at, found, dict(properties))
+        is_right = layout.decode(buffer, at) == properties
+    except Exception:  # noqa: BLE001 - a type or a name that is not for us, a length that lies
+        return
+    names = [value.name for value in values if value.is_header]
+    if is_right and set(names) == headers.keys() and len(names) == len(headers):
+        _layouts[len(buffer)] = [*alike, layout]
+
+
+def _own(headers: dict[Any, Any] | None) -> dict[Any, Any] | None:
+    """Copy what whoever gets the message may change."""
+    if headers is None:
+        return None
+    return {
+        name: value.copy() if isinstance(value, dict | list) else value
+        for name, value in headers.items()
+    }
 
 
 def _is_nested(value: Any) -> bool:
