@@ -96,11 +96,11 @@ class FastRequests:
             or (message.content_encoding or "").lower() != "utf-8"
             or _JSON not in (message.accept or ())
             or not self._is_kombus
-            or type(message.body) is not bytes
         ):
             return False
+        body = message.body
         try:
-            payload = _loads(message.body.decode())
+            payload = _loads(body.decode() if isinstance(body, bytes) else body)
         except ValueError:
             return False
         if type(payload) is not list or len(payload) != 3:

@@ -1,6 +1,7 @@
 """A delivery from an AMQP broker that decodes itself when somebody looks into it."""
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 from celery_fair.worker.properties import decode_properties
@@ -55,6 +56,7 @@ class _Undecoded:
         try:
             raw.delivery_info = _delivery_info(method, self.delivery_tag)
             raw.properties = decode_properties(header, _PROPERTIES)
+            raw.body = _text(body, raw.properties.get("content_encoding"))
         except Exception:  # noqa: BLE001 - foreign bytes may fail in any way; told to who looks
             self.errors = [sys.exc_info()]
         super().__init__(raw, channel=self.channel, accept=accept)  # type: ignore[call-arg]
@@ -67,10 +69,18 @@ class _Raw:
     __slots__ = ("body", "delivery_info", "delivery_tag", "properties")
 
     def __init__(self, body: bytes, delivery_tag: int) -> None:
-        self.body = body
+        self.body: str | bytes = body
         self.delivery_tag = delivery_tag
         self.delivery_info: dict[str, Any] = {"delivery_tag": delivery_tag}
         self.properties: dict[str, Any] = {}
+
+
+def _text(body: bytes, encoding: str | None) -> str | bytes:
+    """Decode a body as py-amqp does, which some serializers rely on; what cannot be stays as is."""
+    if encoding:
+        with suppress(Exception):
+            return body.decode(encoding)
+    return body or ""
 
 
 def _delivery_info(method: bytes, delivery_tag: int) -> dict[str, Any]:
