@@ -1,0 +1,1 @@
+"""The worker's short ways, against the long ones that they replace."""
