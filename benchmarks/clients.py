@@ -66,7 +66,7 @@ def main() -> None:
     parser = ArgumentParser(prog="python -m benchmarks.clients", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
-    parser.add_argument("--messages", type=int, default=10_000, help="a turn (default: 10,000)")
+    parser.add_argument("--messages", type=int, default=6_000, help="a turn (default: 6,000)")
     args = parser.parse_args()
     progress = Progress(args.rounds)
     server = RabbitMQ()
