@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from celery import signals
 from celery.worker.request import Request
 from celery.worker.strategy import default
 
@@ -15,6 +16,9 @@ from tests.apps.shares import *  # noqa: F403
 from tests.apps.shares import app
 
 FOLDER = Path(os.environ["LOOKING"])
+
+if os.environ["LISTENING"]:
+    getattr(signals, os.environ["LISTENING"]).connect(lambda **_: None, weak=False)
 
 make = FastRequests.request
 

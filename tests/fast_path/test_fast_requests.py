@@ -69,7 +69,9 @@ class Look:
         self._pool = pool
         self._folder = folder
 
-    def requests(self, name: str, args: Sequence[str] = (), **conf: Any) -> dict[str, Any]:
+    def requests(
+        self, name: str, args: Sequence[str] = (), listening: str = "", **conf: Any
+    ) -> dict[str, Any]:
         """What tasks see of their requests, by id and retry."""
         self.folder = self._folder / name
         self.folder.mkdir()
@@ -80,7 +82,7 @@ class Look:
             pool=self._pool,
             concurrency=2,
             conf={"accept_content": ["json", "pickle"]} | conf,
-            env={"LOOKING": str(self.folder), "C_FORCE_ROOT": "1"},
+            env={"LOOKING": str(self.folder), "LISTENING": listening, "C_FORCE_ROOT": "1"},
             args=args,
         )
         with Celery("client", broker=self._space.url, set_as_current=False) as client:
@@ -137,4 +139,9 @@ def test_a_task_sees_the_same_request(look: Look) -> None:
 
 def test_with_events_on_everything_takes_celerys_way(look: Look) -> None:
     look.requests("events", args=["-E"])
+    assert set(look.ways().values()) == {"long"}
+
+
+def test_with_a_listener_everything_takes_celerys_way(look: Look) -> None:
+    look.requests("listener", listening="task_received")
     assert set(look.ways().values()) == {"long"}
