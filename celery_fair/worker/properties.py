@@ -32,10 +32,10 @@ _PROPERTIES = (  # by their flags; strings, but where the type is given as in ta
     (0x0200, "reply_to", ""),
 )
 _OTHERS = 0x01FF
-_NUMBERS = {"I": "i", "l": "q", "L": "q", "d": "d", "t": "?", "B": "B"}
+_NUMBERS = {"I": "i", "d": "d", "t": "?", "B": "B"}
 """The types of tables that are numbers of a fixed size, as `struct` calls them.
 
-See RabbitMQ's errata to AMQP 0-9-1, section 3; *L* as py-amqp reads it.
+See RabbitMQ's errata to AMQP 0-9-1, section 3. Of integers of 64 bits py-amqp has changed its mind.
 """
 
 _short = Struct(">H").unpack_from
