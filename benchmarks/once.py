@@ -44,6 +44,7 @@ def ways(redis: str, folder: str) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         "plain": ("plain", {}),
         "before": ("before", {}),
+        "before, in 32s": ("before", {"fair_ack_batch": 32}),
         "confirm": ("confirmed", {}),
         "after": ("after", {}),
         "pull": ("before", PULL),
