@@ -8,11 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from celery_fair.eventlog.log_file import OPEN
+
 Record = dict[str, Any]
 
 
 def records(folder: Path, kind: str = "") -> list[Record]:
-    """Whatever is there, in open files too; every line must be whole."""
+    """Whatever is there, in open files too; every line must be whole.
+
+    Of an open file's last one a reader may see the first half: a write that crosses a page.
+    """
     found = [json.loads(line) for line in _lines(folder) if line]
     return [record for record in found if not kind or record["kind"] == kind]
 
@@ -23,8 +28,13 @@ def _lines(folder: Path) -> list[str]:
             return [
                 line
                 for path in sorted(folder.rglob("*.jsonl"))
-                for line in path.read_text().splitlines()
+                for line in _whole(path).splitlines()
             ]
+
+
+def _whole(path: Path) -> str:
+    text = path.read_text()
+    return text[: text.rfind("\n") + 1] if path.name.startswith(OPEN) else text
 
 
 def processes(folder: Path) -> dict[tuple[str, int, str], list[Record]]:
