@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.consumers import CONSUMERS
 from benchmarks.progress import Progress
+from benchmarks.turns import serving
 from tests.brokers import RabbitMQ
 from tests.publishing import publish
 
@@ -69,13 +70,8 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=6_000, help="a turn (default: 6,000)")
     args = parser.parse_args()
     progress = Progress(args.rounds)
-    server = RabbitMQ()
-    try:
-        server.start()
-        server.wait_ready()
+    with serving(RabbitMQ()) as server:
         rows = measure(server, args.messages, args.rounds, progress)
-    finally:
-        server.end()
     progress.close()
     print(json.dumps(rows)) if args.json else show(rows)
 

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from benchmarks.progress import Progress
+from benchmarks.turns import serving
 from tests.brokers import RabbitMQ
 from tests.brokers.space import Space
 from tests.workers import starting_workers
@@ -75,13 +76,8 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=1000, help="the many (default: 1000)")
     args = parser.parse_args()
     progress = Progress(2 * args.rounds)
-    server = RabbitMQ()
-    try:
-        server.start()
-        server.wait_ready()
+    with serving(RabbitMQ()) as server:
         figures = measure(server, args.queues, args.rounds, progress)
-    finally:
-        server.end()
     progress.close()
     print(json.dumps(figures)) if args.json else show(figures, args.queues)
 

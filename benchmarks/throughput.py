@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
-from benchmarks.turns import arguments, pairs, take_turns
+from benchmarks.turns import arguments, pairs, serving, take_turns
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 
@@ -103,13 +103,8 @@ def main() -> None:
     for broker, make in BROKERS.items():
         pools = [pool for kind, pool in what if kind == broker]
         if pools:
-            server = make()
-            try:
-                server.start()
-                server.wait_ready()
+            with serving(make()) as server:
                 rows += [measure(server, p, args.rounds, args.seconds, progress) for p in pools]
-            finally:
-                server.end()
     progress.close()
     print(json.dumps(rows)) if args.json else show(rows)
 

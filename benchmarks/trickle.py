@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
-from benchmarks.turns import row, show_speeds, take_turns
+from benchmarks.turns import row, serving, show_speeds, take_turns
 from tests.brokers import RabbitMQ
 
 BACKLOGGED = {f"p{number}": 1 for number in range(9)}
@@ -72,13 +72,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.8, help="a turn (default: 0.8)")
     args = parser.parse_args()
     progress = Progress(args.rounds)
-    server = RabbitMQ()
-    try:
-        server.start()
-        server.wait_ready()
+    with serving(RabbitMQ()) as server:
         rows = measure(server, args.rounds, args.seconds, progress)
-    finally:
-        server.end()
     progress.close()
     print(json.dumps(rows)) if args.json else show(rows)
 
