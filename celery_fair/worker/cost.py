@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from celery_fair.core.dwrr import check_cost
 from celery_fair.settings import Cost
+from celery_fair.worker.delivery import message_of
 
 __all__ = ["asked", "cost_of"]
 
@@ -23,7 +24,7 @@ def cost_of(cost: Cost | Literal["runtime"] | None) -> Callable[[Any], float]:
 
     def priced(item: Any) -> float:
         try:
-            return check_cost(asked(cost, getattr(item, "message", item)))
+            return check_cost(asked(cost, message_of(item)))
         except Exception as exc:  # noqa: BLE001 - the function is the user's, the message anybody's
             logger.warning("fair_cost failed, the message costs 1: %r", exc)
             return 1.0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery_fair.headers import KEY
+from celery_fair.worker.delivery import message_of
 
 __all__ = ["AHEAD", "Lanes"]
 
@@ -29,7 +30,7 @@ class Lanes:
         """Return the place of the first that may start, None if there is none."""
         seen = set()
         for place, item in enumerate(waiting):
-            lane = _lane(getattr(item, "message", item))
+            lane = _lane(message_of(item))
             if lane not in seen and not self._runs(lane):
                 return place
             seen.add(lane)

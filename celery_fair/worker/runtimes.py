@@ -23,6 +23,7 @@ from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.runtimes import Estimator
 from celery_fair.settings import CostKey
 from celery_fair.worker.cost import asked
+from celery_fair.worker.delivery import message_of
 from celery_fair.worker.served import Served
 
 __all__ = ["Runtimes"]
@@ -64,7 +65,7 @@ class Runtimes:
 
     def price(self, item: Any) -> float:
         """Return what a delivery, or a request that was put off, will probably take, in seconds."""
-        message = getattr(item, "message", item)
+        message = message_of(item)
         message.cost_key = self._key(message)
         known = self._estimator.estimate(_task(message), message.cost_key)
         message.cost_guessed = known is None
