@@ -67,6 +67,19 @@ def test_each_runs_once_and_the_last_end_is_told(limit: int, counts: list[int]) 
             assert batch.ran == dict.fromkeys(range(count), 1)
 
 
+def block(relay: Relay) -> Event:
+    """Run something until the event is set that this returns."""
+    blocking, gate = Event(), Event()
+
+    def wait() -> None:
+        blocking.set()
+        gate.wait(PATIENCE)
+
+    relay.apply(wait, (), {})
+    assert blocking.wait(PATIENCE)
+    return gate
+
+
 def test_as_many_run_at_once_as_there_are_threads(executor: ThreadPoolExecutor) -> None:
     relay = Relay(executor, 4, lambda: None)
     together = Barrier(5)
@@ -77,14 +90,7 @@ def test_as_many_run_at_once_as_there_are_threads(executor: ThreadPoolExecutor) 
 
 def test_one_that_blocks_keeps_no_other_from_running(executor: ThreadPoolExecutor) -> None:
     relay = Relay(executor, 2, lambda: None)
-    blocking, gate, ran = Event(), Event(), Event()
-
-    def block() -> None:
-        blocking.set()
-        gate.wait(PATIENCE)
-
-    relay.apply(block, (), {})
-    assert blocking.wait(PATIENCE)
+    gate, ran = block(relay), Event()
     for _ in range(10):
         relay.apply(int, (), {})
     relay.apply(ran.set, (), {})
@@ -139,14 +145,7 @@ def test_news_wait_until_none_is_left_to_begin(executor: ThreadPoolExecutor) -> 
 
 def test_an_executor_that_is_shut_down_is_no_error(executor: ThreadPoolExecutor) -> None:
     relay = Relay(executor, 4, lambda: None)
-    blocking, gate, ran = Event(), Event(), Event()
-
-    def block() -> None:
-        blocking.set()
-        gate.wait(PATIENCE)
-
-    relay.apply(block, (), {})
-    assert blocking.wait(PATIENCE)
+    gate, ran = block(relay), Event()
     relay._submit = refuse
     with pytest.raises(RuntimeError):
         relay.apply(int, (), {})
