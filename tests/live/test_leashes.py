@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from redis import Redis
 
 from tests.apps.recorder import Record
 from tests.brokers import RabbitMQ, RedisServer, Space
@@ -111,7 +112,7 @@ def test_while_redis_is_away(
     publish(rabbitmq_space.url, {"shared": 500})
     workers = [start_worker(rabbitmq_space, conf=conf, args=["-Q", "shared"]) for _ in range(2)]
     started = workers[0].records.started
-    wait_for(lambda: len({record.pid for record in started.read()}) == 2, 30, "both workers")
+    wait_asked(own_redis, "shared", len(workers))
 
     own_redis.kill()
 
@@ -124,6 +125,20 @@ def test_while_redis_is_away(
     own_redis.wait_ready()
     wait_logged(workers, "leash of queue shared is back")
     started.wait(len(started) + 30)
+
+
+def wait_asked(server: RedisServer, queue: str, workers: int) -> None:
+    """Until each worker has been told of all: twice, as the last answer may be under way."""
+    key, last = f"celery-fair:leash:{{{queue}}}:members", 0.0
+    with Redis.from_url(server.url()) as client:
+
+        def asked() -> list[float]:
+            found = client.zrange(key, 0, -1, withscores=True)
+            times = [score for _, score in cast("list[tuple[bytes, float]]", found)]
+            return times if len(times) == workers and min(times) > last else []
+
+        for _ in range(3):
+            last = max(wait_for(asked, 30, f"{workers} workers at the leash"))
 
 
 def wait_logged(workers: list[WorkerProcess], text: str) -> None:
