@@ -22,6 +22,8 @@ from kombu.serialization import registry  # type: ignore[attr-defined]
 from kombu.utils import json as kombu_json
 from kombu.utils.imports import symbol_by_name
 
+from celery_fair.worker.fast_tracer import fast_tracer
+
 __all__ = ["FastRequests"]
 
 _JSON = "application/json"
@@ -112,6 +114,7 @@ class FastRequests:
         c, task = self._c, self._c.app.tasks.get(name)
         if task is None or task.Strategy not in _STRATEGIES or task.Request not in _REQUESTS:
             return None
+        spared = self._decoded and getattr(c.app, "use_fast_trace_task", False)
         remembered = task.acks_late or c.app.conf.worker_deduplicate_successful_tasks
         return partial(
             create_request_cls(
@@ -122,6 +125,7 @@ class FastRequests:
                 c.event_dispatcher,
                 app=c.app,
                 task_ready=state.task_ready if remembered else _ready,
+                trace=fast_tracer(task, c.hostname) if spared else None,
             ),
             app=c.app,
             hostname=c.hostname,
