@@ -25,7 +25,9 @@ STAGES = {
         r"\(celery_fair/worker/ack_writer\.py|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
         r"|^AmqpSource\.flush |<lambda> \(celery_fair/worker/fair_worker\.py"
     ),
-    "running the task": r"\(celery/app/trace\.py|\(benchmarks/",
+    "running the task": (
+        r"\(celery/app/trace\.py|\(celery_fair/worker/fast_tracer\.py|\(benchmarks/"
+    ),
     "handing to the pool": (
         r"\(celery_fair/worker/(in_flight|boarding|slots|relay|prefork)\.py|\(celery/concurrency/"
         r"|\.(execute_using_pool|_process_task|_process_task_sem) "
