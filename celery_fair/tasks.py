@@ -12,7 +12,7 @@ from celery_fair.core.disposition import Policy
 
 __all__ = ["NonRepeatableTask", "policy_of"]
 
-_ACKS = ("before", "after")
+_POLICIES = {"before": Policy.BEFORE, "after": Policy.AFTER}
 _LONGEST_KEY = 200  # characters
 
 
@@ -90,15 +90,15 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
 
 def policy_of(task: Any) -> Policy:
     """Return what a task promises."""
-    return Policy(task.ack) if isinstance(task, NonRepeatableTask) else Policy.REPEATABLE
+    return _POLICIES[task.ack] if isinstance(task, NonRepeatableTask) else Policy.REPEATABLE
 
 
 def _check(cls: type[NonRepeatableTask]) -> None:
     def refuse(what: str) -> NoReturn:
         raise ImproperlyConfigured(f"{cls.__name__} is non-repeatable: {what}")
 
-    if cls.ack not in _ACKS:
-        refuse(f"ack must be one of {', '.join(map(repr, _ACKS))}, not {cls.ack!r}")
+    if cls.ack not in list(_POLICIES):  # which may be unhashable
+        refuse(f"ack must be one of {', '.join(map(repr, _POLICIES))}, not {cls.ack!r}")
     if not isinstance(cls.confirm, bool):
         refuse(f"confirm must be True or False, not {cls.confirm!r}")
     if cls.confirm and cls.ack == "after":

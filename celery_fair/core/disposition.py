@@ -15,7 +15,13 @@ SKEW = 5.0
 """Seconds by which the clocks of publishers and ledger may differ."""
 
 
-class Delivery(Enum):
+class _Fact(Enum):
+    """Hashed as the one object that it is; Python's enums hash their names, anew each time."""
+
+    __hash__ = object.__hash__
+
+
+class Delivery(_Fact):
     """What is known of a delivery."""
 
     FRESH = "fresh"
@@ -45,7 +51,7 @@ _MEANINGS = {
 }
 
 
-class Policy(Enum):
+class Policy(_Fact):
     """What a task promises."""
 
     REPEATABLE = "repeatable"

@@ -86,17 +86,18 @@ class AckWriter:
             waiting, self._waiting = self._waiting, []
             if waiting:
                 self._kept = more and self._sock is not None
-                if self._kept:
-                    self._send_more(b"".join(waiting))
+                data = waiting[0] if len(waiting) == 1 else b"".join(waiting)
+                if self._sock is None:
+                    self._send(data)
                 else:
-                    self._send(b"".join(waiting))
+                    self._send_now(data, socket.MSG_MORE if more else 0)
             elif self._kept and not more:
                 self._kept = False
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # sends it
 
-    def _send_more(self, data: bytes) -> None:
+    def _send_now(self, data: bytes, flags: int) -> None:
         try:
-            self._sock.sendall(data, socket.MSG_MORE)
+            self._sock.sendall(data, flags)
         except OSError:
             self._transport.connected = False
             raise
