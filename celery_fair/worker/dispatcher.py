@@ -127,12 +127,13 @@ class Dispatcher:
     def run(self) -> None:
         """Start what can be started; then leave. Safe to call at any time, from any thread."""
         self.pending = True
+        until = monotonic() + _TURN
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
                 if self.source is not None:
                     self.source.flush()
-                done = self._turn(monotonic() + _TURN)
+                done = self._turn(until)
                 self.depart()
                 if self.source is not None:
                     self.source.flush()
@@ -142,6 +143,12 @@ class Dispatcher:
                     return
             finally:
                 self._running.release()
+
+    def freed(self) -> None:
+        """A slot is free: the run that is under way looks again, or one is asked for."""
+        self.pending = True
+        if not self._running.locked():  # who leaves unlocks first, and then looks at `pending`
+            self.schedule()
 
     def _turn(self, until: float) -> bool:
         """Dispatch until nothing can be started (True) or the time is up (False)."""

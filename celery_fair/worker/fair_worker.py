@@ -155,8 +155,10 @@ class FairWorker:
         dispatcher.schedule = wakeup.later
         dispatcher.schedule_at = wakeup.at
         dispatcher.after_turn = self._after_turn
-        # A greenlet that ends still occupies its slot, and would wait for itself in there.
-        self.in_flight.on_freed = wakeup.later if c.pool.is_green else wakeup.soon
+        if c.pool.is_green:  # one that ends still occupies its slot, and would wait for itself
+            self.in_flight.on_freed = wakeup.later
+        else:
+            self.in_flight.on_freed = dispatcher.freed if c.hub else wakeup.soon
         if self.settings.fast_path:
             self.in_flight.on_freed = c.pool.take_short_way(self.in_flight.on_freed)
         # The signal that asks for it interrupts no wait.
