@@ -39,11 +39,13 @@ def test_four_workers(space: Space, start_worker: StartWorker, gate: Gate) -> No
     assert len(busy) == WORKERS
 
     waiting = publish(space.url, {"a": WAITING}, "before").all()
+    wait_equal(lambda: depth(space), (WAITING, 0))  # acknowledgements may be under way
     for _ in range(SAMPLES):
         assert depth(space) == (WAITING, 0)
 
     one.open()
     (free,) = {record.pid for record in started.wait_once(waiting)}
+    wait_equal(lambda: depth(space), NOTHING)
     for _ in range(SAMPLES):
         assert depth(space) == NOTHING
 
