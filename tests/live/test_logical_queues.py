@@ -146,7 +146,7 @@ def test_cancel_and_add_consumer(worker: WorkerProcess, app: Celery, module_spac
     ids = [app.send_task("noop", [0], queue="sms", priority=at).id for at in (0, 9)]
     other = app.send_task("noop", [0], queue="mail").id
     starts(worker, [other])
-    assert [ready(module_space, queue) for queue in LEVELS["sms"]] == [1, 1]
+    wait_equal(lambda: [ready(module_space, queue) for queue in LEVELS["sms"]], [1, 1])
 
     assert "ok" in worker.control("add_consumer", queue="sms")
     assert starts(worker, ids) == dict(zip(ids, LEVELS["sms"], strict=True))
