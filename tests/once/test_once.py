@@ -123,7 +123,8 @@ def test_process_dies_in_the_middle_of_a_task(
     (start,) = worker.records.started.wait_ids(held)
     next(child for child in worker.children() if child.pid == start.pid).kill()
 
-    wait_for(lambda: "WorkerLostError" in worker.log(), 15, worker.log)
+    # Celery waits ten seconds for a result, and looks every five
+    wait_for(lambda: "WorkerLostError" in worker.log(), 40, worker.log)
 
     wait_equal(lambda: left(space, *QUEUES), 0)
     wait_equal(lambda: [letter["x-fair-reason"] for letter in dead_letters().values()], reasons)
