@@ -59,7 +59,7 @@ def test_expired_and_revoked(
     late = publish(space.url, {"a": 3}, task, expires=past).all()
     worker = start_worker(space, app=APP, queues=QUEUES, conf=SHORT)
     later = publish(space.url, {"a": 2}, task, countdown=600).all()
-    wait_for(lambda: worker.inspect("scheduled"), 15, "the ETAs")
+    wait_equal(lambda: len(worker.inspect("scheduled")), len(later))
     assert worker.control("revoke", task_id=later)
     again = publish(space.url, {"a": 1}, task).all()
     worker.records.started.wait_once(again)
