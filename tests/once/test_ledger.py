@@ -40,6 +40,7 @@ def ledger(
 
 
 def conf(ledger: str) -> dict[str, Any]:
+    """Of workers of which one is killed: what it had is soon back, even on Redis."""
     return {"fair_ledger": ledger, "broker_transport_options": {"visibility_timeout": 2}}
 
 
@@ -85,7 +86,7 @@ def test_what_has_not_started_runs(
     second = start_worker(space, conf=conf(ledger), **POOL)
 
     second.records.finished.wait_once(waiting)
-    wait_equal(lambda: sorted(dead_letters()), sorted(held))
+    wait_equal(lambda: sorted(dead_letters()), sorted(held), timeout=30)
     assert {letter["x-fair-reason"] for letter in dead_letters().values()} == {"redelivered"}
     assert second.records.started.repeated() == []
     if space.kind == "rabbitmq":
@@ -108,7 +109,7 @@ def test_a_ledger_that_was_emptied_proves_nothing(
 
     second = start_worker(space, conf=conf(ledger), **POOL)
 
-    wait_equal(lambda: sorted(dead_letters()), sorted([*held, *waiting]))
+    wait_equal(lambda: sorted(dead_letters()), sorted([*held, *waiting]), timeout=30)
     fresh = publish(space.url, {"a": 5}, "after", headers=now()).all()
     second.records.finished.wait_once(fresh)
     assert second.records.started.repeated() == []
@@ -121,7 +122,8 @@ def test_of_the_same_work_one_starts(
 ) -> None:
     """Ten orders, each of them published ten times, for eight workers."""
     workers = [
-        start_worker(space, wait=False, app=APP, queues=QUEUES, conf=conf(ledger)) for _ in range(8)
+        start_worker(space, wait=False, app=APP, queues=QUEUES, conf={"fair_ledger": ledger})
+        for _ in range(8)
     ]
     for worker in workers:
         worker.wait_ready()
@@ -166,7 +168,7 @@ def test_a_ledger_that_is_away(
 
     second = start_worker(space, conf=conf(ledger), **POOL)
 
-    wait_equal(lambda: sorted(dead_letters()), sorted(unclaimed))
+    wait_equal(lambda: sorted(dead_letters()), sorted(unclaimed), timeout=30)
     second.records.finished.wait_once(publish(space.url, {"a": 5}, "after", headers=now()).all())
     assert second.records.started.repeated() == []
 
@@ -174,7 +176,7 @@ def test_a_ledger_that_is_away(
 def test_a_key_that_names_nothing(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:
-    worker = start_worker(space, app=APP, queues=QUEUES, conf=conf(ledger))
+    worker = start_worker(space, app=APP, queues=QUEUES, conf={"fair_ledger": ledger})
     bad = publish(space.url, {"a": 1}, "order", [""], headers=now()).all()
     few = publish(space.url, {"a": 1}, "order", headers=now()).all()
     worker.records.finished.wait_once(publish(space.url, {"a": 1}, "order", ["x"]).all())
