@@ -65,11 +65,11 @@ def test_queues_have_a_bucket_each(member: Member) -> None:
 
 
 def test_a_refusal_says_when_to_ask_again(member: Member) -> None:
-    one, other = member("w1", rate=2, burst=1), member("w2", rate=2, burst=1)
+    one, other = member("w1", rate=0.02, burst=1), member("w2", rate=0.02, burst=1)
     assert one.take(0)
     assert not other.take(100)
-    # Half a second for a token, and the slack of a first start; less what the asking took.
-    assert 100 < other.when(100) <= 100.5 + SLACK
+    # Fifty seconds for a token, and the slack of a first start; less what the asking took.
+    assert 100 < other.when(100) <= 150 + SLACK
     assert not other.take(100.0001)
     assert other.when(100) == other.when(100.0001)
 
@@ -95,7 +95,7 @@ def test_two_members_obey_one_bound_by_the_clock_of_the_server(member: Member) -
             before = monotonic()
             if leash.take(before + offset):
                 spans.append((before, monotonic()))
-        return monotonic() - began > 1
+        return monotonic() - began > 1 and len(spans) >= 20
 
     wait_for(over, 30, interval=0.001)
     for i, (earliest, _) in enumerate(spans):
@@ -115,7 +115,7 @@ def test_what_was_not_used_can_be_given_back(member: Member) -> None:
 
 
 def test_idle_time_restores_the_burst_and_no_more(member: Member, redis_space: Space) -> None:
-    leash = member(rate=100, burst=3)
+    leash = member(rate=0.01, burst=3)
     assert takes(leash, 0) == 3
     with redis_space.server.client_of(redis_space.place) as client:  # type: ignore[attr-defined]
         client.hincrbyfloat("celery-fair:leash:{q}", "since", -3600)
