@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy import create_engine, text
 
 from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
 from tests.brokers import PostgreSQL, RedisServer, Space
-from tests.waiting import wait_equal
+from tests.waiting import wait_equal, wait_for
 
 Open = Callable[..., Ledger]
 
@@ -99,10 +100,17 @@ def test_a_new_epoch(opened: Open) -> None:
 
 
 def test_claims_expire(opened: Open) -> None:
+    """The first one that a second comes too early for: between the two a process may stand."""
     ledger = opened(expiry=0.2)
-    ledger.claim("w", "m1", doubt=False)
-    assert ledger.claim("w", "m2", doubt=False).owner == "m1"
-    wait_equal(lambda: ledger.claim("w", "m3", doubt=False).owner, None, timeout=10)
+    works = map(str, count())
+
+    def claimed() -> str | None:
+        work = next(works)
+        ledger.claim(work, "m1", doubt=False)
+        return work if ledger.claim(work, "m2", doubt=False).owner == "m1" else None
+
+    work = wait_for(claimed, 10)
+    wait_equal(lambda: ledger.claim(work, "m3", doubt=False).owner, None, timeout=10)
 
 
 def test_an_emptied_ledger_knows_that_it_has_forgotten(opened: Open, url: str) -> None:
