@@ -255,7 +255,7 @@ def test_children_do_not_hold_the_port(rabbitmq_space: Space, start_worker: Star
     worker.control("pool_grow", n=1)
     wait_for(lambda: len(worker.children()) > len(before), 15)
     for child in worker.children():
-        wait_for(lambda child=child: port not in listening(child), 5, "the child to close it")
+        wait_for(lambda child=child: port not in listening(child), 15, "the child to close it")
 
     worker.kill()
     assert not accepts(port)
