@@ -20,6 +20,8 @@ LEVELS = {"sms.slow": [0, 4], "sms.fast": [5, 9]}
 CONF: dict[str, Any] = {
     "fair_logical_queues": {"sms": {"levels": LEVELS}, "push": {"native": True}},
     "task_ignore_result": True,
+    # or a test might look before a message is there
+    "broker_transport_options": {"confirm_publish": True},
 }
 
 Got = list[tuple[str, int]]
