@@ -103,7 +103,8 @@ def test_fair(shop: Shop, work: Callable[[str], Process]) -> None:
     assert shares["reports"] == pytest.approx(100 * 10 / 54, abs=6), shares
     assert shares["bulk"] == pytest.approx(100 * 4 / 54, abs=6), shares
 
-    told = run_celery(["-A", "shop", "inspect", "stats"], shop.folder, shop.environment)
+    inspect = ["-A", "shop", "inspect", "stats", "--timeout", "5"]
+    told = run_celery(inspect, shop.folder, shop.environment)
     assert '"fair": {' in told.stdout, told.stderr
 
 
