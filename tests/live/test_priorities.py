@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import groupby
 from typing import Any
 
@@ -49,8 +50,7 @@ def test_backlogged_levels_are_served_in_order(
 ) -> None:
     gate.hold(worker, "gate")
     ids = publish(worker.broker_url, dict.fromkeys(LEVELS, 200))
-    if module_space.kind == "rabbitmq":  # it pushes; from Redis a worker takes for a free slot
-        wait_for(lambda: all(ready(module_space, name) < 200 for name in LEVELS), 10, "windows")
+    wait_delivered(module_space, dict.fromkeys(LEVELS, 200))
     gate.open()
 
     starts = sorted(worker.records.started.wait_once(ids.all()))
@@ -58,10 +58,17 @@ def test_backlogged_levels_are_served_in_order(
     assert [name for name, _ in groupby(record.queue for record in starts)] == LEVELS[::-1]
 
 
-def test_shares_inside_a_class(worker: WorkerProcess, gate: Gate) -> None:
+def wait_delivered(space: Space, counts: dict[str, int]) -> None:
+    """Until some messages of each of these queues have gone to the worker, which is busy."""
+    if space.kind == "rabbitmq":  # it pushes; from Redis a worker takes for a free slot
+        wait_for(lambda: all(ready(space, name) < counts[name] for name in counts), 30, "windows")
+
+
+def test_shares_inside_a_class(worker: WorkerProcess, module_space: Space, gate: Gate) -> None:
     gate.hold(worker, "gate")
     counts = {"one": 300, "three": 900, "slow": 50}
     ids = publish(worker.broker_url, counts, "spin", [200], persistent=False)
+    wait_delivered(module_space, counts)
     gate.open()
 
     starts = sorted(worker.records.started.wait_once(ids.all()))
@@ -77,7 +84,7 @@ def test_shares_inside_a_class(worker: WorkerProcess, gate: Gate) -> None:
 def test_ageing_bounds_the_wait_of_the_lowest(space: Space, start_worker: StartWorker) -> None:
     """Twice `fair_max_wait` for two classes, then a turn."""
     max_wait = 0.6
-    publish(space.url, {"fast": 1500, "medium": 1500}, "nap", [0.002])
+    publish(space.url, {"fast": 6000, "medium": 1500}, "nap", [0.002], persistent=False)
     worker = start_worker(space, conf=STRICT | {"fair_max_wait": max_wait})
     records = worker.records.started
     records.wait(20)
@@ -86,9 +93,12 @@ def test_ageing_bounds_the_wait_of_the_lowest(space: Space, start_worker: StartW
     for _ in range(2):
         latest = records.read()[-1].wall
         (task,) = publish(space.url, {"slow": 1}).all()
+        published = time.time()
         (start,) = records.wait_once([task])
-        waits.append(start.wall - latest)
+        waits.append((start.wall - latest, start.wall - published))
 
     assert ready(space, "fast") > 0, "the highest level was not backlogged all the time"
     print(waits)
-    assert all(2 * max_wait - 0.1 <= wait <= 2 * max_wait + 1 for wait in waits), waits
+    for most, least in waits:
+        assert 2 * max_wait - 0.1 <= most, waits
+        assert least <= 2 * max_wait + 1, waits
