@@ -19,7 +19,7 @@ CONF = {
     "fair_cost": "tests.live.costs.announced",
     "fair_queues": {
         "capped": {"max_in_flight": 2},
-        "leashed": {"rate": "30/m", "burst": 1},
+        "leashed": {"rate": "36/h", "burst": 1},
         "large": {"quantum": 1},
         "small": {"quantum": 100},
         "a": {"quantum": 1},
