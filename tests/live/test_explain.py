@@ -74,7 +74,7 @@ def test_no_credit(worker: WorkerProcess, ask: Ask, gate: Gate) -> None:
     gate.hold(worker, "rest", THREADS - 1)
     dear = publish(worker.broker_url, {"large": 1}, "spin", [5000])
     cheap = publish(worker.broker_url, {"small": 20}, "hold", [str(gate.path)])
-    wait_equal(lambda: reason(ask, "large"), "no_slot")
+    wait_equal(lambda: [reason(ask, queue) for queue in ("large", "small")], ["no_slot"] * 2)
 
     one.open()
 
