@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
+from operator import sub
 
 from tests.apps.recorder import Record
 from tests.records import Records
+
+
+def stood_still(starts: Iterable[Record], longer_than: float) -> float:
+    """What is longer than so many seconds of the times from one start to the next, in all."""
+    times = sorted(record.monotonic_ns / 1e9 for record in starts)
+    return sum(max(0, after - before - longer_than) for before, after in pairwise(times))
 
 
 class Running:
@@ -31,5 +38,5 @@ class Running:
         return (sum(self.ends) - sum(self.starts)) / (self.ends[-1] - self.starts[0])
 
     def longest_gap(self) -> float:
-        """Seconds between two starts, at the most."""
-        return max(after - before for before, after in pairwise(self.starts)) / 1e9
+        """Seconds in which none ran, at the most; while all stands still, some do."""
+        return max(map(sub, self.starts[1:], self.ends)) / 1e9

@@ -13,7 +13,7 @@ from redis import Redis
 from tests.apps.recorder import Record
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import KINDS
-from tests.live.running import Running
+from tests.live.running import Running, stood_still
 from tests.publishing import Ids, publish
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess, starting_workers
@@ -48,6 +48,14 @@ class Minute:
     def starts(self, queue: str) -> list[Record]:
         return sorted(r for r in self.records.started.read() if r.queue == queue)
 
+    def lost(self, first: Record, last: Record, workers: set[int]) -> float:
+        """Seconds in which these stood still with a full bucket, between two of their starts.
+
+        The first starts some of a queue without a leash all the time.
+        """
+        starts = (r for r in self.records.started.read() if r.pid in workers)
+        return stood_still((r for r in starts if first <= r <= last), BURST / RATE)
+
 
 @pytest.fixture(scope="module")
 def minutes(
@@ -79,10 +87,13 @@ def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
 def test_no_window_has_more_than_the_law_allows(
     minutes: dict[str, Minute], kind: str, queue: str
 ) -> None:
-    starts = minutes[kind].starts(queue)
+    run = minutes[kind]
+    starts = run.starts(queue)
 
     found = excess(starts)
-    mean = (len(starts) - BURST) / (starts[-1].monotonic_ns - starts[0].monotonic_ns) * 1e9
+    workers = {run.first.pid} if queue == "own" else {run.first.pid, run.second.pid}
+    took = (starts[-1].monotonic_ns - starts[0].monotonic_ns) / 1e9
+    mean = (len(starts) - BURST) / (took - run.lost(starts[0], starts[-1], workers))
     print(f"{len(starts)} starts, at most {found:.2f} + {RATE} t, mean {mean:.3f}/s")
     assert found <= BURST
     assert 0.98 * RATE <= mean <= 1.02 * RATE
@@ -101,7 +112,7 @@ def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> 
 
     print(f"{len(free.starts)} starts, {free.mean():.2f} at once, gaps up to {free.longest_gap()}")
     assert free.mean() >= 0.75 * THREADS
-    assert free.longest_gap() <= 1
+    assert free.longest_gap() <= 0.95  # and so a nap more between two starts
 
 
 def test_while_redis_is_away(
