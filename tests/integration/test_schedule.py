@@ -99,10 +99,14 @@ def test_revoked_while_buffered(worker: WorkerProcess, module_space: Space, gate
 
 
 def test_revoked_while_scheduled(worker: WorkerProcess, module_space: Space) -> None:
-    revoked = publish(module_space.url, {"a": 1}, countdown=0.5).all()
-    wait_equal(lambda: len(worker.inspect("scheduled")), 1)
-    worker.control("revoke", task_id=revoked[0])
-    valid = publish(module_space.url, {"a": 1}, countdown=0.6).all()
+    for countdown in (0.5, 2, 8):
+        due = time() + countdown
+        revoked = publish(module_space.url, {"a": 1}, countdown=countdown).all()
+        wait_equal(lambda due=due: bool(worker.inspect("scheduled")) or time() > due, True)
+        worker.control("revoke", task_id=revoked[0])
+        if time() < due:
+            break  # else too slow: it may have run before
+    valid = publish(module_space.url, {"a": 1}, countdown=countdown + 0.1).all()
 
     worker.records.started.wait_once(valid)
     wait_equal(lambda: left(module_space, *QUEUES), 0)
