@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from time import time
 
@@ -52,20 +53,20 @@ def test_eta_runs_when_it_is_due_and_not_before(worker: WorkerProcess, module_sp
     wait_equal(lambda: left(module_space, *QUEUES), 0)
 
 
-def test_eta_that_comes_due_waits_for_a_slot(
-    worker: WorkerProcess, module_space: Space, gate: Gate
-) -> None:
-    for countdown in (0.5, 2, 8):
-        published = time()
-        due = publish(module_space.url, {"a": 2}, countdown=countdown)
-        wait_equal(lambda: ready(module_space, "a"), 0)
-        gate.hold(worker, "b")
-        if time() < published + countdown:
-            break
-        gate.open()  # too slow: they were due before
-    wait_equal(lambda: worker.inspect("scheduled"), [])
-    assert not worker.records.started.times(due.all())
-    gate.open()
+def test_eta_that_comes_due_waits_for_a_slot(worker: WorkerProcess, module_space: Space) -> None:
+    with ExitStack() as gates:
+        for countdown in (0.5, 2, 8):
+            gate = Gate()
+            gates.callback(gate.open)
+            published = time()
+            due = publish(module_space.url, {"a": 2}, countdown=countdown)
+            wait_equal(lambda: ready(module_space, "a"), 0)
+            gate.hold(worker, "b")
+            if time() < published + countdown:
+                break
+            gate.open()  # too slow: they were due before
+        wait_equal(lambda: worker.inspect("scheduled"), [])
+        assert not worker.records.started.times(due.all())
     worker.records.started.wait_once(due.all())
 
 
