@@ -116,6 +116,7 @@ def test_revoked_while_scheduled(worker: WorkerProcess, module_space: Space) -> 
 
 def test_rate_limit(worker: WorkerProcess, module_space: Space) -> None:
     assert "ok" in worker.control("rate_limit", task_name="spin", rate_limit="10/s")
+    published = time()
     try:
         limited = publish(module_space.url, {"a": 8}, "spin", [1])
         free = publish(module_space.url, {"b": 20})
@@ -124,7 +125,7 @@ def test_rate_limit(worker: WorkerProcess, module_space: Space) -> None:
     finally:
         worker.control("rate_limit", task_name="spin", rate_limit=0)
 
-    assert starts[-1].wall - starts[0].wall >= 0.6
+    assert starts[-1].wall - published >= 0.7  # the first may have started late
     wait_equal(lambda: left(module_space, *QUEUES), 0)
 
 
