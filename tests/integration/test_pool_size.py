@@ -44,6 +44,7 @@ def test_pool_grows_and_shrinks(worker: WorkerProcess, module_space: Space, gate
     wait_equal(lambda: active(worker), {*held, *waiting.all()})
     gate.open()
     worker.records.finished.wait_once([*held, *waiting.all()])
+    wait_equal(lambda: active(worker), set())  # a child at work is not taken from the pool
 
     assert "ok" in worker.control("pool_shrink", n=2)
     wait_equal(lambda: pool_size(worker), 1)
