@@ -65,13 +65,13 @@ def test_shrunk_pool_runs_fewer_at_once(
 def test_time_limit_frees_the_slot(
     worker: WorkerProcess, module_space: Space, gate: Gate, limit: str
 ) -> None:
-    slow = publish(module_space.url, {"a": 1}, "hold", [str(gate.path)], **{limit: 1}).all()
+    slow = publish(module_space.url, {"a": 1}, "hold", [str(gate.path)], **{limit: 3}).all()
     after = publish(module_space.url, {"a": 2}).all()
 
     worker.records.started.wait_once([*slow, *after])
     assert not worker.records.finished.times(slow)
     wait_equal(lambda: left(module_space, *QUEUES), 0)
-    said = f"{'Soft' if 'soft' in limit else 'Hard'} time limit (1s) exceeded"
+    said = f"{'Soft' if 'soft' in limit else 'Hard'} time limit (3s) exceeded"
     wait_for(lambda: said in worker.log(), 15, worker.log)
 
 
