@@ -9,6 +9,9 @@ from tests.publishing import publish
 from tests.waiting import wait_equal
 from tests.workers import StartWorker, WorkerProcess
 
+PATIENCE = 30
+"""Seconds: a broker that does not confirm a dead letter within two is asked again after ten."""
+
 
 class Survivor:
     """A worker that is started anew should a message end it, so that each test tells its own."""
@@ -34,11 +37,11 @@ class Survivor:
         message.publish(self.space, "a")
         second = publish(self.space.url, {"a": 1})
 
-        worker.records.started.wait_once([*first.all(), *second.all()], timeout=10)
-        wait_equal(lambda: left(self.space, "a"), 0, timeout=10)
+        worker.records.started.wait_once([*first.all(), *second.all()], PATIENCE)
+        wait_equal(lambda: left(self.space, "a"), 0, PATIENCE)
         assert worker.running
         assert "Connection to broker lost" not in worker.log()
         if not message.harmless:
-            wait_equal(lambda: len(worker.log()) > before, True, timeout=5)
+            wait_equal(lambda: len(worker.log()) > before, True, PATIENCE)
         if not message.harmless and not message.fails:
-            wait_equal(lambda: left(self.space, "dead-letters"), buried + 1, timeout=5)
+            wait_equal(lambda: left(self.space, "dead-letters"), buried + 1, PATIENCE)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.brokers import Space
 from tests.integration.depths import left
 from tests.integration.malformed import BODY, Malformed
-from tests.integration.survivor import Survivor
+from tests.integration.survivor import PATIENCE, Survivor
 from tests.publishing import publish
 from tests.waiting import wait_for
 from tests.workers import StartWorker
@@ -51,7 +51,7 @@ def test_any_message(hardy: Survivor, message: Malformed, once: bool) -> None:
     message.publish(hardy.space, "a")
     good = publish(hardy.space.url, {"a": 1}).all()
 
-    worker.records.started.wait_once(good, timeout=10)
-    wait_for(lambda: left(hardy.space, "a") == 0, 10, worker.log)
+    worker.records.started.wait_once(good, PATIENCE)
+    wait_for(lambda: left(hardy.space, "a") == 0, PATIENCE, worker.log)
     assert worker.running, worker.log()
     assert "Connection to broker lost" not in worker.log()
