@@ -57,7 +57,11 @@ class Victim:
     def resume(self) -> None:
         started = self.worker.records.started
         started.wait_once(publish(self.space.url, dict.fromkeys(QUANTA, 1)).all(), RESUMES_WITHIN)
-        starts = started.wait_once(publish(self.space.url, BACKLOG).all())
+        gate = Gate()
+        gate.hold(self.worker, "a", 2)
+        backlog = publish(self.space.url, BACKLOG).all()
+        gate.open()
+        starts = started.wait_once(backlog)
 
         assert not started.times(self.ghosts.all())
         assert started.repeated() == []
