@@ -11,7 +11,7 @@ from celery_fair.groups.document import decoded
 from tests.brokers import RedisServer, Space, ZooKeeper
 from tests.faults.proxy import Proxy
 from tests.groups.churn import KEYS, began
-from tests.groups.fleet import Fleet
+from tests.groups.fleet import STEADY, Fleet
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess
 
@@ -99,7 +99,8 @@ def loses_its_data(fleet: Fleet, store: RedisServer) -> None:
 
 def test_broker_is_away(own_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
     """Of one worker, then of both: each keeps its partitions, and works on when it is back."""
-    fleet = Fleet(own_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db")
+    store = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(own_space, start_worker, tmp_path, store, lease=STEADY)
     with Proxy(own_space) as proxy:
         a, b = fleet.worker(proxy.url), fleet.worker()
         fleet.wait_counts([3, 3], a, b)

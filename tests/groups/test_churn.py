@@ -120,11 +120,12 @@ def test_long_task_keeps_its_partition(
 ) -> None:
     """Longer than the lease, and in the worker's only thread: the lease is renewed beside it."""
     store = f"sqlite:///{tmp_path}/g.db"
-    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, store, 1, pool="solo")
+    lease = 2 * LEASE["lease"]  # not to be lost by standing still for a moment
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, store, 1, pool="solo", lease=lease)
     first = fleet.worker()
     fleet.wait_counts([1], first)
     spare = fleet.worker()
-    fleet.publish(["a"], 1, seconds=1.5 * LEASE["lease"])
+    fleet.publish(["a"], 1, seconds=1.5 * lease)
     fleet.publish(["b"], 1)
     fleet.records.finished.wait(2)
     assert len({event["token"] for event in began(fleet)}) == 1

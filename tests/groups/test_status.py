@@ -16,7 +16,7 @@ from celery_fair import install
 from celery_fair.cli import fair
 from celery_fair.core.assignment import partition_of
 from tests.brokers import Space
-from tests.groups.fleet import Fleet
+from tests.groups.fleet import STEADY, Fleet
 from tests.groups.stores import LASTING, store_url
 from tests.ports import free_port
 from tests.publishing import publish
@@ -38,7 +38,8 @@ def status(conf: dict[str, Any], *words: str) -> Result:
 
 
 def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
-    fleet = Fleet(redis_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 12)
+    store = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(redis_space, start_worker, tmp_path, store, 12, lease=STEADY)
     nobody = status(fleet.conf)
     assert (nobody.exit_code, nobody.stdout) == (1, "no worker has joined a group yet\n")
     worker = fleet.worker()
@@ -80,7 +81,8 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
 def test_taking_out_and_putting_back(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    fleet = Fleet(space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 2)
+    store = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(space, start_worker, tmp_path, store, 2, lease=STEADY)
     conf = fleet.conf | {"broker_url": space.url}
     out = asked(conf, "remove", "customers.1")
     assert (out.exit_code, out.stdout.split(":")[0]) == (0, "customers.1")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import Space
-from tests.groups.fleet import Fleet
+from tests.groups.fleet import STEADY, Fleet
 from tests.groups.stores import LASTING, store_url
 from tests.waiting import wait_for
 from tests.workers import StartWorker
@@ -56,7 +56,8 @@ def check_order(fleet: Fleet, keys: list[str], each: int) -> None:
 def test_spare_workers_change_nothing(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    fleet = Fleet(space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", partitions=2)
+    store = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(space, start_worker, tmp_path, store, partitions=2, lease=STEADY)
     a, b = fleet.worker(), fleet.worker()
     fleet.wait_counts([1, 1], a, b)
     before = fleet.events
