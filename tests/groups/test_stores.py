@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from celery.exceptions import ImproperlyConfigured
 
@@ -157,6 +158,8 @@ def test_zookeeper_that_stands_still(own_zookeeper: ZooKeeper) -> None:
     store = store_at(own_zookeeper.url())
     assert store.write("g", 0, "text")
     os.kill(own_zookeeper.pid, signal.SIGSTOP)
+    process = psutil.Process(own_zookeeper.pid)
+    wait_for(lambda: process.status() == psutil.STATUS_STOPPED, 10, "SIGSTOP")
     with pytest.raises(StoreUnreachableError, match="ZooKeeper at 127"):
         store.read("g")
     os.kill(own_zookeeper.pid, signal.SIGCONT)
