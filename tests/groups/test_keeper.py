@@ -45,7 +45,9 @@ class DistantStore(RedisStore):
 
 
 @pytest.fixture
-def store(redis_space: Space) -> Iterator[GroupStore]:
+def store(redis_space: Space, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupStore]:
+    """With a client that a slow server does not make give up: others' writings alone may."""
+    monkeypatch.setattr("celery_fair.redis_client._TIMEOUT", 30)
     made = DistantStore(redis_space.url)
     yield made
     made.close()

@@ -27,7 +27,14 @@ from tests.waiting import wait_for
 
 
 @pytest.fixture(params=("memory", *LASTING))
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GroupStore]:
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[GroupStore]:
+    """Of each kind, with a client that a slow server does not make give up."""
+    monkeypatch.setattr("celery_fair.redis_client._TIMEOUT", 30)
+    if request.param == "zookeeper":
+        for part in ("session", "store"):
+            monkeypatch.setattr(f"celery_fair.groups.zookeeper_{part}.TIMEOUT", 10.0)
     for url in store_url(request.param, request, tmp_path):
         made = store_at(url)
         yield made
