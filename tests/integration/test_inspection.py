@@ -80,12 +80,19 @@ def events(solo: WorkerProcess) -> Iterator[list[dict[str, Any]]]:
     """Every event that the worker sends, from now on."""
     seen: list[dict[str, Any]] = []
     subscribed = Event()
+
+    def heard() -> bool:
+        solo.control("heartbeat")
+        return bool(seen)
+
     with solo.client.connection_for_read() as connection:
         receiver = solo.client.events.Receiver(connection, handlers={"*": seen.append})
         receiver.on_consume_ready = lambda *args, **kwargs: subscribed.set()
         thread = Thread(target=receiver.capture, kwargs={"wakeup": False})
         thread.start()
         assert subscribed.wait(15)
+        # On Redis the receiver is ready somewhat before the server knows of it.
+        wait_for(heard, 30, "an event")
         yield seen
         receiver.should_stop = True
         solo.control("heartbeat")  # an event, so that the receiver looks up
