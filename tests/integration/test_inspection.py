@@ -121,17 +121,27 @@ def test_flower_sees_the_worker(solo: WorkerProcess, module_space: Space, tmp_pa
         cwd=tmp_path,
     )
 
-    def api(path: str) -> Any:
-        with suppress(URLError, OSError), urlopen(f"http://127.0.0.1:{port}/api/{path}") as answer:
-            return json.load(answer)
+    def page(path: str) -> dict[str, Any]:
+        with suppress(URLError, OSError), urlopen(f"http://127.0.0.1:{port}/{path}") as answer:
+            return dict(json.load(answer))
+        return {}
+
+    def hears() -> bool:
+        """Whether it has had an event of the worker's, which it may know of otherwise, too."""
+        solo.control("heartbeat")
+        heard = page("workers?json=1").get("data", ())
+        return solo.hostname in {worker["hostname"] for worker in heard}
+
+    def queues() -> set[str]:
+        """By the worker's answer, for which Flower waits a second."""
+        known = page(f"api/workers?refresh=1&workername={solo.hostname}")
+        found = known.get(solo.hostname, {}).get("active_queues", ())
+        return {queue["name"] for queue in found}
 
     try:
-        wait_for(lambda: solo.hostname in (api("workers") or {}), 30, flower.log)
+        wait_for(hears, 30, flower.log)
         task = publish(module_space.url, {"e": 1}).all()[0]
-        wait_for(
-            lambda: (api("tasks") or {}).get(task, {}).get("state") == "SUCCESS", 15, flower.log
-        )
-        active = api(f"workers?refresh=1&workername={solo.hostname}")[solo.hostname]
-        assert {queue["name"] for queue in active["active_queues"]} == {"e"}
+        wait_for(lambda: page("api/tasks").get(task, {}).get("state") == "SUCCESS", 15, flower.log)
+        wait_equal(queues, {"e"}, 30)
     finally:
         flower.end()
