@@ -36,7 +36,9 @@ def connection(rabbitmq_space: Space) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def feed(connection: Connection) -> AmqpFeed:
+def feed(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> AmqpFeed:
+    """It waits for what a slow broker owes."""
+    monkeypatch.setattr("celery_fair.worker.amqp_feed._REFILL", 30.0)
     acks = AckWriter(connection.connection, lambda: None)
     acks.write_through()
     feed = AmqpFeed(
