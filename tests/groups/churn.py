@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -184,7 +185,7 @@ class Churn:
         try:
             open_ = self._at_work(victim)
             self._may_be_lost += SLOTS
-            self._may_be_late += self.fleet.counts(victim)[0] - len(open_)
+            self._may_be_late += self._idle(victim, open_)
             self._time("stood still", began)
             wait_for(
                 lambda: self._overtaken(open_), 30, lambda: f"others at {open_}: {self._state()}"
@@ -224,6 +225,10 @@ class Churn:
             elif event["kind"] == "ended":
                 open_.pop(event["id"], None)
         return dict(open_.values())
+
+    def _idle(self, worker: WorkerProcess, at_work: Collection[str]) -> int:
+        """How many partitions a worker owns that it is not at work on; it may be on others'."""
+        return len(self.fleet.owned(worker)[worker.hostname].difference(at_work))
 
     def _overtaken(self, tokens: dict[str, int]) -> bool:
         newest = self.fleet.database.tokens()
