@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,11 @@ def test_order_and_overlap(
 
 
 def check_fence(space: Space, queue_type: str) -> None:
-    """No second consumer is let in."""
+    """No second consumer is let in, once the partition's owner, which said so before, is."""
     with Connection(space.url) as connection, connection.channel() as channel:
         if queue_type == "classic":
+            declare = partial(channel.queue_declare, f"{QUEUE}.0", passive=True)
+            wait_for(lambda: declare().consumer_count, 30, "a consumer")
             with pytest.raises(AccessRefused, match="exclusive use"):
                 channel.basic_consume(f"{QUEUE}.0", callback=print)
         else:
