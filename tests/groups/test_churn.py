@@ -86,7 +86,7 @@ def test_redis_gives_back_late(
     It does if the visibility timeout is longer than what is left of the lease, as it is by default.
     """
     space, store = redis_server.space(), redis_server.space()
-    case = Case("redis", "push", "keyed", visibility=LEASE["lease"] + 3)
+    case = Case("redis", "push", "keyed", visibility=LEASE["lease"] + 6)
     churn = Churn(case, space, store.url, start_worker, tmp_path, workers=2)
     churn.kill()
     churn.drain()
