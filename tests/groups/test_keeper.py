@@ -56,7 +56,7 @@ def store(redis_space: Space, monkeypatch: pytest.MonkeyPatch) -> Iterator[Group
 def wait_counts(expected: list[int], *members: Member) -> None:
     wait_for(
         lambda: sorted(member.look() for member in members) == expected,
-        15,
+        60,
         lambda: f"{expected}, not {[len(member.owned) for member in members]}",
         interval=0.05,
     )
