@@ -10,12 +10,27 @@ import socket
 # connection, nor a client in reconnect connect to itself.
 RANGE = range(20_000, 32_000)
 
+_ours: list[socket.socket] = []
+
 
 def free_port() -> int:
+    """A port that no other test process gets while this one lives, whether it is in use or not."""
     while True:
         port = random.choice(RANGE)
-        if _is_free(port):
+        if _is_free(port) and _take(port):
             return port
+
+
+def _take(port: int) -> bool:
+    """Take a name that ends with this process; False if it is taken."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        name.bind(f"\0celery-fair-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    _ours.append(name)
+    return True
 
 
 def _is_free(port: int) -> bool:
