@@ -28,6 +28,9 @@ DEFAULT_APP = "tests.apps.shares"
 PLAIN_WAY = "CELERY_FAIR_TEST_PLAIN_WAY"
 """With this variable set, workers take the plain way where a test does not say."""
 
+ENDS_WITHIN = 60
+"""Seconds: a process of billiard's pool may wait 30 for its last result to be counted."""
+
 # What a worker talks about with other workers at its start takes seconds.
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
@@ -127,11 +130,11 @@ class WorkerProcess:
         """SIGKILL for the main process; prefork children are left to notice."""
         self.process.kill()
 
-    def wait(self, timeout: float = 30) -> int:
+    def wait(self, timeout: float = ENDS_WITHIN) -> int:
         """Wait for the main process to end; returns its exit code."""
         return self.process.wait(timeout)
 
-    def stop(self, timeout: float = 30) -> int:
+    def stop(self, timeout: float = ENDS_WITHIN) -> int:
         """Warm shutdown, to its end."""
         self.sigterm()
         return self.wait(timeout)

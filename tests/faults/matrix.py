@@ -41,7 +41,6 @@ DELETED = "was deleted at the broker"
 """What the worker says of a queue that it declares again."""
 LOST = "Connection to broker lost"
 HANGS_AFTER = 10
-ENDS_WITHIN = 60
 SLOW = 40_000
 """Bytes per second: some tens of messages."""
 
@@ -226,7 +225,7 @@ def terminated(run: Run) -> None:
     """
     run.publish()
     run.moment()
-    assert run.worker_process.stop(ENDS_WITHIN) == 0
+    assert run.worker_process.stop() == 0
 
 
 def terminated_and_cut(run: Run) -> None:
@@ -239,7 +238,7 @@ def terminated_and_cut(run: Run) -> None:
     if run.kind == "rabbitmq":  # on Redis there may be nothing to give back
         trap.wait()
     run.gate.open()
-    run.worker_process.wait(ENDS_WITHIN)
+    run.worker_process.wait()
 
 
 def quit_(run: Run) -> None:
