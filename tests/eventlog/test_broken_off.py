@@ -82,7 +82,7 @@ def test_a_task_that_is_terminated(
 ) -> None:
     worker = start(start_worker, space, log)
     id_ = hold(worker, gate)
-    worker.client.control.revoke(id_, terminate=True, signal=signal)
+    assert worker.control("revoke", task_id=id_, terminate=True, signal=signal)
     check(worker, log, id_, "REVOKED", "Terminated")
 
 
