@@ -71,7 +71,8 @@ def check(worker: WorkerProcess, log: Path, id_: str, state: str, exception: str
 
 def test_a_hard_time_limit(space: Space, start_worker: StartWorker, gate: Gate, log: Path) -> None:
     worker = start(start_worker, space, log)
-    id_ = hold(worker, gate, timelimit=[1, None], retries=2)
+    # It counts from when the process accepts the task, which is before the task's first line.
+    id_ = hold(worker, gate, timelimit=[5, None], retries=2)
     check(worker, log, id_, "FAILURE", "TimeLimitExceeded")
     assert ended(log, id_)[0]["retries"] == 2
 
