@@ -34,7 +34,6 @@ def messages(depths: Depths, queue: str) -> int | None:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_EVERY", 0.05)
-    monkeypatch.setattr(module, "_PATIENCE", 0.5)
 
 
 def test_of_queues_that_are_and_that_are_not(space: Space) -> None:
@@ -57,7 +56,8 @@ def test_of_queues_that_are_and_that_are_not(space: Space) -> None:
         wait_equal(lambda: messages(depths, "a"), None)
 
 
-def test_a_broker_that_is_silent(space: Space) -> None:
+def test_a_broker_that_is_silent(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.5)
     publish(space.url, {"a": 3})
     with Proxy(space) as proxy:
         with asking(proxy.url, "a") as depths:
