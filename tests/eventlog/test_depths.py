@@ -34,6 +34,7 @@ def messages(depths: Depths, queue: str) -> int | None:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_EVERY", 0.05)
+    monkeypatch.setattr(module, "_GOODBYE", 60)
 
 
 def test_of_queues_that_are_and_that_are_not(space: Space) -> None:
