@@ -11,6 +11,7 @@ import pytest
 
 from celery_fair.eventlog import EventLog, Policy
 from celery_fair.settings import QueueOptions
+from celery_fair.worker import queue_states
 from celery_fair.worker.depths import Depth
 from celery_fair.worker.queue_states import QueueStates
 from tests.brokers import Space
@@ -22,10 +23,13 @@ from tests.workers import StartWorker
 
 
 class Scene:
-    """One queue of a worker that is not there, and what is written of it."""
+    """One queue of a worker that is not there, and what is written of it. Time stands still."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
+        self.began, self._wall = time.monotonic(), time.time_ns()
+        monkeypatch.setattr(queue_states, "monotonic", lambda: self.began)
+        monkeypatch.setattr(queue_states, "time_ns", lambda: self._wall)
         self.held: str | None = None
         self.depth: Depth | None = None
         self.feed = SimpleNamespace(
@@ -44,7 +48,6 @@ class Scene:
         self.states._depths = SimpleNamespace(  # type: ignore[assignment]
             ask_about=lambda names: None, of=lambda name: self.depth
         )
-        self.began = time.monotonic()
 
     def ago(self, seconds: float) -> float:
         return self.began - seconds
@@ -55,7 +58,7 @@ class Scene:
     @property
     def written(self) -> list[tuple[str, int | None, int]]:
         """State, depth, and how many seconds before the scene it began."""
-        now = time.time() - (time.monotonic() - self.began)
+        now = self._wall / 1e9
         return [(r["state"], r["depth"], round(now - r["since"] / 1e6)) for r in self.records]
 
     @property
@@ -64,8 +67,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(tmp_path, monkeypatch)
 
 
 def test_from_when_something_came(scene: Scene) -> None:
