@@ -16,7 +16,7 @@ from celery_fair.eventlog import EventLog, Policy, writer
 from celery_fair.eventlog.log_file import LogFile
 from tests.brokers import Space
 from tests.eventlog.reading import processes, records
-from tests.eventlog.test_worker import QUANTA, gate, settings
+from tests.eventlog.test_worker import gate, settings
 from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.waiting import wait_for
@@ -132,10 +132,11 @@ def test_a_cold_shutdown_in_a_record(
 ) -> None:
     """It waits for the pool, whose tasks have ends to write down."""
     log = tmp_path / "log"
-    quanta = QUANTA | {"a": {"quantum": 3, "max_in_flight": 1}}
-    conf: dict[str, Any] = settings(log, fair_queues=quanta)
-    worker = start_worker(space, app=COLD, pool=pool, concurrency=2, queues=["a"], conf=conf)
+    options: dict[str, Any] = {"concurrency": 2, "queues": ["a"], "conf": settings(log)}
+    worker = start_worker(space, app=COLD, pool=pool, **options)
     sent = publish(space.url, {"a": 2}, "plain", [str(gate.path)]).all()
+    worker.records.started.wait_ids(sent)
+    assert "ok" in worker.control("fair_pause", queue="a")
     wait_for(lambda: "Ctrl+C" in worker.log(), 60, worker.log)
     gate.open()
     worker.wait(60)
