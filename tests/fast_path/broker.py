@@ -24,7 +24,8 @@ from celery_fair.worker.reader import BufferedReader, DrainingReader
 from tests.fast_path.wire import METHOD, deliver, frame, method
 
 FRAME_MAX = 131_072
-PATIENCE = 5
+PATIENCE = 60
+"""Seconds, for 30 megabytes too."""
 
 _HANDSHAKE = b"".join(
     frame(METHOD, 0, payload)
