@@ -35,6 +35,7 @@ def app() -> Iterator[Celery]:
     with Celery("traced", broker="memory://", set_as_current=False) as app:
         app.conf.task_default_queue = "traced"
         yield app
+        waiting(app)  # what is left would be the next app's
 
 
 def ways(app: Celery, task: Any) -> tuple[Way, Way | None]:
