@@ -52,7 +52,10 @@ HELD = 12
 """Messages: enough for all slots and for all windows."""
 AGE = 8
 """Seconds: a younger quorum queue can vanish with its node."""
-RESUMES_WITHIN = 10
+RESUMES_WITHIN = 30
+"""Seconds: the longer a broker is away, the longer Celery waits between two attempts."""
+PROBE = 5
+"""Seconds until another probe is sent."""
 SETTLES_WITHIN = 60
 
 
@@ -189,7 +192,7 @@ class Scene:
         while True:
             ids = self.publish(len(QUEUES), "before")
             try:
-                self.records.finished.wait_ids(ids, timeout / 2)
+                self.records.finished.wait_ids(ids, PROBE)
             except TimeoutError as error:
                 if time.monotonic() >= deadline:
                     state = f"{self.space.depths()}\n{self._logs()}"
