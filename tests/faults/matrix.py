@@ -232,11 +232,15 @@ def terminated_and_cut(run: Run) -> None:
     """The connection breaks while what was not started is given back."""
     run.publish()
     run.hold()
-    run.moment()
-    trap = run.proxy.on("confirm", nth=2) if run.kind == "rabbitmq" else run.proxy.on("EVAL")
-    run.worker_process.sigterm()
-    if run.kind == "rabbitmq":  # on Redis there may be nothing to give back
+    if run.kind == "rabbitmq":
+        run.filled()
+        trap = run.proxy.on("confirm", nth=2)
+        run.worker_process.sigterm()
         trap.wait()
+    else:  # there may be nothing to give back
+        run.moment()
+        run.proxy.on("EVAL")
+        run.worker_process.sigterm()
     run.gate.open()
     run.worker_process.wait()
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import redis
+from celery import Celery
 from kombu import Connection
 
 from celery_fair.dead_letter import dead_letter_queue
@@ -200,6 +201,18 @@ class Scene:
             else:
                 return
 
+    def buffered(self) -> None:
+        """Wait until something waits in the victim, all slots of which are held."""
+        name = self.worker.hostname
+        with Celery("asking", broker=self.space.url, set_as_current=False) as client:
+            inspector = client.control.inspect(destination=[name], timeout=5)
+
+            def waiting() -> int:
+                queues = (inspector._request("fair_status") or {}).get(name, {})
+                return sum(queue["buffered"] for queue in queues.values())
+
+            wait_for(waiting, 30, lambda: f"messages to be buffered\n{self._logs()}")
+
     def running(self) -> list[Record]:
         """Tasks that have started and may still end."""
         ended = {record.id for record in self.records.finished.read()}
@@ -243,6 +256,7 @@ class Run:
         self._count, self._tasks = count, list(tasks)
         self.gate = Gate()
         self.ids: dict[str, list[str]] = {task: [] for task in tasks}
+        self._held: list[str] = []
 
     def begin(self) -> None:
         """From now on `worker_process` is the victim, dead or alive."""
@@ -275,7 +289,15 @@ class Run:
         """
         each, gate = HELD // len(self._tasks), str(self.gate.path)
         for task in self._tasks:
-            self.ids[task] += self.scene.publish(each, task, gate)
+            ids = self.scene.publish(each, task, gate)
+            self.ids[task] += ids
+            self._held += ids
+
+    def filled(self) -> None:
+        """Wait until all slots are held, and more waits in the worker."""
+        records, slots = self.scene.records.started, self.scene.concurrency
+        wait_for(lambda: len(records.times(self._held)) >= slots, 30, "the slots to be held")
+        self.scene.buffered()
 
     def some(self, most: int) -> int:
         return self.rng.randint(1, most)

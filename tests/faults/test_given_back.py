@@ -9,10 +9,8 @@ import pytest
 from tests.brokers import RabbitMQ
 from tests.faults.accounting import Account
 from tests.faults.scene import QUEUES, Scene
-from tests.integration.depths import ready
 from tests.integration.gate import Gate
 from tests.publishing import publish
-from tests.waiting import wait_for
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -25,7 +23,7 @@ def test_confirmation_of_what_was_given_back_is_lost(
         held = publish(scene.space.url, {QUEUES[0]: 2}, "before", [str(gate.path)]).all()
         scene.records.started.wait_ids(held)
         ids = scene.publish(30, "before")
-        wait_for(lambda: ready(scene.space, *QUEUES) < 30, 15, "messages to be buffered")
+        scene.buffered()
         trap = scene.proxy.on("confirm", nth=2, when=when)
         scene.worker.sigterm()
         trap.wait()
