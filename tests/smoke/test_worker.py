@@ -20,8 +20,9 @@ SECONDS = 30
 
 @pytest.fixture
 def setup(celery_setup: CeleryTestSetup) -> CeleryTestSetup:
-    """The setup once its worker consumes."""
+    """The setup once its worker consumes and, on Redis somewhat later, hears commands."""
     assert celery_setup.ready()
+    wait_for(lambda: celery_setup.app.control.ping(timeout=1), SECONDS, "an answer to ping")
     return celery_setup
 
 
