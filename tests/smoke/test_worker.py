@@ -47,7 +47,7 @@ def test_countdown(setup: CeleryTestSetup) -> None:
 
 
 def test_revoke(setup: CeleryTestSetup) -> None:
-    result = now.apply_async(countdown=2, queue="bulk")
+    result = now.apply_async(countdown=5, queue="bulk")
     assert setup.app.control.revoke(result.id, reply=True, timeout=SECONDS, limit=1)
     with pytest.raises(TaskRevokedError):
         result.get(timeout=SECONDS)
