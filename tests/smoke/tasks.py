@@ -1,6 +1,7 @@
 """Tasks of the smoke profile; pytest-celery copies this file to the worker."""
 
 import time
+from typing import Any
 
 from celery import shared_task
 
@@ -26,6 +27,7 @@ def nap(seconds: float) -> float:
     return _work_for(seconds)
 
 
-@shared_task(acks_late=True)
-def nap_acks_late(seconds: float) -> float:
-    return _work_for(seconds)
+@shared_task(acks_late=True, bind=True)
+def nap_acks_late(self: Any, seconds: float) -> float:
+    """The first time it takes until its worker is killed."""
+    return _work_for(seconds if self.request.delivery_info["redelivered"] else 60)
