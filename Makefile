@@ -86,7 +86,7 @@ test-others: $(STAMP)
 
 .PHONY: test-oldest
 test-oldest: $(STAMP)
-	$(RUN) tox run -q -e celery55 -- -q $(ASIDE) -m "not newest" tests/integration tests/groups/test_traces.py
+	$(RUN) tox run -q -e celery55 -- -q $(ASIDE) -m "not newest" tests/integration tests/fast_path tests/groups/test_traces.py
 
 .PHONY: test-plain
 test-plain: $(STAMP) brokers ## the tests with workers, without the fast path; takes minutes

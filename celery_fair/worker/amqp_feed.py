@@ -97,19 +97,22 @@ class AmqpFeed(Feed):
         RabbitMQ's quorum queues answer an acknowledgement with the next message; if the consumer is
         cancelled before that is on its way to it, it never is: it stays the connection's, out of
         sight, and counts as redelivered when that ends. So we wait until the window is full or the
-        queue is empty, and for `_REFILL` at the most. Whether the queue is a quorum queue is known
-        to the broker only: a policy may have made it one.
+        queue is empty, and for `_REFILL` at the most, besides what the broker's answers take.
+        Whether the queue is a quorum queue is known to the broker only: a policy may have made it
+        one.
 
         Returns whether there is a subscription; the queue may be deleted while we wait.
         """
         if self._tag:
             self._acks.flush()
-        held, until = self._held, monotonic() + _REFILL
-        while self._owes_refills and monotonic() < until and self._broker_has_more():
+        held, patience = self._held, _REFILL
+        while self._owes_refills and patience > 0 and self._broker_has_more():
+            answered = monotonic()
             with suppress(TimeoutError):
                 self.channel.connection.drain_events(timeout=self._meter.patience)
+            patience -= monotonic() - answered
             if self._held > held:
-                held, until = self._held, monotonic() + _REFILL
+                held, patience = self._held, _REFILL
         if self._owes_refills:
             self.window.disappointed()
         return bool(self._tag)

@@ -11,6 +11,8 @@ tracer is not Celery's, everything takes Celery's way.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import chain
 from time import monotonic
 from types import CellType, FunctionType
 from typing import Any
@@ -50,8 +52,9 @@ def fast_tracer(task: Any, hostname: str) -> Callable[..., Any] | None:
     get_ident = _local(parts["push_task"]).__ident_func__
     prerun, postrun, success = (parts[name] for name in _RECEIVERS)
     marks: dict[str, Any] = {"called_directly": False}
-    if fun is task and type(task).__call__.__module__ == fast_trace_task.__module__:
-        fun, marks["_protected"] = task.run, 1  # what Celery's own ``__call__`` does in a worker
+    protects = fun is task and _is_celerys_call(type(task).__call__)
+    if protects:
+        marks["_protected"] = 1  # as Celery's own ``__call__`` does in a worker, to call `run` then
     keeps_results = type(task.backend) is not DisabledBackend
 
     def run(
@@ -63,6 +66,8 @@ def fast_tracer(task: Any, hostname: str) -> Callable[..., Any] | None:
             prerun
             or postrun
             or success
+            or task.__trace__ is not tracer
+            or task.track_started
             or type(args) not in _ARGS
             or type(kwargs) is not dict
             or type(embed) is not dict
@@ -72,7 +77,8 @@ def fast_tracer(task: Any, hostname: str) -> Callable[..., Any] | None:
         ):
             return fast_trace_task(name, uuid, request, body, *how, **opts)
         start = monotonic()
-        request.update(embed, args=args, kwargs=kwargs, hostname=hostname, is_eager=False)
+        request.update(args=args, kwargs=kwargs, hostname=hostname, is_eager=False)
+        request.update(embed)
         context = Context.__new__(Context)
         context.update(request, **marks)
         if context.headers is None:
@@ -80,8 +86,8 @@ def fast_tracer(task: Any, hostname: str) -> Callable[..., Any] | None:
             context.headers = {key: request[key] for key in request if key in own} or None
         tasks[here], requests[here] = {"stack": [task]}, {"stack": [context]}
         try:
-            result = fun(*args, **kwargs)
-        except Exception as exc:  # noqa: BLE001 - Celery's tracer sees to it
+            result = (task.run if protects else fun)(*args, **kwargs)
+        except BaseException as exc:  # noqa: BLE001 - Celery's tracer sees to it
             outcome = _raising(exc)
         else:
             if not (postrun or success or context.callbacks or context.chain or context.chord):
@@ -90,10 +96,9 @@ def fast_tracer(task: Any, hostname: str) -> Callable[..., Any] | None:
         finally:
             tasks.pop(here, None)
             requests.pop(here, None)
-        seconds = monotonic() - start
-        finish = _with_fun(tracer, outcome)
-        value, info, runtime, text = finish(uuid, args, kwargs, vars(context))
-        return (1, value, runtime) if info else (0, text, seconds)
+        finish = _finishing(tracer, outcome, context, start)
+        value, info, runtime, text = finish(uuid, args, kwargs, request)
+        return (1, value, runtime) if info else (0, text, runtime)
 
     return run
 
@@ -118,9 +123,17 @@ def _is_usual(task: Any, parts: Mapping[str, Any]) -> bool:
             getattr(parts[name], "__func__", None) is getattr(BaseLoader, hook)
             for name, hook in _HOOKS.items()
         )
-        and not task.track_started
-        and type(task.backend).process_cleanup is Backend.process_cleanup
+        and all(
+            getattr(type(task.backend), hook) is getattr(Backend, hook)
+            for hook in ("mark_as_done", "process_cleanup")
+        )
     )
+
+
+def _is_celerys_call(call: Any) -> bool:
+    """Whether a method is what Celery's workers make of ``Task.__call__``; no one's wrapper."""
+    code = getattr(call, "__code__", None)
+    return getattr(code, "co_name", "") == "__protected_call__"
 
 
 def _local(push: Any) -> Any:
@@ -128,7 +141,7 @@ def _local(push: Any) -> Any:
     return getattr(getattr(push, "__self__", None), "_local", None)
 
 
-def _raising(exc: Exception) -> Callable[..., Any]:
+def _raising(exc: BaseException) -> Callable[..., Any]:
     exc = exc.with_traceback(exc.__traceback__ and exc.__traceback__.tb_next)  # without `run`
 
     def outcome(*_: Any, **__: Any) -> Any:
@@ -144,13 +157,16 @@ def _returning(result: Any) -> Callable[..., Any]:
     return outcome
 
 
-def _with_fun(tracer: Any, fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Celery's tracer of a task, with something else in place of the task's code."""
+def _finishing(
+    tracer: Any, outcome: Callable[..., Any], context: Context, start: float
+) -> Callable[..., Any]:
+    """Return Celery's tracer of a task that has run already, in a context, and had an outcome."""
+    times = chain([start], iter(monotonic, None))
+    parts = {"fun": outcome, "prerun_receivers": (), "monotonic": partial(next, times)}
     code = tracer.__code__
     cells = (
-        CellType(fun) if name == "fun" else cell
+        CellType(parts[name]) if name in parts else cell
         for name, cell in zip(code.co_freevars, tracer.__closure__, strict=True)
     )
-    return FunctionType(
-        code, tracer.__globals__, tracer.__name__, tracer.__defaults__, tuple(cells)
-    )
+    names = tracer.__globals__ | {"Context": lambda *_, **__: context}
+    return FunctionType(code, names, tracer.__name__, tracer.__defaults__, tuple(cells))

@@ -102,13 +102,15 @@ class InFlight:
     def forget_dropped(self, pool: Any) -> None:
         """After a connection loss a prefork pool drops what no process had accepted yet.
 
-        Before Celery 5.6 it forgets also what runs, of whose end it will tell nobody.
+        Before Celery 5.6 it forgets also what runs, of whose end it will tell nobody. Other pools
+        drop nothing: what they were handed begins, if not now.
         """
         jobs = getattr(pool._pool, "_cache", None)
-        known = None if jobs is None else {job.correlation_id for job in jobs.values()}
+        if jobs is None:
+            return
+        known = {job.correlation_id for job in jobs.values()}
         for request in self:
-            dropped = known is not None and request.id not in known
-            if dropped or request not in state.active_requests:
+            if request.id not in known or request not in state.active_requests:
                 self.land(request)
 
 

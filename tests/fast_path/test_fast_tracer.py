@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 import pytest
 from celery import Celery, current_task, signals
+from celery.app.task import Task as BaseTask
 from celery.app.trace import build_tracer, fast_trace_task
+from celery.backends.base import DisabledBackend
 from celery.exceptions import Ignore, Reject, WorkerShutdown
 from celery.loaders.app import AppLoader
 from celery.result import AsyncResult
@@ -225,10 +228,11 @@ def test_what_a_task_leaves_in_its_request(app: Celery) -> None:
 
     class Noting(app.Task):  # type: ignore[name-defined,misc]
         def on_failure(self, *_: Any) -> None:
-            seen.append((self.request.mark, len(self.request.children)))
+            seen.append((vars(self.request).copy(), len(self.request.children)))
 
     def mark(self: Any) -> None:
         self.request.mark = 7
+        self.request.args = [9]
         self.request.children.append("child")
         raise OwnError
 
@@ -237,7 +241,8 @@ def test_what_a_task_leaves_in_its_request(app: Celery) -> None:
         return "value"
 
     same(app, app.task(bind=True, base=Noting, name="t", shared=False)(mark))
-    assert seen == [(7, 1)]
+    ((left, children),) = seen
+    assert (left["mark"], left["args"], left["headers"], children) == (7, [9], None, 1)
     same(app, app.task(bind=True, name="v", shared=False)(called))
     assert waiting(app) == 2
 
@@ -292,22 +297,70 @@ def test_whoever_listens_is_told(app: Celery, name: str) -> None:
     assert is_short(app, task)
 
 
-@pytest.mark.parametrize("name", ["postrun", "success"])
-def test_who_listens_since_the_task_has_started(app: Celery, name: str) -> None:
-    def told(**_: Any) -> None:
-        seen.append("told")
+@pytest.mark.newest  # others may have told those that listened before
+@pytest.mark.parametrize("code", [None, fail, leave], ids=lambda code: code and code.__name__)
+def test_who_listens_since_the_task_has_started(
+    app: Celery, code: Callable[..., None] | None
+) -> None:
+    def told(signal: Any, state: str = "", runtime: float = 1, **_: Any) -> None:
+        seen.append((signal.name, state, runtime > 0))
 
     def listen() -> None:
-        SIGNALS[name].connect(told)
+        for signal in SIGNALS.values():
+            signal.connect(told)
+        if code:
+            code()
 
     task = app.task(name="t", shared=False)(listen)
     celerys, ours = ways(app, task)
     assert ours is not None
+    found = []
     for way in (celerys, ours):
         try:
-            assert outcome(way, ((), {}, NOTHING))["seen"] == ["told"]
+            found.append(outcome(way, ((), {}, NOTHING)))
         finally:
-            SIGNALS[name].disconnect(told)
+            for signal in SIGNALS.values():
+                signal.disconnect(told)
+    assert found[0] == found[1] | {"value": found[0]["value"]}
+    assert found[0]["seen"]
+
+
+def test_what_is_put_around_celerys_call(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a worker ``__call__`` is one of Celery's; who wraps it sees each call."""
+    plain = app.Task.__call__
+
+    def __protected_call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        self.request._protected = 1
+        return self.run(*args, **kwargs)
+
+    @wraps(__protected_call__)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append("wrapped")
+        return __protected_call__(self, *args, **kwargs)
+
+    task = app.task(bind=True, name="t", shared=False)(note)
+    for call in (__protected_call__, wrapper):
+        call.__module__ = "celery.app.trace"
+        monkeypatch.setattr(BaseTask, "__call__", call)
+        found = same(app, task)
+        assert ("wrapped" in found["seen"]) == (call is wrapper)
+        assert is_short(app, task)
+    monkeypatch.setattr(BaseTask, "__call__", plain)
+
+
+def test_what_is_changed_while_tasks_are_run(app: Celery) -> None:
+    app.task(bind=True, name="t", shared=False)(note)
+    task = app.tasks["t"]
+    _, ours = ways(app, task)
+    assert ours is not None
+    task.__trace__ = build_tracer(task.name, task, app.loader, HOST, app=app)
+    assert ours("id-1", request(), ([], {}, NOTHING))[1] != ""
+
+
+def test_the_embedded_come_last(app: Celery) -> None:
+    task = app.task(bind=True, name="t", shared=False)(note)
+    same(app, task, ([1], {}, NOTHING | {"hostname": "", "is_eager": None}))
+    assert is_short(app, task, NOTHING | {"hostname": ""})
 
 
 @pytest.mark.parametrize("part", ["callbacks", "errbacks", "chain"])
@@ -316,6 +369,7 @@ def test_what_follows_a_task_is_celerys(app: Celery, part: str) -> None:
     assert not is_short(app, task, NOTHING | {part: [app.signature("u", queue="traced")]})
 
 
+@pytest.mark.newest
 def test_results(app: Celery) -> None:
     """They are stored as ever; what is ignored is none."""
     app.conf.result_backend = "cache+memory://"
@@ -358,7 +412,11 @@ def test_other_tasks_that_are_celerys(app: Celery, caplog: pytest.LogCaptureFixt
     assert fast_tracer(task, HOST) is None
     with caplog.at_level(logging.INFO, "celery.app.trace"):
         assert ways(app, task)[1] is None  # each end is logged
-    task.track_started = True
+    task.backend = type("Own", (DisabledBackend,), {"mark_as_done": handler})(app=app)
     assert ways(app, task)[1] is None
+    task.backend = app.backend
+    assert is_short(app, task)
+    task.track_started = True
+    assert not is_short(app, task)
     with Celery("own", broker="memory://", loader=OwnLoader, set_as_current=False) as own:
         assert ways(own, own.task(bind=True, name="t", shared=False)(note))[1] is None
