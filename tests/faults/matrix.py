@@ -234,7 +234,7 @@ def terminated_and_cut(run: Run) -> None:
     run.hold()
     if run.kind == "rabbitmq":
         run.filled()
-        trap = run.proxy.on("confirm", nth=2)
+        trap = run.proxy.on("confirm", nth=3)
         run.worker_process.sigterm()
         trap.wait()
     else:  # there may be nothing to give back

@@ -24,7 +24,7 @@ def test_confirmation_of_what_was_given_back_is_lost(
         scene.records.started.wait_ids(held)
         ids = scene.publish(30, "before")
         scene.buffered()
-        trap = scene.proxy.on("confirm", nth=2, when=when)
+        trap = scene.proxy.on("confirm", nth=3, when=when)
         scene.worker.sigterm()
         trap.wait()
         gate.open()
