@@ -125,7 +125,8 @@ def test_rate_limit(worker: WorkerProcess, module_space: Space) -> None:
     finally:
         worker.control("rate_limit", task_name="spin", rate_limit=0)
 
-    assert starts[-1].wall - published >= 0.7  # the first may have started late
+    # Seven intervals, but for the precision of timers; the first may have started late.
+    assert starts[-1].wall - published >= 0.65
     wait_equal(lambda: left(module_space, *QUEUES), 0)
 
 
