@@ -1,0 +1,61 @@
+"""What a pool of threads was handed occupies a slot until it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery.concurrency.thread import TaskPool
+
+from celery_fair.worker.in_flight import InFlight, ObservedPool
+from tests.waiting import wait_for
+
+PATIENCE = 30
+
+
+class Request:
+    """As much of one as concerns a pool."""
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+        feed = SimpleNamespace(name="q")
+        self.message = SimpleNamespace(feed=feed, lane=None, boarded_at=None)
+
+    def on_success(self, result: Any) -> None: ...
+
+
+@pytest.fixture
+def pool() -> Iterator[TaskPool]:
+    pool = TaskPool(limit=1)
+    pool.start()
+    with ExitStack() as stack:
+        stack.callback(pool.stop)
+        yield pool
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_what_waits_for_a_thread_while_the_connection_is_lost(pool: TaskPool, short: bool) -> None:
+    in_flight, begun, gate = InFlight(), Event(), Event()
+    observed = ObservedPool(pool, in_flight)
+    if short:
+        observed.take_short_way(lambda: None)
+
+    def work() -> tuple[int, None, float]:
+        begun.set()
+        gate.wait(PATIENCE)
+        return 0, None, 0.0
+
+    for name in ("runs", "waits"):
+        observed.apply_async(work, callback=Request(name).on_success, args=())
+    assert begun.wait(PATIENCE)
+
+    in_flight.forget_dropped(observed)
+
+    assert [request.id for request in in_flight] == ["runs", "waits"]
+    gate.set()
+    wait_for(lambda: not len(in_flight), PATIENCE, "the end of both")
+    assert in_flight.of("q") == 0
