@@ -25,7 +25,7 @@ from benchmarks.contestant import LEAD, Contestant, contestant
 from benchmarks.progress import Progress
 from benchmarks.stages import by_stage
 from benchmarks.throughput import FAIR, PLAIN, QUANTA, WARM_UP
-from benchmarks.turns import take_turns
+from benchmarks.turns import serving, take_turns
 from tests.brokers import RabbitMQ
 
 MULTIPLIER = 256
@@ -107,17 +107,13 @@ def main() -> None:
     parser.add_argument("--sampled", type=int, default=5, help="seconds, of each (default: 5)")
     args = parser.parse_args()
     progress = Progress(args.rounds + 3)
-    server = RabbitMQ()
     try:
         program = spy()
-        server.start()
-        server.wait_ready()
-        figures = measure(program, server, args.rounds, args.seconds, args.sampled, progress)
+        with serving(RabbitMQ()) as server:
+            figures = measure(program, server, args.rounds, args.seconds, args.sampled, progress)
     except CannotLookError as exc:
         print(f"no profile: {exc}", file=sys.stderr)
         return
-    finally:
-        server.end()
     progress.close()
     print(json.dumps(figures)) if args.json else show(figures)
 

@@ -1,32 +1,23 @@
 """Contestants in turns, and what the scripts that let them have in common on the command line."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks.contestant import LEAD, Contestant
 from benchmarks.progress import Progress
-from tests.brokers.space import Server
+from tests.conftest import running
 
 __all__ = ["arguments", "pairs", "row", "serving", "show_speeds", "take_turns"]
-
-S = TypeVar("S", bound=Server)
 
 _BACKLOG_SECONDS_AT = 15000
 """Tasks per second that no contestant reaches: the backlog is sized by it."""
 
 
-@contextmanager
-def serving(server: S) -> Iterator[S]:
-    """Start a broker, wait until it answers, and end it."""
-    try:
-        server.start()
-        server.wait_ready()
-        yield server
-    finally:
-        server.end()
+serving = contextmanager(running)
+"""Start a broker, wait until it answers, and end it."""
 
 
 def arguments(
