@@ -7,6 +7,7 @@ A message's way through the files here::
     delivery.py    a message that tells its feed when it is settled
     dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
     fast_requests.py  the usual message's request, without Celery's handler and strategy
+    fast_tracer.py what runs it, without most of Celery's tracer
     boarding.py    a request's last steps: admitted, acknowledged, handed to the pool
     in_flight.py   what the pool works on, and the news that a slot is free; relay.py to threads
     source.py      a broker connection, which makes the feeds; redis_source.py for Redis
