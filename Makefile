@@ -125,6 +125,10 @@ bench-pipeline: $(STAMP) spark ## Spark on this machine, on clusters, and DuckDB
 faults: $(STAMP) brokers ## the fault matrix, again and again for SECONDS=600
 	$(RUN) tests.faults --seconds $(SECONDS)
 
+.PHONY: mutants
+mutants: $(STAMP) brokers spark ## put faults into a copy, one at a time: a test must notice each; 25 minutes
+	@$(RUN) tests.brokers.lent $(RUN) tests.mutants
+
 .PHONY: churn
 churn: $(STAMP) brokers ## workers of groups that come and go at random, for SECONDS=600
 	$(RUN) tests.groups --seconds $(SECONDS)
