@@ -50,8 +50,8 @@ find_python() {
     for python in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
         new_enough "$python" && return
     done
-    say "celery-fair needs Python 3.11 or newer. ${PYTHON:-python3} is" \
-        "$("${PYTHON:-python3}" --version 2>&1 || echo 'not there')." \
+    found="$("${PYTHON:-python3}" --version 2>/dev/null || echo 'not there')"
+    say "celery-fair needs Python 3.11 or newer; ${PYTHON:-python3} is $found." \
         "If you have one elsewhere: make PYTHON=/path/to/python3.11 …"
     exit 1
 }
