@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.core.gate import SLACK
 from celery_fair.worker.cluster_leash import ClusterLeash
-from celery_fair.worker.gate import SLACK
 from tests.brokers import RedisServer, Space
 from tests.waiting import wait_for
 

@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from celery_fair.core.runtimes import MODEL_FORMAT
+from celery_fair.core.pricing import MODEL_FORMAT
 
 __all__ = ["costs", "model"]
 

@@ -11,9 +11,9 @@ from importlib.resources import files
 from time import monotonic
 from typing import Any
 
+from celery_fair.core.gate import SLACK, changed
 from celery_fair.core.token_bucket import TokenBucket
 from celery_fair.redis_client import client_at
-from celery_fair.worker.gate import SLACK, changed
 
 __all__ = ["ClusterLeash"]
 

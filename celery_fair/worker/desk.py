@@ -69,7 +69,7 @@ class Desk:
             worker.dispatcher.arrived(feed)
         reason, until = worker.dispatcher.why_held(feed, now)
         busy, slots = len(worker.in_flight), worker.slots.count()
-        rounds = worker.scheduler.rounds_ahead(feed.flow)
+        rounds = worker.chooser.scheduler.rounds_ahead(feed.flow)
         if reason is None:
             reason = _why_waiting(feed, rounds, busy >= slots)
         options = feed.gate.options
@@ -111,7 +111,7 @@ class Desk:
         Raises:
             LookupError: the queue is not consumed by this worker.
         """
-        self._feed(queue).gate.paused = paused
+        self._feed(queue).gate.pause(paused)
         self._worker.dispatcher.regate(queue)
         return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
 

@@ -16,12 +16,11 @@ from typing import Any
 
 from kombu.message import Message
 
-from celery_fair.core.classes import Ageing, ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.delivery import message_of
 from celery_fair.worker.feed import Feed
-from celery_fair.worker.gate import Hold
 from celery_fair.worker.in_flight import InFlight
 from celery_fair.worker.observed import Observed
 from celery_fair.worker.runtimes import Runtimes
@@ -40,31 +39,35 @@ class Dispatcher:
     """Runs whenever something may have changed: a delivery, a free slot, a wait that is over.
 
     Arguments:
+        chooser: says which queue is next.
         slots: returns how many requests the pool takes at once, now.
         to_pool: takes a request that is to start; `depart` starts those that it has taken.
         cost: what a message costs.
         runtimes: if given, what has ended is settled by it.
+        clock: the monotonic clock.
         schedule: asks for `run` to be called soon, from the thread that owns the channels.
         schedule_at: the same, at a time of the monotonic clock.
     """
 
     def __init__(
         self,
-        scheduler: DeficitRoundRobin | ClassScheduler,
+        chooser: Chooser,
         in_flight: InFlight,
         meter: RefillMeter,
         slots: Callable[[], int],
         to_pool: Callable[[Any], object],
         cost: Callable[[Any], float],
         runtimes: Runtimes | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.scheduler = scheduler
+        self.chooser = chooser
         self.meter = meter
         self._in_flight = in_flight
         self._slots = slots
         self._to_pool = to_pool
         self._cost = cost
         self._runtimes = runtimes
+        self._clock = clock
         self.handler: Callable[[Any], object] | None = None
         self.schedule: Callable[[], object] = lambda: None
         self.on_news: Callable[[], object] = lambda: None
@@ -72,14 +75,10 @@ class Dispatcher:
         self.depart: Callable[[], bool] = lambda: False
         self.after_turn: Callable[[float], object] = lambda now: None
         self.source: Source | None = None
-        self.ageing: Ageing | None = None
         self.served = Served()
-        self.watch: Observed | None = None
+        self._watch: Observed | None = None
         self._feeds: dict[Flow, Feed] = {}
         self._asked: list[Feed] = []  # those that give a message only when asked
-        self._held: dict[Feed, Hold] = {}
-        self._open_at = math.inf  # the earliest time at which a leash has a token again
-        self._landed = 0
         self._news: deque[tuple[Feed, Any]] = deque()
         self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
         self._offered: Any = None
@@ -87,37 +86,34 @@ class Dispatcher:
         self._running = threading.Lock()
         self.pending = False
 
+    def watch(self, watch: Observed) -> None:
+        """Tell this one from now on how long messages waited, and who was held back."""
+        self._watch = watch
+        self.chooser.watch(watch)
+
     def attach(self, feed: Feed) -> None:
         """Serve this feed from now on."""
         self._feeds[feed.flow] = feed
         if feed.asks:
             self._asked.append(feed)
-        if self.ageing is not None:
-            self.ageing.add(feed.flow, feed.gate.options.level)
 
     def detach(self, feed: Feed) -> None:
         """Serve it no more."""
         del self._feeds[feed.flow]
         if feed.asks:
             self._asked.remove(feed)
-        if self._held.pop(feed, None) is not None and self.watch is not None:
-            self.watch.released(feed.name, monotonic())
-        if self.ageing is not None:
-            self.ageing.remove(feed.flow)
-        self.scheduler.remove(feed.flow)
+        self.chooser.remove(feed.flow, self._clock())
 
     def regate(self, queue: str) -> None:
         """A queue's gate was changed: look at it again."""
-        for feed in [feed for feed in self._held if feed.name == queue]:
-            self._let_go(feed)
+        for flow, feed in self._feeds.items():
+            if feed.name == queue:
+                self.chooser.regate(flow, self._clock())
         self.schedule()
 
     def why_held(self, feed: Feed, now: float) -> tuple[str | None, float]:
         """Return why a feed's gate is closed, if it is, and until when at the most."""
-        hold = self._held.get(feed)
-        if hold is None or hold.until <= now:  # a leash that has a token again; nobody has asked
-            hold = feed.gate.look(self._in_flight.of(feed.name))
-        return hold if hold is not None else (None, now)
+        return self.chooser.why(feed.flow, now)
 
     def arrived(self, feed: Feed, request: Any = None) -> None:
         """Something new is in the feed's buffer, or a request of its has come due."""
@@ -127,7 +123,7 @@ class Dispatcher:
     def run(self) -> None:
         """Start what can be started; then leave. Safe to call at any time, from any thread."""
         self.pending = True
-        until = monotonic() + _TURN
+        until = self._clock() + _TURN
         while self.pending and self._running.acquire(blocking=False):
             try:
                 self.pending = False
@@ -137,7 +133,7 @@ class Dispatcher:
                 self.depart()
                 if self.source is not None:
                     self.source.flush()
-                self.after_turn(monotonic())
+                self.after_turn(self._clock())
                 if not done:
                     self.schedule()
                     return
@@ -155,13 +151,13 @@ class Dispatcher:
         slots = self._slots()
         while self.handler is not None and (source := self.source) is not None:
             if self._runtimes is not None:
-                self._runtimes.settle(self._feeds, self.served)
+                self._runtimes.settle(self.chooser, self.served, self._price_now)
             if self._news:
                 self._take_in_news()
             # What departs in this process, without threads, has ended.
             if len(self._in_flight) >= slots and not self._has_departed(slots):
                 break
-            now = monotonic()
+            now = self._clock()
             if now >= until:
                 return False
             if self._orphans:
@@ -200,77 +196,50 @@ class Dispatcher:
         """Let queues that were found empty take part again; return when to ask the next one."""
         soonest = math.inf
         for feed in self._asked:
-            if feed.flow.head is None and feed not in self._held:
+            if feed.flow.head is None and not self.chooser.is_held(feed.flow):
                 at = feed.ask_at(self._in_flight.boarded)
                 if at <= now:
-                    self.scheduler.offer(feed.flow, feed.flow.last_cost)
+                    self.chooser.scheduler.offer(feed.flow, feed.flow.last_cost)
                 else:
                     soonest = min(soonest, at)
         return soonest
 
     def _offer(self, feed: Feed) -> None:
-        now = monotonic()
+        now = self._clock()
         if feed.flow.head is None:
             feed.filled = now
-        self.scheduler.offer(feed.flow, self._cost(feed.buffer[0]))
-        if self.ageing is not None:
-            self.ageing.heads(feed.flow, feed.waits_since, now)
+        self.chooser.offer(feed.flow, self._cost(feed.buffer[0]), feed.waits_since, now)
+
+    def _price_now(self, flow: Flow) -> float | None:
+        buffer = self._feeds[flow].buffer
+        return self._cost(buffer[0]) if buffer else None
 
     def _choose(self, now: float) -> Feed | None:
-        scheduler = self.scheduler
-        if scheduler.deadline is not None and scheduler.deadline <= now:
+        chooser = self.chooser
+        deadline = chooser.scheduler.deadline
+        if deadline is not None and deadline <= now:
             self._end_waits(now)
-        if self._held:
-            self._open_gates(now)
-        if self.ageing is not None:
-            self.ageing.rise(now)
+        chooser.advance(now)
         ask_at = self._ask_again(now) if self._asked else math.inf
-        while (chosen := scheduler.choose(now, self.meter.patience)) is not None:
-            feed = self._feeds[chosen]
-            hold = feed.gate.hold(now, self._in_flight.of(feed.name))
-            if hold is None:
-                return feed
-            self._held[feed] = hold
-            if self.watch is not None:
-                self.watch.held(feed.name, hold.reason, now)
-            self._open_at = min(self._open_at, hold.until)
-            scheduler.hold(chosen)
-        deadline = math.inf if scheduler.deadline is None else scheduler.deadline
-        wake = min(self._open_at, ask_at, deadline)
+        chosen = chooser.choose(now, self.meter.patience)
+        if chosen is not None:
+            return self._feeds[chosen]
+        wake = min(chooser.wake_at, ask_at)
         if wake < math.inf:
             self.schedule_at(wake)
         return None
 
-    def _open_gates(self, now: float) -> None:
-        """Let the queues take part again whose gates may be open by now."""
-        if now < self._open_at and self._landed == self._in_flight.landed:
-            return
-        self._landed = self._in_flight.landed
-        for feed, hold in list(self._held.items()):
-            if hold.reason == "leash":
-                is_open = hold.until <= now
-            else:
-                is_open = feed.gate.look(self._in_flight.of(feed.name)) is None
-            if is_open:
-                self._let_go(feed)
-        self._open_at = min((hold.until for hold in self._held.values()), default=math.inf)
-
-    def _let_go(self, feed: Feed) -> None:
-        del self._held[feed]
-        if self.watch is not None:
-            self.watch.released(feed.name, monotonic())
-        self.scheduler.release(feed.flow)
-
     def _end_waits(self, now: float) -> None:
-        for flow in self.scheduler.overdue(now):
+        scheduler = self.chooser.scheduler
+        for flow in scheduler.overdue(now):
             if self._feeds[flow].has_more():
-                self.scheduler.extend(flow, monotonic() + self.meter.patience)
-        for flow in self.scheduler.expire(now):
+                scheduler.extend(flow, self._clock() + self.meter.patience)
+        for flow in scheduler.expire(now):
             self._feeds[flow].window.disappointed()
 
     def _dispatch(self, feed: Feed) -> None:
-        now = monotonic()
-        waited = 0.0 if self.watch is None else feed.waiting(now)
+        now = self._clock()
+        waited = 0.0 if self._watch is None else feed.waiting(now)
         if feed.asks:
             self.depart()  # nobody waits for an answer
         boarded = self._in_flight.boarded
@@ -280,34 +249,31 @@ class Dispatcher:
             self._look_at_next(feed, 0.0)
             return
         if feed.asks:  # what was chosen was a guess
-            self.scheduler.offer(feed.flow, self._cost(item))
+            self.chooser.scheduler.offer(feed.flow, self._cost(item))
         cost = feed.flow.head or 0.0
         message_of(item).cost = cost
         self._hand_over(feed, item)
         started = self._in_flight.boarded - boarded
         if started:
             self.meter.started(started)
-            self.served.add(feed.name, 0.0 if self._runtimes else cost, monotonic())
-            if self.watch is not None:
-                self.watch.started(feed.name, waited)
+            self.served.add(feed.name, 0.0 if self._runtimes else cost, self._clock())
+            if self._watch is not None:
+                self._watch.started(feed.name, waited)
         else:
-            feed.gate.give_back(monotonic())
+            feed.gate.give_back(self._clock())
         self._look_at_next(feed, cost if started else 0.0)
 
     def _look_at_next(self, feed: Feed, cost: float) -> None:
         if not feed.buffer:
             feed.refill()
         head = feed.next_cost(self._cost)
+        now = self._clock()
         if head is None:
             if feed.emptied is None:
-                feed.emptied = monotonic()
+                feed.emptied = now
             feed.starved += feed.owed
-        self.scheduler.serve(feed.flow, cost, head, feed.owed)
-        if self.ageing is not None:
-            if feed.buffer:
-                self.ageing.heads(feed.flow, feed.waits_since, monotonic())
-            else:
-                self.ageing.runs_empty(feed.flow)
+        since = feed.waits_since if feed.buffer else None
+        self.chooser.served(feed.flow, cost, head, feed.owed, since, now)
 
     def _hand_over(self, feed: Feed, item: Any) -> None:
         if not isinstance(item, Message):  # a request that had been put off

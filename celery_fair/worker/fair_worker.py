@@ -10,8 +10,8 @@ from celery.signals import worker_shutting_down
 from celery.worker.loops import synloop
 from kombu.common import ignore_errors
 
-from celery_fair.core.classes import Ageing, ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.pricing import Pricing
 from celery_fair.core.window import RefillMeter
 from celery_fair.headers import TOKEN
 from celery_fair.ledger import ledger_at
@@ -67,13 +67,15 @@ class FairWorker:
         declare_queues(c.app, self.settings)
         select_levels(c.app, self.settings)
         self.gates = Gates(self.settings, c.hostname)
-        self.scheduler: DeficitRoundRobin | ClassScheduler = (
-            ClassScheduler() if self.settings.policy == "strict" else DeficitRoundRobin()
-        )
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
         self.desk = Desk(self)
         self.in_flight = InFlight()
+        cost = self.settings.cost
+        pricing = Pricing() if cost == "runtime" else None
+        self.chooser = Chooser(
+            self.in_flight, self.settings.policy == "strict", self.settings.max_wait, pricing
+        )
         c.pool = c.controller.pool = ObservedPool(c.pool, self.in_flight)
         self.slots = slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.dead_letters = DeadLetters(c.hostname, lambda: self.mover, self._call_later)
@@ -91,10 +93,9 @@ class FairWorker:
             handed_over=c.pool.handed_over,
         )
         self._mover: Mover | None = None
-        cost = self.settings.cost
-        self.runtimes = self._runtimes() if cost == "runtime" else None
+        self.runtimes = None if pricing is None else self._runtimes(pricing)
         self.dispatcher = Dispatcher(
-            self.scheduler,
+            self.chooser,
             self.in_flight,
             self.meter,
             slots=slots.count,
@@ -104,8 +105,6 @@ class FairWorker:
         )
         self.dispatcher.depart = self.boarding.depart
         self.served = self.dispatcher.served
-        if self.settings.max_wait is not None and isinstance(self.scheduler, ClassScheduler):
-            self.dispatcher.ageing = Ageing(self.scheduler, self.settings.max_wait)
         c.on_task_request = self.dispatcher.on_request
         self.wakeup = self._wire_wakeup()
         self.consumer: FairTaskConsumer | None = None
@@ -122,9 +121,8 @@ class FairWorker:
             self.in_flight.on_broken_off = self.recorder.broken_off
             self.boarding.recorder = self.recorder
 
-    def _runtimes(self) -> Runtimes:
-        settings = self.settings
-        runtimes = Runtimes(self.scheduler, settings.cost_key, settings.cost_model)
+    def _runtimes(self, pricing: Pricing) -> Runtimes:
+        runtimes = Runtimes(pricing, self.settings.cost_key, self.settings.cost_model)
         self.in_flight.on_ended = runtimes.ended
         return runtimes
 
@@ -308,20 +306,10 @@ class FairWorker:
     def reconfigure(self, feed: Feed, options: QueueOptions) -> None:
         """Give a queue other options, from now on and on every later connection."""
         if options.quantum != feed.gate.options.quantum:
-            self.scheduler.reweight(feed.flow, options.quantum * self._unit)
+            self.chooser.reweight(feed.flow, options.quantum)
         self.gates.change(feed.name, options)
         self.dispatcher.regate(feed.name)
         self.c.call_soon(self.sizing.at_once)
-
-    def _flow(self, queue: str, options: QueueOptions) -> Flow:
-        quantum = options.quantum * self._unit
-        if isinstance(self.scheduler, ClassScheduler):
-            return self.scheduler.add(queue, quantum, options.level)
-        return self.scheduler.add(queue, quantum)
-
-    @property
-    def _unit(self) -> float:
-        return 1.0 if self.runtimes is None else self.runtimes.unit
 
     def _make_feed(self, queue: Any) -> Feed:
         c, gate, source = self.c, self.gates.of(queue.name), self.source
@@ -331,7 +319,7 @@ class FairWorker:
             make = partial(source.pulled, interval=self.settings.pull_interval, eager=eager)
         feed = make(
             queue=queue,
-            flow=self._flow(queue.name, gate.options),
+            flow=self.chooser.add(queue.name, gate.options.quantum, gate.options.level, gate),
             window=self.sizing.first(queue.name, c.task_consumer.queues, c.initial_prefetch_count),
             on_arrival=self.dispatcher.arrived,
             accept=c.app.conf.accept_content,

@@ -21,10 +21,10 @@ from typing import Any
 from kombu.serialization import prepare_accept_content
 
 from celery_fair.core.dwrr import Flow
+from celery_fair.core.gate import Gate
 from celery_fair.core.window import Window
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.delivery import delivery_class, message_of
-from celery_fair.worker.gate import Gate
 
 __all__ = ["Feed"]
 
@@ -92,7 +92,7 @@ class Feed(ABC):
         self.on_garbage: Callable[[bytes, Exception], object] = lambda raw, reason: None
         self.on_lost: Callable[[Feed], object] = lambda feed: None
         self.on_refused: Callable[[Feed, Exception], object] = lambda feed, answer: None
-        self.gate = Gate(QueueOptions(flow.quantum), None)
+        self.gate: Gate[QueueOptions] = Gate(QueueOptions(flow.quantum), None)
         self._allowance = in_flight_allowance
         self._wanted = window
         self.window = Window(window + in_flight_allowance)

@@ -2,9 +2,9 @@
 
 from time import monotonic
 
+from celery_fair.core.gate import Gate, Leash, LocalLeash
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.cluster_leash import ClusterLeash
-from celery_fair.worker.gate import Gate, Leash, LocalLeash
 
 __all__ = ["Gates"]
 
@@ -20,9 +20,9 @@ class Gates:
     def __init__(self, settings: Settings, member: str) -> None:
         self._settings = settings
         self._member = member
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, Gate[QueueOptions]] = {}
 
-    def of(self, queue: str) -> Gate:
+    def of(self, queue: str) -> Gate[QueueOptions]:
         """Return the queue's gate, made as the settings say."""
         if queue not in self._gates:
             options = self._settings.queue(queue)
@@ -37,11 +37,12 @@ class Gates:
     def change(self, queue: str, options: QueueOptions) -> None:
         """Give a queue other options, from now on and on every later connection."""
         gate = self.of(queue)
-        before, gate.options = gate.options, options
-        if options.rate is None or gate.leash is None:
-            gate.leash = self._leash(queue, options)
+        before, leash = gate.options, gate.leash
+        if options.rate is None or leash is None:
+            leash = self._leash(queue, options)
         elif (options.rate, options.burst) != (before.rate, before.burst):
-            gate.leash.change(options.rate, options.burst, monotonic())
+            leash.change(options.rate, options.burst, monotonic())
+        gate.change(options, leash)
 
     def _leash(self, queue: str, options: QueueOptions) -> Leash | None:
         if options.rate is None:

@@ -22,8 +22,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from celery_fair.core.gate import REASONS
 from celery_fair.worker.feed import Feed
-from celery_fair.worker.gate import REASONS
 from celery_fair.worker.metrics_server import MetricsServer
 from celery_fair.worker.observed import BOUNDS, Observed
 from celery_fair.worker.slots import pool_size
@@ -49,7 +49,8 @@ def metrics_server(worker: "FairWorker") -> MetricsServer | None:
     if settings.metrics is None:
         return None
     labels = Labels(settings.metrics_queues, settings.queues)
-    observed = worker.dispatcher.watch = Observed(labels.of)
+    observed = Observed(labels.of)
+    worker.dispatcher.watch(observed)
     registry = CollectorRegistry()
     registry.register(FairCollector(worker, labels, observed))
     return MetricsServer(settings.metrics, registry)

@@ -106,12 +106,12 @@ class Partitions:
             return
         queues = self._worker.c.app.amqp.queues
         for name in sorted(wanted):
-            self._worker.gates.of(name).fence = self._is_over
+            self._worker.gates.of(name).fence(self._is_over)
             consumer.add_queue(queues[name])
         consumer.consume()
 
-    def _is_over(self) -> bool:
-        return monotonic() >= self.tenure.until
+    def _is_over(self, now: float) -> bool:
+        return now >= self.tenure.until
 
     def _failed(self, trouble: Trouble) -> None:
         where = "fair_group_store: " if isinstance(trouble.error, StoreUnreachableError) else ""

@@ -1,26 +1,20 @@
-"""``fair_cost = "runtime"``: what is shared is processing time.
+"""``fair_cost = "runtime"`` in a worker: messages are priced, and what has ended is settled.
 
-A message is charged an estimate when it is started. When it has ended, its queue is charged the
-difference to what it took, so that in the long run estimates do not matter: they keep the order
-even in between.
-
-Costs are seconds here, while a quantum keeps the meaning that it has with messages: a quantum of 1
-is worth the mean message. What that is in seconds, the unit, changes when the mean is twice as
-long, or half. As long as nothing is known it is one message, which is what each is charged; what
-was charged so is converted when the first has ended.
+The rules are in `celery_fair.core.pricing`; here are what the user says of a message, the model's
+file, and the ends that the pool tells of, on any thread.
 """
 
 import json
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from celery_fair.core.classes import ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin, Flow
-from celery_fair.core.runtimes import Estimator
+from celery_fair.core.chooser import Chooser, Ended
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.pricing import Price, Pricing
 from celery_fair.settings import CostKey
 from celery_fair.worker.cost import asked
 from celery_fair.worker.delivery import message_of
@@ -38,27 +32,17 @@ class Runtimes:
     """Prices messages, and settles them.
 
     Arguments:
+        pricing: the chooser's.
         key_of: what a message's run time is estimated by, besides its task.
         model: the file that ``pipeline costs --export`` writes; loaded again when it changes.
-
-    Attributes:
-        unit: seconds that a quantum of 1 is worth; 1.0 as long as nothing is known.
     """
 
-    def __init__(
-        self,
-        scheduler: DeficitRoundRobin | ClassScheduler,
-        key_of: CostKey | None,
-        model: str | None,
-    ) -> None:
-        self.unit = 1.0
-        self._scheduler = scheduler
-        self._guesses_in: float | None = None  # the first unit, which guesses are converted to
+    def __init__(self, pricing: Pricing, key_of: CostKey | None, model: str | None) -> None:
+        self._pricing = pricing
         self._key_of = key_of
         self._model = None if model is None else Path(model)
         self._version: tuple[int, int] | None = None
         self._look_at = 0.0
-        self._estimator = Estimator()
         self._ended: deque[tuple[Any, float]] = deque()
 
     # Of a message -------------------------------------------------------------
@@ -67,9 +51,8 @@ class Runtimes:
         """Return what a delivery, or a request that was put off, will probably take, in seconds."""
         message = message_of(item)
         message.cost_key = self._key(message)
-        known = self._estimator.estimate(_task(message), message.cost_key)
-        message.cost_guessed = known is None
-        return 1.0 if known is None else known
+        cost, message.cost_guessed = self._pricing.price(_task(message), message.cost_key)
+        return cost
 
     def _key(self, message: Any) -> str | None:
         if self._key_of is None:
@@ -90,29 +73,24 @@ class Runtimes:
 
     # Of the scheduler, in its thread ------------------------------------------------
 
-    def settle(self, feeds: Mapping[Flow, Any], served: Served) -> None:
+    def settle(
+        self, chooser: Chooser, served: Served, price: Callable[[Flow], float | None]
+    ) -> None:
         """Charge what has ended since; load the model if there is a new one."""
         if self._model is not None and monotonic() >= self._look_at:
             self._look_at = monotonic() + _LOOK
             self._load(self._model)
-            self._fit(feeds)
+            chooser.fit(price)
         if not self._ended:
             return
         ended = []
         while self._ended:
             message, seconds = self._ended.popleft()
-            self._estimator.learn(_task(message), message.cost_key, seconds)
-            ended.append((message, seconds))
-        self._fit(feeds)
-        for message, seconds in ended:
+            charged = Price(message.cost, message.cost_guessed)
+            flow = message.feed.flow
+            ended.append(Ended(flow, _task(message), message.cost_key, charged, seconds))
             served.charge(message.feed.name, seconds, monotonic())
-            if message.feed.flow in feeds:
-                self._scheduler.settle(message.feed.flow, seconds - self._charged(message))
-
-    def _charged(self, message: Any) -> float:
-        if message.cost_guessed and self._guesses_in is not None:
-            return float(message.cost * self._guesses_in)
-        return float(message.cost)
+        chooser.ended(ended, price)
 
     def _load(self, model: Path) -> None:
         try:
@@ -120,30 +98,11 @@ class Runtimes:
             if (stat.st_mtime_ns, stat.st_ino) == self._version:
                 return
             self._version = stat.st_mtime_ns, stat.st_ino
-            self._estimator.load(json.loads(model.read_text()))
+            self._pricing.load(json.loads(model.read_text()))
         except (OSError, ValueError) as exc:
             logger.warning("fair_cost_model = %r is not loaded: %s", str(model), exc)
         else:
             logger.info("Loaded the run times in %s", model)
-
-    def _fit(self, feeds: Mapping[Flow, Any]) -> None:
-        mean = self._estimator.overall
-        first = self._guesses_in is None
-        if not mean.n or (not first and self.unit / 2 <= mean.value <= self.unit * 2):
-            return
-        ratio, self.unit = mean.value / self.unit, mean.value
-        if first:
-            self._guesses_in = self.unit
-        for flow, feed in feeds.items():
-            self._scheduler.reweight(flow, feed.gate.options.quantum * self.unit)
-            # Credit was granted in the old unit: so many messages, not so many seconds.
-            if first or (ratio < 1 and flow.deficit > 0):
-                self._scheduler.settle(flow, flow.deficit * (1 - ratio))
-            if first:
-                flow.last_cost *= ratio
-            if flow.head is not None:
-                head = self.price(feed.buffer[0]) if feed.buffer else flow.last_cost
-                self._scheduler.offer(flow, head)
 
 
 def _task(message: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from celery_fair.worker.gate import SLACK
+from celery_fair.core.gate import SLACK
 from tests.integration.gate import Gate
 from tests.live.conftest import THREADS, Ask
 from tests.publishing import publish

@@ -1,26 +1,29 @@
-"""A worker on a virtual clock: `celery_fair.core`'s scheduler and token buckets, slots that count.
+"""A worker on a virtual clock: the worker's own rules (`celery_fair.core.chooser`), counting slots.
 
 Time jumps from event to event: a message is published, a task ends, a leash has a token again.
-After each, what can be started is started, by the rule that the worker has: nothing is chosen
-before a slot is free; a queue whose gate is closed is left out and served as soon as it opens.
+After each, what can be started is started; which, the worker's chooser says, with the worker's
+gates and prices.
 
 What differs from a live worker: the broker hands a message over in no time, and all slots are one
 worker's. `Scenario.overhead` stands for what handing over takes.
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from celery_fair.core.classes import ClassScheduler
+from celery_fair.core.chooser import Chooser, Ended
 from celery_fair.core.dwrr import Flow
-from celery_fair.core.token_bucket import TokenBucket
-from celery_fair.pipeline.replay.estimates import Estimates
+from celery_fair.core.gate import Gate, LocalLeash
+from celery_fair.core.pricing import Price, Pricing
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 
 __all__ = ["Machine", "Message", "Start"]
+
+_ONE = Price(1.0, False)
+_PATIENCE = 0.0  # nothing is ever owed: what has been published is here
 
 
 class Message(NamedTuple):
@@ -40,24 +43,25 @@ class Start(NamedTuple):
     at: float
 
 
-class _Queue:
-    """A queue's messages, and its gate."""
+class _Slots:
+    """What runs, by queue."""
 
-    def __init__(self, flow: Flow, plan: Plan, now: float) -> None:
-        self.flow = flow
-        self.waiting: deque[Message] = deque()
-        self.in_flight = 0
-        self._cap = plan.max_in_flight
-        self._bucket = TokenBucket(plan.rate, plan.burst, now) if plan.rate else None
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self.landed = 0
+        self._by_queue: Counter[str] = Counter()
 
-    def passes(self, now: float) -> float | None:
-        """Take a token; if the gate is closed, return until when (for ever: until an end)."""
-        if self._cap is not None and self.in_flight >= self._cap:
-            return math.inf
-        if self._bucket is None or self._bucket.take(now):
-            return None
-        # Rounding may make the time of the next token fall short of it by the last bit.
-        return max(self._bucket.when(now), math.nextafter(now, math.inf))
+    def of(self, queue: str) -> int:
+        return self._by_queue[queue]
+
+    def fill(self, queue: str) -> None:
+        self.free -= 1
+        self._by_queue[queue] += 1
+
+    def clear(self, queue: str) -> None:
+        self.free += 1
+        self.landed += 1
+        self._by_queue[queue] -= 1
 
 
 class Machine:
@@ -65,13 +69,14 @@ class Machine:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._scheduler = ClassScheduler()
-        self._queues: dict[str, _Queue] = {}
-        self._of: dict[Flow, _Queue] = {}
-        self._free = scenario.concurrency
-        self._running: list[tuple[float, int, _Queue, Message, float]] = []  # a heap, by end
-        self._held: dict[_Queue, float] = {}
-        self._estimates = Estimates() if scenario.cost == "runtime" else None
+        self._pricing = Pricing() if scenario.cost == "runtime" else None
+        self._slots = _Slots(scenario.concurrency)
+        # Without classes strict priority is none.
+        self._chooser = Chooser(self._slots, True, scenario.max_wait, self._pricing)
+        self._flows: dict[str, Flow] = {}
+        self._waiting: dict[Flow, deque[Message]] = {}
+        self._heads: dict[Flow, Price] = {}
+        self._running: list[tuple[float, int, Flow, Message, Price]] = []  # a heap, by end
         self._started = 0
 
     def run(self, trace: Iterable[Message]) -> Iterator[Start]:
@@ -86,72 +91,64 @@ class Machine:
         """Everything that happens before `end`."""
         while (now := self._next()) < end:
             while self._running and self._running[0][0] <= now:
-                self._finish(now)
+                self._finish()
             yield from self._dispatch(now)
 
     def _next(self) -> float:
         ends = self._running[0][0] if self._running else math.inf
         # With no slot free an open gate changes nothing, and would be asked for ever.
-        opens = min(self._held.values(), default=math.inf) if self._free else math.inf
-        return min(ends, opens)
+        return min(ends, self._chooser.wake_at) if self._slots.free else ends
 
     def _arrive(self, message: Message) -> None:
-        queue = self._queues.get(message.queue) or self._declare(message)
-        queue.waiting.append(message)
-        if len(queue.waiting) == 1:
-            self._scheduler.offer(queue.flow, self._cost(message))
+        flow = self._flows.get(message.queue) or self._declare(message)
+        self._waiting[flow].append(message)
+        if len(self._waiting[flow]) == 1:
+            cost = self._price(flow)
+            assert cost is not None
+            self._chooser.offer(flow, cost, message.published, message.published)
 
-    def _declare(self, message: Message) -> _Queue:
+    def _declare(self, message: Message) -> Flow:
         plan = self._scenario.plan(message.queue)
-        flow = self._scheduler.add(message.queue, plan.quantum, plan.level)
-        queue = self._queues[message.queue] = _Queue(flow, plan, message.published)
-        self._of[flow] = queue
-        return queue
+        now = message.published
+        leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, now)
+        gate: Gate[Plan] = Gate(plan, leash)
+        flow = self._chooser.add(message.queue, plan.quantum, plan.level, gate)
+        self._flows[message.queue] = flow
+        self._waiting[flow] = deque()
+        return flow
 
-    def _cost(self, message: Message) -> float:
-        return 1.0 if self._estimates is None else self._estimates.of(message)
+    def _price(self, flow: Flow) -> float | None:
+        """What the queue's head costs by now."""
+        waiting = self._waiting[flow]
+        if not waiting:
+            return None
+        head = waiting[0]
+        price = _ONE if self._pricing is None else self._pricing.price(head.task, head.cost_key)
+        self._heads[flow] = price
+        return price.cost
 
     def _dispatch(self, now: float) -> Iterator[Start]:
-        self._open_gates(now)
-        while self._free:
-            flow = self._scheduler.choose(now, 0.0)
+        while self._slots.free:
+            self._chooser.advance(now)
+            flow = self._chooser.choose(now, _PATIENCE)
             if flow is None:
                 return
-            queue = self._of[flow]
-            closed = queue.passes(now)
-            if closed is None:
-                yield self._start(queue, now)
-            else:
-                self._held[queue] = closed
-                self._scheduler.hold(flow)
+            yield self._start(flow, now)
 
-    def _open_gates(self, now: float) -> None:
-        for queue in [queue for queue, until in self._held.items() if until <= now]:
-            self._release(queue)
-
-    def _release(self, queue: _Queue) -> None:
-        del self._held[queue]
-        self._scheduler.release(queue.flow)
-
-    def _start(self, queue: _Queue, now: float) -> Start:
-        message = queue.waiting.popleft()
-        charged = queue.flow.head
-        assert charged is not None
-        head = self._cost(queue.waiting[0]) if queue.waiting else None
-        self._scheduler.serve(queue.flow, charged, head)
-        self._free -= 1
-        queue.in_flight += 1
+    def _start(self, flow: Flow, now: float) -> Start:
+        waiting = self._waiting[flow]
+        message, price = waiting.popleft(), self._heads[flow]
+        since = waiting[0].published if waiting else None
+        self._chooser.served(flow, price.cost, self._price(flow), False, since, now)
+        self._slots.fill(message.queue)
         self._started += 1
         end = now + message.runtime + self._scenario.overhead
-        heappush(self._running, (end, self._started, queue, message, charged))
+        heappush(self._running, (end, self._started, flow, message, price))
         return Start(message, now)
 
-    def _finish(self, now: float) -> None:
-        _, _, queue, message, charged = heappop(self._running)
-        self._free += 1
-        queue.in_flight -= 1
-        if self._held.get(queue) == math.inf:
-            self._release(queue)
-        if self._estimates is not None:
-            self._scheduler.settle(queue.flow, message.runtime - charged)
-            self._estimates.learn(message)
+    def _finish(self) -> None:
+        _, _, flow, message, price = heappop(self._running)
+        self._slots.clear(message.queue)
+        if self._pricing is not None:
+            ended = Ended(flow, message.task, message.cost_key, price, message.runtime)
+            self._chooser.ended([ended], self._price)

@@ -33,6 +33,7 @@ class Scenario:
     Attributes:
         concurrency: slots; those of several workers are put together.
         cost: "one", or "runtime": an estimate at dispatch, settled at the end.
+        max_wait: seconds of waiting that count for one class (`fair_max_wait`), or None.
         overhead: seconds for which a message holds its slot beyond its run time.
         queues: those that differ from `Plan`'s defaults.
     """
@@ -40,6 +41,7 @@ class Scenario:
     name: str
     concurrency: int = 1
     cost: str = "one"
+    max_wait: float | None = None
     overhead: float = 0.0
     queues: dict[str, Plan] = field(default_factory=dict)
 

@@ -1,5 +1,18 @@
-"""What a message will take, estimated from what others took.
+"""What a message costs when its cost is the time it takes: ``fair_cost = "runtime"``.
 
+A message is charged an estimate when it is started. When it has ended, its queue is charged the
+difference to what it took, so that in the long run estimates do not matter: they keep the order
+even in between.
+
+The unit
+--------
+Costs are seconds then, while a quantum keeps the meaning that it has with messages: a quantum of 1
+is worth the mean message. What that is in seconds, the *unit*, changes when the mean is twice as
+long, or half. As long as nothing is known it is one message, which is what each is charged; what
+was charged so, a *guess*, is converted when the first has ended.
+
+The estimate
+------------
 An estimate is a mean, never a median: what the scheduler equalises are sums. The mean of a *cost
 key* is shrunk towards that of its task, as if `PRIOR` further runs of the key had taken what the
 task takes (credibility *n* / (*n* + `PRIOR`); Buehlmann, "Experience rating and credibility",
@@ -10,9 +23,9 @@ A mean follows what changes: no run weighs less than one in `MEMORY`.
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["MEMORY", "MODEL_FORMAT", "PRIOR", "Estimator", "Mean"]
+__all__ = ["MEMORY", "MODEL_FORMAT", "PRIOR", "Change", "Estimator", "Mean", "Price", "Pricing"]
 
 MEMORY = 100
 PRIOR = 10
@@ -20,6 +33,62 @@ MODEL_FORMAT = 1
 """The version of the form in which estimates are exported and loaded."""
 _LEAST = 1e-6
 """Seconds; a run time is not below, for a cost must be above zero."""
+
+
+class Price(NamedTuple):
+    """What a message is charged at its start."""
+
+    cost: float
+    guessed: bool  # as nothing is known: one message, not seconds
+
+
+class Change(NamedTuple):
+    """A change of the unit."""
+
+    ratio: float  # of the new unit to the old one
+    first: bool  # the old one was a message, not seconds
+
+
+class Pricing:
+    """Prices messages by the run times that it has learned.
+
+    Attributes:
+        unit: what a quantum of 1 is worth, in seconds; 1.0 as long as nothing is known.
+    """
+
+    def __init__(self) -> None:
+        self.unit = 1.0
+        self._guesses_in: float | None = None  # the first unit, which guesses are converted to
+        self._estimator = Estimator()
+
+    def price(self, task: str, key: str | None) -> Price:
+        """Return what a message will probably take, in seconds."""
+        known = self._estimator.estimate(task, key)
+        return Price(1.0, True) if known is None else Price(known, False)
+
+    def learn(self, task: str, key: str | None, seconds: float) -> None:
+        """A message took so long."""
+        self._estimator.learn(task, key, seconds)
+
+    def load(self, model: Mapping[str, Any]) -> None:
+        """Believe a model; see `Estimator.load`, also for what is raised."""
+        self._estimator.load(model)
+
+    def charged(self, price: Price) -> float:
+        """Return what was charged, in the present reckoning."""
+        guess = price.guessed and self._guesses_in is not None
+        return price.cost * self._guesses_in if guess else price.cost  # type: ignore[operator]
+
+    def fit(self) -> Change | None:
+        """Adapt the unit to the mean; return what has changed, if anything has."""
+        mean = self._estimator.overall
+        first = self._guesses_in is None
+        if not mean.n or (not first and self.unit / 2 <= mean.value <= self.unit * 2):
+            return None
+        ratio, self.unit = mean.value / self.unit, mean.value
+        if first:
+            self._guesses_in = self.unit
+        return Change(ratio, first)
 
 
 class Mean:

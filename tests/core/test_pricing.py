@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.runtimes import MEMORY, PRIOR, Estimator, Mean
+from celery_fair.core.pricing import MEMORY, PRIOR, Change, Estimator, Mean, Price, Pricing
 
 
 def test_nothing_is_known() -> None:
@@ -120,3 +120,20 @@ def test_what_is_no_model(broken: Any) -> None:
     with pytest.raises(ValueError, match=r"not a cost model|could not convert"):
         estimator.load(broken)
     assert estimator.estimate("a", None) is None
+
+
+def test_a_message_is_priced_by_what_is_known() -> None:
+    pricing = Pricing()
+    assert pricing.price("t", None) == Price(1.0, True)
+    pricing.learn("t", None, 0.5)
+    assert pricing.price("t", None) == Price(0.5, False)
+    assert pricing.price("other", None) == Price(0.5, False)
+
+
+def test_a_loaded_model_sets_the_unit() -> None:
+    pricing = Pricing()
+    pricing.load({"v": 1, "tasks": {"t": {"mean": 0.2, "n": 50}}, "keys": {}})
+    assert pricing.fit() == Change(0.2, True)
+    assert pricing.unit == 0.2
+    assert pricing.charged(Price(1.0, True)) == 0.2
+    assert pricing.charged(Price(0.3, False)) == 0.3

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from celery_fair.core.gate import SLACK, Gate, Hold, LocalLeash
 from celery_fair.settings import QueueOptions
-from celery_fair.worker.gate import SLACK, Gate, Hold, LocalLeash
 
 
-def gate_of(**options: Any) -> Gate:
+def gate_of(**options: Any) -> Gate[QueueOptions]:
     checked = QueueOptions(1, **options)
     leash = LocalLeash(checked.rate, checked.burst, 0) if checked.rate is not None else None
     return Gate(checked, leash)
 
 
-def passes(gate: Gate, now: float, in_flight: int = 0) -> int:
+def passes(gate: Gate[QueueOptions], now: float, in_flight: int = 0) -> int:
     """How often in a row the gate lets something through."""
     count = 0
     while gate.hold(now, in_flight) is None and count < 100:
@@ -31,7 +31,7 @@ def test_without_options_it_is_open() -> None:
     gate = gate_of()
     assert passes(gate, 0, in_flight=10**6) == 100
     gate.give_back(0)
-    assert gate.look(10**6) is None
+    assert gate.look(0, 10**6) is None
 
 
 def test_a_cap_holds_until_something_ends() -> None:
@@ -55,10 +55,10 @@ def test_a_leash_holds_until_its_next_token() -> None:
 
 def test_a_pause_comes_before_everything_and_takes_no_token() -> None:
     gate = gate_of(rate=10.0, burst=3, max_in_flight=1)
-    gate.paused = True
+    gate.pause(True)
     for _ in range(10):
         assert gate.hold(0, 5) == Hold("paused", math.inf)
-    gate.paused = False
+    gate.pause(False)
     assert passes(gate, 0) == 3
 
 
@@ -72,8 +72,18 @@ def test_a_cap_takes_no_token() -> None:
 def test_looking_takes_no_token() -> None:
     gate = gate_of(rate=10.0, burst=3)
     for _ in range(10):
-        assert gate.look(0) is None
+        assert gate.look(0, 0) is None
     assert passes(gate, 0) == 3
+
+
+def test_a_fence_holds_what_is_not_ours_any_more() -> None:
+    gate = gate_of(max_in_flight=1)
+    gate.fence(lambda now: now >= 10)
+    assert gate.hold(9.9, 0) is None
+    hold = gate.hold(10, 0)
+    assert hold is not None
+    assert hold.reason == "paused"
+    assert hold.until > 10
 
 
 def test_what_did_not_start_gives_its_token_back() -> None:
@@ -87,7 +97,7 @@ def test_what_did_not_start_gives_its_token_back() -> None:
 def test_options_and_leash_can_be_changed() -> None:
     gate = gate_of(rate=10.0, burst=3)
     assert passes(gate, 0) == 3
-    gate.options, gate.leash = QueueOptions(1, max_in_flight=1), None
+    gate.change(QueueOptions(1, max_in_flight=1), None)
     assert passes(gate, 0) == 100
     assert gate.hold(0, 1) == Hold("cap", math.inf)
 

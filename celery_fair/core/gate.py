@@ -1,18 +1,16 @@
 """What keeps a queue that has messages from starting one now: a pause, a cap, a leash.
 
-A closed gate holds back its own queue only: the scheduler leaves the queue out until the gate may
-be open again, and chooses among the others.
+A closed gate holds back its own queue only: the chooser leaves the queue out until the gate may be
+open again, and chooses among the others.
 """
 
 import math
 from collections.abc import Callable
-from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from celery_fair.core.token_bucket import TokenBucket
-from celery_fair.settings import QueueOptions
 
-__all__ = ["REASONS", "SLACK", "Gate", "Hold", "Leash", "LocalLeash", "changed"]
+__all__ = ["REASONS", "SLACK", "Gate", "Hold", "Leash", "Limits", "LocalLeash", "changed"]
 
 REASONS = ("paused", "cap", "leash")
 
@@ -27,7 +25,7 @@ class Hold(NamedTuple):
     """Why a queue is held back, and until when at the most."""
 
     reason: str  # one of REASONS
-    until: float  # on the monotonic clock; infinite where an event ends it, not time
+    until: float  # on the clock of the decisions; infinite where an event ends it, not time
 
 
 class Leash(Protocol):
@@ -47,7 +45,12 @@ class Leash(Protocol):
 
 
 class LocalLeash:
-    """One worker's own."""
+    """One worker's own.
+
+    Arguments:
+        rate: tokens a second.
+        burst: tokens that it holds at the most.
+    """
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self._bucket = TokenBucket(rate, burst, now, slack=SLACK)
@@ -74,30 +77,63 @@ def changed(bucket: TokenBucket, rate: float, burst: float, now: float) -> Token
     return after
 
 
-class Gate:
-    """One queue's gate. Opened and closed by an operator, by its cap, by its leash."""
+class Limits(Protocol):
+    """What a gate reads of a queue's options."""
 
-    def __init__(self, options: QueueOptions, leash: Leash | None) -> None:
-        self.paused = False
-        self.fence: Callable[[], bool] = lambda: False  # whether the queue is not ours any more
+    @property
+    def max_in_flight(self) -> int | None:
+        """The cap: how many messages of the queue may run at once; None for any number."""
+
+
+L = TypeVar("L", bound=Limits)
+
+
+class Gate(Generic[L]):
+    """One queue's gate. Opened and closed by an operator, by its cap, by its leash.
+
+    Attributes:
+        options: of the queue, as they are now.
+        leash: its leash, if it has one.
+        paused: whether an operator holds the queue back.
+    """
+
+    def __init__(self, options: L, leash: Leash | None) -> None:
         self.options = options
         self.leash = leash
+        self.paused = False
+        self._is_over: Callable[[float], bool] | None = None
 
-    def hold(self, now: float, in_flight: int) -> Hold | None:
-        """Return why the queue may not start a message now, or None and take a token for it."""
-        held = self.look(in_flight)
+    def change(self, options: L, leash: Leash | None) -> None:
+        """Go on with other options, and the leash that belongs to them."""
+        self.options, self.leash = options, leash
+
+    def pause(self, paused: bool) -> None:
+        """Close the gate, whatever the leash and the cap say, or end that."""
+        self.paused = paused
+
+    def fence(self, is_over: Callable[[float], bool]) -> None:
+        """Close the gate as soon as this says, at a given time, that the queue is not ours."""
+        self._is_over = is_over
+
+    def hold(self, now: float, running: int) -> Hold | None:
+        """Return why the queue may not start a message now, or None and take a token for it.
+
+        Arguments:
+            running: how many messages of the queue run.
+        """
+        held = self.look(now, running)
         if held is None and self.leash is not None and not self.leash.take(now):
             held = Hold("leash", self.leash.when(now))
         return held
 
-    def look(self, in_flight: int) -> Hold | None:
+    def look(self, now: float, running: int) -> Hold | None:
         """As `hold`, by pause and cap alone, and without taking anything."""
         if self.paused:
             return Hold("paused", math.inf)
-        if self.fence():
-            return Hold("paused", monotonic() + _FENCED)
+        if self._is_over is not None and self._is_over(now):
+            return Hold("paused", now + _FENCED)
         cap = self.options.max_in_flight
-        if cap is not None and in_flight >= cap:
+        if cap is not None and running >= cap:
             return Hold("cap", math.inf)
         return None
 

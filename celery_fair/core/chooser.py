@@ -1,0 +1,265 @@
+"""Which queue's message starts next: the worker's rules, and its twin's in the pipeline.
+
+The scheduler says whose turn it is; the gate of that queue may hold it back; who is held back is
+left out until the gate may be open again. Heads that have waited for long rise to a higher class
+(ageing). What has ended is settled, and quanta follow the unit that costs are counted in (pricing).
+
+The caller keeps the messages, the slots and the clock. It says what has arrived (`offer`), asks
+whose turn it is while a slot is free (`advance`, `choose`), and says what came of the choice
+(`served`) and what has ended (`ended`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from celery_fair.core.classes import Ageing, ClassScheduler
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.gate import Gate, Hold
+from celery_fair.core.pricing import Price, Pricing
+
+__all__ = ["Chooser", "Ended", "HoldWatch", "Running"]
+
+
+class Running(Protocol):
+    """What occupies slots now."""
+
+    @property
+    def landed(self) -> int:
+        """How many messages have ended so far."""
+
+    def of(self, queue: str) -> int:
+        """How many messages of a queue run."""
+
+
+class HoldWatch(Protocol):
+    """Is told which queues are held back."""
+
+    def held(self, queue: str, reason: str, now: float) -> None:
+        """The queue has a message and may not start it."""
+
+    def released(self, queue: str, now: float) -> None:
+        """It may, or it is not there any more."""
+
+
+class Ended(NamedTuple):
+    """A message that has ended, and what its queue was charged for it."""
+
+    flow: Flow
+    task: str
+    key: str | None
+    price: Price
+    seconds: float
+
+
+class Chooser:
+    """Says which queue to serve next.
+
+    Arguments:
+        running: what caps go by.
+        strict: whether higher classes come first; else classes do not matter.
+        max_wait: seconds of waiting that count for one class, if heads age; only with `strict`.
+        pricing: what costs and quanta are converted by, if costs are run times.
+    """
+
+    def __init__(
+        self,
+        running: Running,
+        strict: bool = False,
+        max_wait: float | None = None,
+        pricing: Pricing | None = None,
+    ) -> None:
+        self.scheduler: DeficitRoundRobin | ClassScheduler = (
+            ClassScheduler() if strict else DeficitRoundRobin()
+        )
+        self._ageing: Ageing | None = None
+        if max_wait is not None and isinstance(self.scheduler, ClassScheduler):
+            self._ageing = Ageing(self.scheduler, max_wait)
+        self._pricing = pricing
+        self._running = running
+        self._gates: dict[Flow, Gate[Any]] = {}
+        self._quanta: dict[Flow, float] = {}
+        self._held: dict[Flow, Hold] = {}
+        self._open_at = math.inf  # the earliest time at which a leash has a token again
+        self._landed = 0
+        self._watch: HoldWatch | None = None
+
+    def watch(self, watch: HoldWatch) -> None:
+        """Tell this one from now on who is held back."""
+        self._watch = watch
+
+    # Queues ---------------------------------------------------------------------
+
+    def add(self, queue: str, quantum: float, level: int, gate: Gate[Any]) -> Flow:
+        """Add an idle queue.
+
+        Arguments:
+            quantum: in messages, or whatever else costs are counted in.
+            level: its class.
+
+        Raises:
+            ValueError: the quantum is none, or a queue of this name is there already.
+        """
+        quantum_now = quantum * self._unit
+        if isinstance(self.scheduler, ClassScheduler):
+            flow = self.scheduler.add(queue, quantum_now, level)
+        else:
+            flow = self.scheduler.add(queue, quantum_now)
+        self._gates[flow] = gate
+        self._quanta[flow] = quantum
+        if self._ageing is not None:
+            self._ageing.add(flow, level)
+        return flow
+
+    def remove(self, flow: Flow, now: float) -> None:
+        """Forget a queue, whatever its state."""
+        del self._gates[flow], self._quanta[flow]
+        if self._held.pop(flow, None) is not None and self._watch is not None:
+            self._watch.released(flow.key, now)
+        if self._ageing is not None:
+            self._ageing.remove(flow)
+        self.scheduler.remove(flow)
+
+    def reweight(self, flow: Flow, quantum: float) -> None:
+        """Give a queue another quantum, from its next turn on."""
+        self._quanta[flow] = quantum
+        self.scheduler.reweight(flow, quantum * self._unit)
+
+    def regate(self, flow: Flow, now: float) -> None:
+        """A queue's gate was changed: look at it again."""
+        if flow in self._held:
+            self._let_go(flow, now)
+
+    def why(self, flow: Flow, now: float) -> tuple[str | None, float]:
+        """Return why a queue's gate is closed, if it is, and until when at the most."""
+        hold = self._held.get(flow)
+        if hold is None or hold.until <= now:  # a leash that has a token again; nobody has asked
+            hold = self._gates[flow].look(now, self._running.of(flow.key))
+        return hold if hold is not None else (None, now)
+
+    def is_held(self, flow: Flow) -> bool:
+        """Whether the queue was found closed and has not been let go."""
+        return flow in self._held
+
+    # Messages -------------------------------------------------------------------
+
+    def offer(self, flow: Flow, cost: float, since: float, now: float) -> None:
+        """The queue's next message is here, costs `cost`, and waits since `since`."""
+        self.scheduler.offer(flow, cost)
+        if self._ageing is not None:
+            self._ageing.heads(flow, since, now)
+
+    def advance(self, now: float) -> None:
+        """Let time pass: gates open, heads that have waited for long rise."""
+        if self._held and (now >= self._open_at or self._landed != self._running.landed):
+            self._open_gates(now)
+        if self._ageing is not None:
+            self._ageing.rise(now)
+
+    def choose(self, now: float, patience: float) -> Flow | None:
+        """Return the queue whose message is to start now, or None; see `wake_at` then.
+
+        Its gate has been passed: if no message starts, tell the gate so (`Gate.give_back`).
+
+        Arguments:
+            patience: seconds for which a message is waited for that is owed to a queue.
+        """
+        choose, gates, running = self.scheduler.choose, self._gates, self._running
+        while (flow := choose(now, patience)) is not None:
+            hold = gates[flow].hold(now, running.of(flow.key))
+            if hold is None:
+                return flow
+            self._hold(flow, hold, now)
+        return None
+
+    @property
+    def wake_at(self) -> float:
+        """When to choose again although nothing has happened; infinite if there is no need to."""
+        deadline = self.scheduler.deadline
+        return self._open_at if deadline is None else min(self._open_at, deadline)
+
+    def served(
+        self,
+        flow: Flow,
+        cost: float,
+        head: float | None,
+        owed: bool,
+        since: float | None,
+        now: float,
+    ) -> None:
+        """The message of the chosen queue is gone, `cost` (0 if it did not start) is charged.
+
+        Arguments:
+            head: the cost of its next message, or None when none is here.
+            owed: with no head: whether more is known to be on its way.
+            since: when the next message began to wait, None when none is here.
+        """
+        self.scheduler.serve(flow, cost, head, owed)
+        if self._ageing is not None:
+            if since is None:
+                self._ageing.runs_empty(flow)
+            else:
+                self._ageing.heads(flow, since, now)
+
+    def ended(self, ended: Sequence[Ended], price: Callable[[Flow], float | None]) -> None:
+        """Learn what these took, and charge their queues the difference.
+
+        Arguments:
+            price: says what a queue's head costs by now, None if none is here.
+        """
+        pricing = self._pricing
+        if pricing is None:
+            return
+        for each in ended:
+            pricing.learn(each.task, each.key, each.seconds)
+        self.fit(price)
+        for each in ended:
+            if each.flow in self._gates:
+                self.scheduler.settle(each.flow, each.seconds - pricing.charged(each.price))
+
+    def fit(self, price: Callable[[Flow], float | None]) -> None:
+        """Let quanta follow the unit of costs, if it has changed; `price` as in `ended`."""
+        change = None if self._pricing is None else self._pricing.fit()
+        if change is None:
+            return
+        for flow, quantum in self._quanta.items():
+            self.scheduler.reweight(flow, quantum * self._unit)
+            # Credit was granted in the old unit: so many messages, not so many seconds.
+            if change.first or (change.ratio < 1 and flow.deficit > 0):
+                self.scheduler.settle(flow, flow.deficit * (1 - change.ratio))
+            if change.first:
+                flow.last_cost *= change.ratio
+            if flow.head is not None:
+                head = price(flow)
+                self.scheduler.offer(flow, flow.last_cost if head is None else head)
+
+    @property
+    def _unit(self) -> float:
+        return 1.0 if self._pricing is None else self._pricing.unit
+
+    # Gates ----------------------------------------------------------------------
+
+    def _hold(self, flow: Flow, hold: Hold, now: float) -> None:
+        self._held[flow] = hold
+        if self._watch is not None:
+            self._watch.held(flow.key, hold.reason, now)
+        self._open_at = min(self._open_at, hold.until)
+        self.scheduler.hold(flow)
+
+    def _open_gates(self, now: float) -> None:
+        """Let the queues take part again whose gates may be open by now."""
+        self._landed = self._running.landed
+        for flow, hold in list(self._held.items()):
+            if hold.reason == "leash":
+                is_open = hold.until <= now
+            else:
+                is_open = self._gates[flow].look(now, self._running.of(flow.key)) is None
+            if is_open:
+                self._let_go(flow, now)
+        self._open_at = min((hold.until for hold in self._held.values()), default=math.inf)
+
+    def _let_go(self, flow: Flow, now: float) -> None:
+        del self._held[flow]
+        if self._watch is not None:
+            self._watch.released(flow.key, now)
+        self.scheduler.release(flow)

@@ -1,0 +1,225 @@
+"""The pipeline's twin chooses as the worker does: the same starts, in the same order, at once.
+
+The worker's side is its dispatcher, feeds, gates and run times, as they are, on a virtual clock:
+messages come into the feeds' buffers, and a pool of this file's own says what has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kombu.message import Message as Delivery
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.gate import Gate, LocalLeash
+from celery_fair.core.pricing import Pricing
+from celery_fair.core.window import RefillMeter
+from celery_fair.pipeline.replay.machine import Machine, Message
+from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from celery_fair.settings import QueueOptions
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.feed import Feed
+from celery_fair.worker.in_flight import InFlight
+from celery_fair.worker.runtimes import Runtimes
+from celery_fair.worker.source import Source
+
+STARTS = 10_000
+
+Started = tuple[str, float, float]  # queue, published, started
+
+
+class Supplier(Source):
+    """A connection over which everything has come already."""
+
+    asks = False
+
+    def feed(self, **options: Any) -> Feed:
+        return Shelf(**options)
+
+    def pulled(self, **options: Any) -> Feed:
+        raise AssertionError("nothing is pulled here")
+
+
+class Shelf(Feed):
+    """A queue whose messages are all here."""
+
+    def open(self) -> None:
+        """It is."""
+
+    def cancel(self) -> None:
+        """Nothing more would come."""
+
+    def _apply_prefetch(self) -> None:
+        """Nobody is asked for more."""
+
+    def put(self, message: Message, now: float) -> None:
+        body = json.dumps([[message.runtime], {}, {}])
+        delivery = self.channel.Message(
+            body=body,
+            content_type="application/json",
+            content_encoding="utf-8",
+            headers={"task": message.task, "key": message.cost_key},
+        )
+        delivery.arrived, delivery.traced = now, message
+        self.buffer.append(delivery)
+        self._on_arrival(self)
+
+
+class Worker:
+    """The dispatcher and its parts, wired as `FairWorker` does, on a clock that jumps."""
+
+    def __init__(self, scenario: Scenario, strict: bool) -> None:
+        self.now = 0.0
+        self.started: list[Started] = []
+        self._ends: list[tuple[float, int, Any]] = []
+        self._wakes: list[float] = []
+        self.in_flight = InFlight()
+        pricing = Pricing() if scenario.cost == "runtime" else None
+        self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing)
+        runtimes = None
+        if pricing is not None:
+            runtimes = Runtimes(pricing, lambda task, args, kwargs, headers: headers["key"], None)
+            self.in_flight.on_ended = runtimes.ended
+        self.dispatcher = Dispatcher(
+            self.chooser,
+            self.in_flight,
+            RefillMeter(),
+            slots=lambda: scenario.concurrency,
+            to_pool=self._to_pool,
+            cost=runtimes.price if runtimes else lambda item: 1.0,
+            runtimes=runtimes,
+            clock=lambda: self.now,
+        )
+        self.dispatcher.source = Supplier()
+        self.dispatcher.handler = self._handle
+        self.dispatcher.schedule_at = self._wakes.append
+        self._feeds: dict[str, Shelf] = {}
+        for name, plan in scenario.queues.items():
+            self._attach(name, plan)
+
+    def _attach(self, name: str, plan: Plan) -> None:
+        options = QueueOptions(
+            plan.quantum,
+            level=plan.level,
+            rate=plan.rate,
+            burst=int(plan.burst),
+            max_in_flight=plan.max_in_flight,
+        )
+        leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, 0.0)
+        gate = Gate(options, leash)
+        feed = Shelf(
+            queue=type("Queue", (), {"name": name, "__call__": lambda self, channel: self})(),
+            channel=SimpleNamespace(Message=Delivery),
+            flow=self.chooser.add(name, plan.quantum, plan.level, gate),
+            window=10**6,
+            on_arrival=self.dispatcher.arrived,
+        )
+        feed.gate = gate
+        self._feeds[name] = feed
+        self.dispatcher.attach(feed)
+
+    def _handle(self, message: Any) -> None:
+        self.dispatcher.on_request(SimpleNamespace(message=message))
+
+    def _to_pool(self, request: Any) -> None:
+        self.in_flight.board(request)
+        traced = request.message.traced
+        self.started.append((traced.queue, traced.published, self.now))
+        heappush(self._ends, (self.now + traced.runtime, len(self.started), request))
+
+    def _pause(self, queue: str, paused: bool) -> None:
+        self._feeds[queue].gate.pause(paused)
+        self.dispatcher.regate(queue)
+
+    def run(self, history: list[Message], pauses: Iterator[tuple[float, str, bool]]) -> None:
+        """Live through all of it."""
+        events = sorted(
+            [(message.published, 1, message) for message in history]
+            + [(at, 0, (queue, paused)) for at, queue, paused in pauses],
+            key=lambda event: event[:2],
+        )
+        for at, is_message, what in events:
+            self._until(at)
+            self.now = at
+            if is_message:
+                self._feeds[what.queue].put(what, at)
+            else:
+                self._pause(*what)
+            self.dispatcher.run()
+        self._until(float("inf"))
+
+    def _until(self, end: float) -> None:
+        while (now := min([at for at, *_ in self._ends[:1]] + self._wakes, default=end)) < end:
+            self.now = max(self.now, now)
+            self._wakes.clear()
+            while self._ends and self._ends[0][0] <= self.now:
+                _, _, request = heappop(self._ends)
+                self.in_flight.land(request, request.message.traced.runtime)
+            self.dispatcher.run()
+
+
+def history(seed: int, queues: list[str], seconds: tuple[float, float], load: float) -> Any:
+    """Messages of queues that are backlogged now and idle then, in the order of publication."""
+    random = Random(seed)
+    mean = sum(seconds) / 2
+    published, messages = 0.0, []
+    while len(messages) < STARTS:
+        queue = random.choice(queues)
+        for _ in range(random.choice([1, 1, 1, 40, 400])):
+            published += random.expovariate(load / mean)
+            runtime = random.uniform(*seconds)
+            messages.append(Message(published, queue, "t", random.choice("xyz"), runtime))
+        published += random.choice([0, 0, 20 * mean])
+    return messages[:STARTS]
+
+
+TWO = {"a": Plan(40), "b": Plan(4)}
+HISTORIES = {
+    "one": (Scenario("s", concurrency=2, queues=TWO), (0.005, 0.5)),
+    "runtime": (Scenario("s", cost="runtime", queues=TWO), (0.02, 0.02001)),
+    "runtime 5 to 500 ms": (
+        Scenario("s", concurrency=4, cost="runtime", queues=TWO),
+        (0.005, 0.5),
+    ),
+    "leash": (Scenario("s", queues={**TWO, "c": Plan(rate=20.0, burst=5)}), (0.005, 0.05)),
+    "cap": (
+        Scenario("s", concurrency=4, cost="runtime", queues={**TWO, "c": Plan(8, max_in_flight=1)}),
+        (0.005, 0.1),
+    ),
+    "strict": (
+        Scenario("s", concurrency=2, queues={"a": Plan(2, level=1), "b": Plan(), "c": Plan(3)}),
+        (0.005, 0.1),
+    ),
+    "strict with ageing": (
+        Scenario(
+            "s",
+            concurrency=2,
+            cost="runtime",
+            max_wait=2.0,
+            queues={"a": Plan(2, level=2), "b": Plan(level=1), "c": Plan(3, rate=50.0, burst=10)},
+        ),
+        (0.005, 0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_same_starts(name: str) -> None:
+    scenario, seconds = HISTORIES[name]
+    messages = history(7, sorted(scenario.queues), seconds, 0.95 * scenario.concurrency)
+    worker = Worker(scenario, strict=name.startswith("strict"))
+
+    worker.run(messages, iter(()))
+    twin = [
+        (start.message.queue, start.message.published, start.at)
+        for start in Machine(scenario).run(messages)
+    ]
+
+    assert len(worker.started) == STARTS
+    assert twin == worker.started
