@@ -7,7 +7,6 @@ messages come into the feeds' buffers, and a pool of this file's own says what h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 from types import SimpleNamespace
@@ -137,11 +136,13 @@ class Worker:
         self._feeds[queue].gate.pause(paused)
         self.dispatcher.regate(queue)
 
-    def run(self, history: list[Message], pauses: Iterator[tuple[float, str, bool]]) -> None:
+    def run(self, history: list[Message], pauses: list[tuple[float, str, bool]]) -> None:
         """Live through all of it."""
         events = sorted(
-            [(message.published, 1, message) for message in history]
-            + [(at, 0, (queue, paused)) for at, queue, paused in pauses],
+            [
+                *((message.published, 1, message) for message in history),
+                *((history[0].published + at, 0, what) for at, *what in pauses),
+            ],
             key=lambda event: event[:2],
         )
         for at, is_message, what in events:
@@ -192,6 +193,14 @@ HISTORIES = {
         Scenario("s", concurrency=4, cost="runtime", queues={**TWO, "c": Plan(8, max_in_flight=1)}),
         (0.005, 0.1),
     ),
+    "pauses": (
+        Scenario(
+            "s",
+            concurrency=2,
+            queues={"a": Plan(40, pauses=((20.0, 30.0), (35.0, 50.0))), "b": Plan(4)},
+        ),
+        (0.005, 0.02),
+    ),
     "strict": (
         Scenario("s", concurrency=2, queues={"a": Plan(2, level=1), "b": Plan(), "c": Plan(3)}),
         (0.005, 0.1),
@@ -215,7 +224,13 @@ def test_the_same_starts(name: str) -> None:
     messages = history(7, sorted(scenario.queues), seconds, 0.95 * scenario.concurrency)
     worker = Worker(scenario, strict=name.startswith("strict"))
 
-    worker.run(messages, iter(()))
+    pauses = [
+        (at, queue, paused)
+        for queue, plan in scenario.queues.items()
+        for pause in plan.pauses
+        for at, paused in zip(pause, (True, False), strict=True)
+    ]
+    worker.run(messages, pauses)
     twin = [
         (start.message.queue, start.message.published, start.at)
         for start in Machine(scenario).run(messages)
@@ -223,3 +238,5 @@ def test_the_same_starts(name: str) -> None:
 
     assert len(worker.started) == STARTS
     assert twin == worker.started
+    waits = [at - published for _, published, at in twin]
+    assert sum(wait > 0 for wait in waits) > STARTS / 2  # there was something to choose

@@ -17,10 +17,13 @@ Its quanta are, queue by queue, the last that it has said; at its end it has no 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["BEATS", "processes"]
+__all__ = ["BEATS", "SHARING", "processes"]
 
 BEATS = 3
 """Heartbeats that may be missing before a process counts as silent."""
+
+SHARING = ("costs", "max_wait", "classes", "rates", "shared_rates", "bursts", "caps")
+"""What a worker shares its slots by, besides quanta; as it was said last."""
 
 _KEY = ("node", "pid", "boot")
 
@@ -39,6 +42,7 @@ def processes(events: DataFrame) -> DataFrame:
         _last("concurrency"),
         _last("pool"),
         _last("heartbeat"),
+        *map(_last, SHARING),
         F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
         F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
     )
@@ -60,6 +64,7 @@ def processes(events: DataFrame) -> DataFrame:
         "pool",
         "heartbeat",
         "quanta",
+        *SHARING,
     )
 
 

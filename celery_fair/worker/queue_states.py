@@ -14,6 +14,7 @@ from time import monotonic, time_ns
 from typing import Any, NamedTuple
 
 from celery_fair.eventlog import EventLog
+from celery_fair.settings import QueueOptions
 from celery_fair.worker.depths import Depth, Depths
 from celery_fair.worker.feed import Feed
 
@@ -43,15 +44,15 @@ class QueueStates:
         self._log = log
         self._depths = Depths(worker.c.app.connection_for_read)
         self._written: dict[str, _Written] = {}
-        self._quanta: dict[str, float] = {}
+        self._options: dict[str, QueueOptions] = {}
 
     @property
-    def quanta(self) -> dict[str, float]:
+    def options(self) -> dict[str, QueueOptions]:
         """Of the queues that are consumed; if none is any more, of those that were last."""
         feeds: list[Feed] = self._worker.feeds
         if feeds:
-            self._quanta = {feed.name: feed.gate.options.quantum for feed in feeds}
-        return self._quanta
+            self._options = {feed.name: feed.gate.options for feed in feeds}
+        return self._options
 
     def start(self) -> None:
         """Take the first look: the worker is about to consume, on a new connection."""
@@ -71,7 +72,7 @@ class QueueStates:
 
     def stop(self) -> None:
         """Nothing is consumed any more, until the next start."""
-        self._quanta = self.quanta
+        self._options = self.options
         for queue in list(self._written):
             self._unassigned(queue)
 

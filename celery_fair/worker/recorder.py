@@ -7,6 +7,7 @@ dead letters, and the state of the queues. Signs of life each process gives itse
 """
 
 import sys
+from collections.abc import Mapping
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
@@ -26,6 +27,7 @@ from celery.signals import (
 
 from celery_fair.eventlog import EventLog, Policy, quoted, sweep
 from celery_fair.headers import PUBLISHED
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
 from celery_fair.worker.heartbeat import Heartbeat
@@ -41,6 +43,7 @@ Note = tuple[str, int, bool, str | None, float]
 
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
+_COSTS: dict[Any, str] = {None: "one", "runtime": "runtime"}
 _SWEEP = 10.0
 
 
@@ -129,7 +132,7 @@ class Recorder:
                 "concurrency": worker.c.controller.concurrency,
                 "pool": worker.c.controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _microseconds(_HEARTBEAT),
-                "quanta": self.queues.quanta,
+                **_sharing(worker.settings, self.queues.options),
                 "dropped": self.log.dropped,
                 "version": _version(),
             },
@@ -260,6 +263,26 @@ def finished(attempt: str, state: str, runtime: int, exception: str | None) -> s
 @lru_cache(maxsize=10_000)
 def _place(task: str, queue: str) -> str:
     return f'"task":{encode_basestring_ascii(task)},"queue":{encode_basestring_ascii(queue)}'
+
+
+def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str, Any]:
+    """What the worker shares its slots by."""
+    strict = settings.policy == "strict"
+    leashed = {name: options for name, options in queues.items() if options.rate is not None}
+    return {
+        "quanta": {name: options.quantum for name, options in queues.items()},
+        "costs": _COSTS.get(settings.cost, "custom"),
+        "max_wait": settings.max_wait,
+        "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
+        "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
+        "shared_rates": {name: o.rate for name, o in leashed.items() if o.scope != "worker"},
+        "bursts": {name: float(options.burst) for name, options in leashed.items()},
+        "caps": {
+            name: float(options.max_in_flight)
+            for name, options in queues.items()
+            if options.max_in_flight is not None
+        },
+    }
 
 
 def _microseconds(seconds: Any) -> int | None:

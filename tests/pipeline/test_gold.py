@@ -11,6 +11,7 @@ from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs, model
 from celery_fair.pipeline.fairness import by_queue, fairness
 from celery_fair.pipeline.processes import processes as processes_of
+from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.traces.recorded import recorded_scenario
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze
@@ -126,6 +127,37 @@ def test_quanta_outlive_their_workers(spark: SparkSession) -> None:
     scenario = recorded_scenario(processes_of(bronze(spark, (clean, killed))))
     quanta = {queue: plan.quantum for queue, plan in scenario.queues.items()}
     assert quanta == {"a": 5.0, "b": 1.0, "c": 7.0}
+
+
+def test_recorded_is_what_the_workers_had(spark: SparkSession) -> None:
+    had = {
+        "quanta": {"a": 3.0, "b": 1.0, "c": 1.0},
+        "costs": "runtime",
+        "max_wait": 30.0,
+        "classes": {"a": 2.0, "b": 0.0, "c": 0.0},
+        "rates": {"b": 10.0},
+        "shared_rates": {"c": 4.0},
+        "bursts": {"b": 5.0, "c": 3.0},
+        "caps": {"a": 2.0},
+    }
+    two = [Process(node=f"celery@{name}").boots(0, concurrency=4) for name in "ab"]
+    for worker in two:
+        worker.beats(1, **had)
+        worker.ends(60, **had)
+
+    scenario = recorded_scenario(processes_of(bronze(spark, two)))
+
+    assert scenario == Scenario(
+        "recorded",
+        concurrency=8,
+        cost="runtime",
+        max_wait=30.0,
+        queues={
+            "a": Plan(3.0, level=2, max_in_flight=4),
+            "b": Plan(1.0, rate=20.0, burst=10.0),
+            "c": Plan(1.0, rate=4.0, burst=3.0),
+        },
+    )
 
 
 def test_utilisation(spark: SparkSession) -> None:

@@ -133,6 +133,22 @@ def test_leash_and_class_by_hand() -> None:
     assert started(strict, *trace) == [("a", 0.0), ("b", 0.5), ("a", 1.5), ("a", 2.0)]
 
 
+def test_a_pause_by_hand() -> None:
+    paused = Scenario("s", queues={"a": Plan(pauses=((1.0, 4.0),))})
+    trace = [message(10.0, "a", 0.5)] * 4 + [message(11.25, "b", 1.0)]
+    assert started(paused, *trace) == [("a", 10), ("a", 10.5), ("b", 11.25), ("a", 14), ("a", 14.5)]
+
+
+def test_a_pause_in_words() -> None:
+    scenario = parse_scenario("p: a.paused=60..120,10..20 max_wait=30", Scenario("base"))
+    assert scenario.plan("a").pauses == ((10.0, 20.0), (60.0, 120.0))
+    assert scenario.max_wait == 30.0
+    assert Scenario.from_json(scenario.to_json()) == scenario
+    for bad in ("a.paused=60", "a.paused=9..3", "a.paused=x..3", "max_wait=0"):
+        with pytest.raises(PipelineError, match=bad.partition("=")[2]):
+            parse_scenario(bad, Scenario("base"))
+
+
 def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [quantile(values, each) for each in (50, 95, 99, 100)] == [50.0, 95.0, 99.0, 100.0]

@@ -34,10 +34,12 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], base: str) 
     QUEUE.quantum=8      QUEUE.rate=10/s        concurrency=16
     QUEUE.class=1        QUEUE.burst=5          cost=one, cost=runtime
     QUEUE.max_in_flight=2                       overhead=0.002
+    QUEUE.paused=60..120                        max_wait=30
 
-    What is not changed is as recorded: of a warehouse the quanta and slots that its workers had; of
-    other traces quanta of 1 and one slot. overhead is for how long a message holds its slot beyond
-    its run time. Queues without quanta in the record have 1.
+    What is not changed is as recorded: of a warehouse what its workers had of each queue, how they
+    counted costs, and their slots; of other traces quanta of 1 and one slot. A queue is paused from
+    so many seconds after the trace's first message until so many. overhead is for how long a
+    message holds its slot beyond its run time. Queues without quanta in the record have 1.
 
     \b
     Examples:

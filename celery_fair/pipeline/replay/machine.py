@@ -74,6 +74,8 @@ class Machine:
         # Without classes strict priority is none.
         self._chooser = Chooser(self._slots, True, scenario.max_wait, self._pricing)
         self._flows: dict[str, Flow] = {}
+        self._gates: dict[str, Gate[Plan]] = {}
+        self._turns: deque[tuple[float, str, bool]] = deque()  # pauses that begin or end
         self._waiting: dict[Flow, deque[Message]] = {}
         self._heads: dict[Flow, Price] = {}
         self._running: list[tuple[float, int, Flow, Message, Price]] = []  # a heap, by end
@@ -81,7 +83,11 @@ class Machine:
 
     def run(self, trace: Iterable[Message]) -> Iterator[Start]:
         """Yield the starts, in order."""
+        begun = False
         for message in trace:
+            if not begun:
+                begun = True
+                self._plan_pauses(message.published)
             yield from self._until(message.published)
             self._arrive(message)
             yield from self._dispatch(message.published)
@@ -92,28 +98,44 @@ class Machine:
         while (now := self._next()) < end:
             while self._running and self._running[0][0] <= now:
                 self._finish()
+            while self._turns and self._turns[0][0] <= now:
+                self._pause(*self._turns.popleft())
             yield from self._dispatch(now)
 
     def _next(self) -> float:
         ends = self._running[0][0] if self._running else math.inf
+        turns = self._turns[0][0] if self._turns else math.inf
         # With no slot free an open gate changes nothing, and would be asked for ever.
-        return min(ends, self._chooser.wake_at) if self._slots.free else ends
+        return min(ends, turns, self._chooser.wake_at if self._slots.free else math.inf)
+
+    def _plan_pauses(self, begin: float) -> None:
+        turns = [
+            (begin + at, queue, paused)
+            for queue, plan in self._scenario.queues.items()
+            for pause in plan.pauses
+            for at, paused in zip(pause, (True, False), strict=True)
+        ]
+        self._turns.extend(sorted(turns))
+
+    def _pause(self, at: float, queue: str, paused: bool) -> None:
+        flow = self._flows.get(queue) or self._declare(queue, at)
+        self._gates[queue].pause(paused)
+        self._chooser.regate(flow, at)
 
     def _arrive(self, message: Message) -> None:
-        flow = self._flows.get(message.queue) or self._declare(message)
+        queue, now = message.queue, message.published
+        flow = self._flows.get(queue) or self._declare(queue, now)
         self._waiting[flow].append(message)
         if len(self._waiting[flow]) == 1:
             cost = self._price(flow)
             assert cost is not None
-            self._chooser.offer(flow, cost, message.published, message.published)
+            self._chooser.offer(flow, cost, now, now)
 
-    def _declare(self, message: Message) -> Flow:
-        plan = self._scenario.plan(message.queue)
-        now = message.published
+    def _declare(self, queue: str, now: float) -> Flow:
+        plan = self._scenario.plan(queue)
         leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, now)
-        gate: Gate[Plan] = Gate(plan, leash)
-        flow = self._chooser.add(message.queue, plan.quantum, plan.level, gate)
-        self._flows[message.queue] = flow
+        gate = self._gates[queue] = Gate(plan, leash)
+        flow = self._flows[queue] = self._chooser.add(queue, plan.quantum, plan.level, gate)
         self._waiting[flow] = deque()
         return flow
 

@@ -17,13 +17,18 @@ _SETTING = re.compile(r"(?:(?P<queue>\S+)\.)?(?P<option>[a-z_]+)=(?P<value>\S+)"
 
 @dataclass(frozen=True)
 class Plan:
-    """One queue's options; as in `fair_queues`."""
+    """One queue's options, as in `fair_queues`; and when it is paused.
+
+    Attributes:
+        pauses: pairs of seconds since the trace's first message, in order: from when until when.
+    """
 
     quantum: float = 1.0
     level: int = 0
     rate: float | None = None
     burst: float = 1.0
     max_in_flight: int | None = None
+    pauses: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ class Scenario:
     @classmethod
     def from_json(cls, text: str) -> "Scenario":
         fields = json.loads(text)
+        for plan in fields["queues"].values():
+            plan["pauses"] = tuple(map(tuple, plan["pauses"]))
         fields["queues"] = {name: Plan(**plan) for name, plan in fields["queues"].items()}
         return cls(**fields)
 
@@ -109,18 +116,41 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _seconds_above_none(text: str) -> float:
+    value = _seconds(text)
+    if not value:
+        raise ValueError("must be above 0 seconds")
+    return value
+
+
+def _pauses(text: str) -> tuple[tuple[float, float], ...]:
+    pauses = []
+    for pause in text.split(","):
+        begin, dots, end = pause.partition("..")
+        if not dots or not _seconds(begin) < _seconds(end):
+            raise ValueError(f"must be FROM..UNTIL in seconds, such as 60..120, not {pause}")
+        pauses.append((float(begin), float(end)))
+    return tuple(sorted(pauses))
+
+
 def _cost(text: str) -> str:
     if text not in COSTS:
         raise ValueError(f"must be one of {', '.join(COSTS)}, not {text!r}")
     return text
 
 
-_FIELDS = {"class": "level"}
+_FIELDS = {"class": "level", "paused": "pauses"}
 _OF_QUEUE: dict[str, Any] = {
     "quantum": lambda text: check_quantum(float(text)),
     "class": int,
     "rate": parse_rate,
     "burst": _at_least_one,
     "max_in_flight": _at_least_one,
+    "paused": _pauses,
 }
-_OF_ALL: dict[str, Any] = {"concurrency": _at_least_one, "cost": _cost, "overhead": _seconds}
+_OF_ALL: dict[str, Any] = {
+    "concurrency": _at_least_one,
+    "cost": _cost,
+    "max_wait": _seconds_above_none,
+    "overhead": _seconds,
+}
