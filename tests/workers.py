@@ -176,7 +176,7 @@ class WorkerProcess:
         return replies[0][self.hostname] if replies else None
 
     def cancel_consumer(self, *queues: str) -> None:
-        """Have a queue consumed no more, given with its levels: the worker answers, then cancels."""
+        """Have a queue (and its levels) consumed no more: the worker answers before it cancels."""
         assert "ok" in self.control("cancel_consumer", queue=queues[0])
         wait_for(lambda: not {*queues} & self._consumed(), 30, f"the end of {queues}")
 
