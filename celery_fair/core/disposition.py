@@ -3,6 +3,9 @@
 A *disposition* (AMQP's word) is a delivery's outcome. It depends on what is known of the delivery
 and on what the task promises. Without a ledger two states are told apart, by the broker's word; a
 ledger knows more.
+
+What no start is decided for is not here: Celery itself acknowledges what has expired or was
+revoked, and of what is unreadable no task can be made.
 """
 
 from collections.abc import Mapping
@@ -29,9 +32,6 @@ class Delivery(_Fact):
     UNSTARTED = "redelivered, provably unstarted"
     CLAIMED = "claimed by another delivery"
     UNKNOWN = "fresh, the ledger is away"
-    EXPIRED = "expired"
-    REVOKED = "revoked"
-    UNREADABLE = "unreadable"
 
     @property
     def meaning(self) -> str:
@@ -45,9 +45,6 @@ _MEANINGS = {
     Delivery.UNSTARTED: "somebody was, but the ledger has no claim, and would have one",
     Delivery.CLAIMED: "the ledger says that its work was claimed, so it may have started",
     Delivery.UNKNOWN: "the ledger does not answer, so that the work cannot be claimed",
-    Delivery.EXPIRED: "its `expires` has passed",
-    Delivery.REVOKED: "it was revoked by remote control",
-    Delivery.UNREADABLE: "no task can be made of it, or none that the worker knows",
 }
 
 
@@ -68,23 +65,19 @@ class Action(Enum):
     RUN = "run"
     ACKNOWLEDGE_THEN_RUN = "acknowledge, then run"
     DEAD_LETTER = "dead-letter"
-    DISCARD = "acknowledge"
     MARK = "give back, marked"
     """Back to its queue, with a mark by which the ledger is not asked about it any more."""
 
 
 def _table() -> dict[tuple[Delivery, Policy], Action]:
     run, mark, dead = Action.RUN, Action.MARK, Action.DEAD_LETTER
-    confirmed, discard = Action.ACKNOWLEDGE_THEN_RUN, Action.DISCARD
+    confirmed = Action.ACKNOWLEDGE_THEN_RUN
     rows = {  # repeatable, before, after
         Delivery.FRESH: (run, confirmed, run),
         Delivery.REDELIVERED: (run, dead, dead),
         Delivery.UNSTARTED: (run, confirmed, run),
         Delivery.CLAIMED: (run, dead, dead),
         Delivery.UNKNOWN: (run, mark, mark),
-        Delivery.EXPIRED: (discard,) * 3,
-        Delivery.REVOKED: (discard,) * 3,
-        Delivery.UNREADABLE: (dead,) * 3,
     }
     return {
         (delivery, policy): action

@@ -19,7 +19,6 @@ from celery_fair.core.disposition import (
 )
 
 ONCE = [Policy.BEFORE, Policy.AFTER]
-STARTS = {Action.RUN, Action.ACKNOWLEDGE_THEN_RUN}
 TIMES = st.floats(0, 4e9)
 
 
@@ -43,13 +42,6 @@ def test_what_cannot_be_claimed_does_not_start_unmarked(policy: Policy) -> None:
 def test_what_has_not_started_runs(delivery: Delivery) -> None:
     assert disposition(delivery, Policy.BEFORE) is Action.ACKNOWLEDGE_THEN_RUN
     assert disposition(delivery, Policy.AFTER) is Action.RUN
-
-
-@pytest.mark.parametrize("policy", Policy)
-def test_what_celery_does_not_start_does_not_start(policy: Policy) -> None:
-    assert disposition(Delivery.EXPIRED, policy) not in STARTS
-    assert disposition(Delivery.REVOKED, policy) not in STARTS
-    assert disposition(Delivery.UNREADABLE, policy) is Action.DEAD_LETTER
 
 
 @pytest.mark.parametrize("delivery", [Delivery.FRESH, Delivery.REDELIVERED])
