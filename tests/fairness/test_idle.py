@@ -34,6 +34,14 @@ def test_idle_worker(space: Space, start_worker: StartWorker, pool: str) -> None
     assert max(delays) < 2
 
 
+def test_idle_worker_that_asks(redis_space: Space, start_worker: StartWorker) -> None:
+    """Each queue is asked less and less often while all are empty."""
+    queues = {name: {"fetch": "pull"} for name in ("a", "b")}
+    conf = {"fair_queues": queues, "fair_pull_interval": 0.5}
+    worker = start_worker(redis_space, queues=list(queues), conf=conf)
+    assert_asleep(worker)
+
+
 def assert_asleep(worker: WorkerProcess) -> None:
     """No processor time to speak of, and hardly ever awake."""
     wait_for(lambda: usage(worker, 0.2)[1] < 20, 15, "the worker to settle")

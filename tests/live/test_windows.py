@@ -20,6 +20,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "fixed": {"prefetch": 3},
     "narrow": {"prefetch": 2, "class": 1},
     "wide": {"prefetch": 25},
+    "rest": {},
 }
 WINDOWS = {"slow": 16, "fast": 32, "partner": 10, "fixed": 3, "narrow": 2, "wide": 25}
 CONF = {"fair_policy": "strict", "fair_queues": QUEUES}
@@ -27,8 +28,8 @@ CONF = {"fair_policy": "strict", "fair_queues": QUEUES}
 
 @pytest.fixture(scope="module")
 def worker(module_space: Space, start_module_worker: StartWorker) -> WorkerProcess:
-    """Windows sum up to 128 at the start: 16 for each of 1, 2, 1, 1, 2, and 1."""
-    args = ["--prefetch-multiplier", "128"]
+    """Windows sum up to 144 at the start: 16, and 32 in class 1, but for what bounds them."""
+    args = ["--prefetch-multiplier", "144"]
     return start_module_worker(module_space, queues=list(QUEUES), conf=CONF, args=args)
 
 
@@ -40,9 +41,13 @@ def paused(worker: WorkerProcess, *queues: str) -> Ids:
 
 
 def wait_held(worker: WorkerProcess, space: Space, held: dict[str, int]) -> None:
-    """Until the worker has so many, and the broker the rest."""
+    """Until the worker has so many, and the broker the rest.
+
+    From Redis a worker takes while it works.
+    """
 
     def found() -> dict[str, tuple[int, int]]:
+        worker.records.started.wait_once(publish(worker.broker_url, {"rest": 1}).all())
         status = worker.control("fair_status")
         return {queue: (status[queue]["buffered"], ready(space, queue)) for queue in held}
 
@@ -57,14 +62,16 @@ def resume(worker: WorkerProcess, *queues: str) -> None:
 def test_a_worker_holds_a_window_of_each_queue(worker: WorkerProcess, module_space: Space) -> None:
     """By class and quantum; ten where there is one a second and a burst of five."""
     status = worker.control("fair_status")
-    assert {queue: status[queue]["window"] for queue in QUEUES} == WINDOWS
+    assert {queue: status[queue]["window"] for queue in WINDOWS} == WINDOWS
 
-    ids = paused(worker, *QUEUES)
+    ids = paused(worker, *WINDOWS)
     wait_held(worker, module_space, WINDOWS)
 
     assert "ok" in worker.control("fair_set", queue="partner", options={"rate": None})
-    resume(worker, *QUEUES)
-    worker.records.started.wait_once(ids.all())
+    resume(worker, *WINDOWS)
+    starts = worker.records.started.wait_once(ids.all())
+    for queue in WINDOWS:
+        assert [start.id for start in starts if start.queue == queue] == ids[queue]
 
 
 def test_who_is_served_is_refilled_and_nobody_else(
