@@ -70,5 +70,5 @@ def delay_of_a_start(worker: WorkerProcess, queue: str) -> float:
     client: Celery = worker.client
     before = time.monotonic_ns()
     task_id = client.send_task("noop", [0], queue=queue).id
-    started = worker.records.started.wait_once([task_id])[0]
+    started = worker.records.started.wait_once([task_id], timeout=15)[0]
     return (started.monotonic_ns - before) / 1e9

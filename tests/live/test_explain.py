@@ -51,7 +51,8 @@ def test_leash(worker: WorkerProcess, ask: Ask) -> None:
     wait_equal(lambda: reason(ask, "leashed"), "leash")
     assert "its leash has no token: 0.01/s, the next in " in ask("explain", "leashed")["text"]
     assert 0 < ask("status")["leashed"]["throttled_seconds"] <= 100 + SLACK + 0.1
-    worker.records.started.wait_once(publish(worker.broker_url, {"rest": 20}).all())
+    others = publish(worker.broker_url, {"rest": 20}).all()
+    worker.records.started.wait_once(others, timeout=15)
 
     assert "ok" in ask("set", "leashed", rate="30/m")
     worker.records.started.wait_once(ids.all())
