@@ -68,7 +68,7 @@ def test_bars_compare_medians() -> None:
     ("url", "pool", "said"),
     [
         ("memory://", "threads", "newsletters before a mail arrives"),
-        ("memory://", "prefork", "with a prefork pool fetches nothing ahead"),
+        ("memory://", "prefork", "may fetch less ahead"),
         ("amqp://host", "prefork", "newsletters before a mail arrives"),
     ],
 )

@@ -114,8 +114,8 @@ def demo(
     and 10: real worker processes with two threads each, else Celery's defaults (prefetch
     multiplier 4), and the same messages at the same moments. The tasks record each start, and
     waits are counted from publishing to these records. At the end stands one sentence, with the
-    medians and 95 % quantiles of both, and a page with both runs above each other. With a solo or
-    prefork pool, Celery's own worker fetches ahead on RabbitMQ and Redis only, not in memory.
+    medians and 95 % quantiles of both, and a page with both runs above each other. With prefork,
+    Celery's own worker fetches ahead on RabbitMQ and Redis, but not in memory.
 
     With --shares, ten queues, p0 to p9, have quanta from 4 to 40: p9 is entitled to ten times what
     p0 gets, and p0 to 1.82 % of the worker. Each is filled with messages of equal cost; a fair

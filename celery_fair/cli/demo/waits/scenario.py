@@ -12,8 +12,8 @@ worker chooses when a slot is free; a mail waits for that.
 
 So it is on RabbitMQ and Redis with prefork, Celery's default pool, and with threads. On the
 in-memory broker, which has no event loop, Celery's worker does not fetch while all processes of a
-prefork pool are at work, nor during a task of a solo pool: there the pool is threads, with which
-it does what it does elsewhere.
+prefork pool are at work: so the demo's pool is threads, with which it does there what it does
+elsewhere.
 """
 
 import math

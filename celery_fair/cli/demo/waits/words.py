@@ -20,38 +20,35 @@ _PREFETCHED = 4  # a slot; Celery's worker_prefetch_multiplier
 
 def introduction(setup: Setup, seconds: float) -> str:
     """Return what is about to be done."""
+    slots = "1 slot" if setup.concurrency == 1 else f"{setup.concurrency} slots"
     return (
-        f"Two workers, one after the other, on {setup.broker}: pool {setup.pool} with"
-        f" {_slots(setup.concurrency)}, else Celery's defaults (prefetch multiplier"
-        f" {_PREFETCHED}). The queue {BULK!r} has a backlog of newsletters, {NEWSLETTER_TAKES:g} s"
-        f" of waiting for a server each; for {seconds:g} s a password mail of {MAIL_TAKES:g} s"
-        f" arrives now and then in the queue {INTERACTIVE!r}. Both workers get the same messages"
-        f" at the same moments. The second is fair, with quanta {QUANTA[INTERACTIVE]} and"
-        f" {QUANTA[BULK]}. A wait is measured from publishing to the start of the task."
+        f"Two workers on {setup.broker}, one after the other: pool {setup.pool} with {slots}, else"
+        f" Celery's defaults (prefetch multiplier {_PREFETCHED}). Queue {BULK!r} has a backlog of"
+        f" newsletters, {NEWSLETTER_TAKES:g} s each; into queue {INTERACTIVE!r} comes a password"
+        f" mail now and then, {MAIL_TAKES:g} s each, for {seconds:g} s. Both workers get the same"
+        f" messages at the same moments. The fair one has the quanta {QUANTA[BULK]} and"
+        f" {QUANTA[INTERACTIVE]}. A wait is measured from publishing to the start of the task."
     )
 
 
 def reason(setup: Setup) -> str:
     """Return why Celery's own worker lets mails wait longer, where it does."""
-    if setup.broker.in_memory and setup.pool in {"solo", "prefork"}:
+    pool, broker = setup.pool, setup.broker
+    if pool == "threads" or (pool == "prefork" and not broker.in_memory):
         return (
-            f"On this broker Celery's own worker with a {setup.pool} pool fetches nothing ahead."
-            " On RabbitMQ and Redis it does, and with --pool threads it does here, too."
+            "Celery's own worker has fetched newsletters before a mail arrives, as many as its"
+            " prefetch multiplier says, and the mail stands behind them. A fair worker chooses the"
+            " next task when a slot is free."
         )
     return (
-        "Celery's own worker has fetched newsletters before a mail arrives, as many as its prefetch"
-        " multiplier says, and the mail stands behind them. A fair worker chooses the next task"
-        " when a slot is free."
+        "With this pool on this broker Celery's own worker may fetch less ahead than its prefetch"
+        " multiplier says; with threads, and on RabbitMQ and Redis with prefork, it fetches that."
     )
 
 
 def title(worker: str) -> str:
     """Return a worker's name at the beginning of a line."""
     return worker[0].upper() + worker[1:]
-
-
-def _slots(number: int) -> str:
-    return "1 slot" if number == 1 else f"{number} slots"
 
 
 def figures(run: Run) -> Rows:
@@ -87,7 +84,9 @@ def comparison(runs: Sequence[Run], width: int = 16) -> Rows:
         width: of the longest bar, in characters; without it there are none.
     """
     longest = max(run.mails.median for run in runs)
-    bars = [("█" * max(1, round(width * run.mails.median / longest))).ljust(width) for run in runs]
+    bars = [
+        ("█" * max(1, round(width * run.mails.median / longest))).ljust(width, "░") for run in runs
+    ]
     return [
         ["password mails waited", "median", "95 %", "newsletters"] + [""] * bool(width),
         *(
