@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.settings import Settings
 from tests.brokers import Space
-from tests.groups.fleet import QUEUE, Fleet
-from tests.integration.gate import Gate
+from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
+from tests.integration.gate import closing_gate
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -44,22 +42,6 @@ def test_key_at_work_holds_up_itself(
         fleet.worker()
     wait_for(lambda: len(fleet.of("ended")) == 26, 30, lambda: str(fleet.events))
     check_one_by_one(fleet, {"a": [0, *range(5), 0, *range(5), 0]})
-
-
-@contextmanager
-def closing_gate() -> Iterator[Gate]:
-    gate = Gate()
-    try:
-        yield gate
-    finally:
-        gate.open()
-
-
-def check_one_by_one(fleet: Fleet, expected: dict[str, list[int]]) -> None:
-    assert all(event["by"] == event["key"] for event in fleet.of("began"))
-    for key, numbers in expected.items():
-        said = [(e["kind"], e["number"]) for e in fleet.events if e.get("key") == key]
-        assert said == [(kind, n) for n in numbers for kind in ("began", "ended")]
 
 
 @pytest.mark.parametrize(
