@@ -49,6 +49,7 @@ def test_workers_come_and_go(
 
 
 @pytest.mark.newest
+@pytest.mark.either_broker
 def test_spare_workers_change_nothing(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
