@@ -58,6 +58,7 @@ class Member:
         """Take up the news; return all turns."""
         for news in self.keeper.news():
             if isinstance(news, Taken):
+                assert news.asked <= self.store.asked[-1], "the lease counts from before"
                 self.taken.append(news)
             else:
                 self.troubles.append(news)

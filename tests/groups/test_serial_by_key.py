@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
+from kombu.message import Message
 
+from celery_fair.headers import KEY
 from celery_fair.settings import Settings
+from celery_fair.worker.lanes import Lanes
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
 from tests.integration.gate import closing_gate
@@ -42,6 +45,23 @@ def test_key_at_work_holds_up_itself(
         fleet.worker()
     wait_for(lambda: len(fleet.of("ended")) == 26, 30, lambda: str(fleet.events))
     check_one_by_one(fleet, {"a": [0, *range(5), 0, *range(5), 0]})
+
+
+def test_oldest_of_a_key_is_first() -> None:
+    """It alone may start, of those of its key; nothing may whose key is at work."""
+    keys = [*"aabcb"]
+    waiting = [Message(headers={KEY: key}) for key in keys]
+    for message in waiting:
+        message.lane = None
+    at_work: list[str] = []
+    lanes = Lanes(at_work.__contains__)
+    assert lanes.first(waiting) == 0
+    at_work.append("a")
+    assert lanes.first(waiting) == 2
+    at_work.append("b")
+    assert lanes.first(waiting) == 3
+    at_work.append("c")
+    assert lanes.first(waiting) is None
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_revoked_before_assigned(
         (revoked, moved), (assigned, to) = fleet.told()[5:]
         assert (revoked, assigned, moved) == ("revoked", "assigned", to)
         assert b.stop() == 0
+        assert len(decoded(store.read(QUEUE).text).members) == 1
         fleet.wait_counts([2], a)
         assert fleet.told()[7:] == [("revoked", moved), ("assigned", moved)]
     check_told(fleet)
