@@ -22,6 +22,7 @@ LEASE = {"lease": 4, "heartbeat": 1, "margin": 1, "recovery": 1, "patience": 10}
 STEADY = 30
 """Seconds of a lease that no worker is to lose, though it stands still for a while."""
 QUEUE = "customers"
+APP = "tests.apps.partitioned"
 
 
 class Fleet:
@@ -55,11 +56,13 @@ class Fleet:
         self._events: list[dict[str, Any]] = []
         self._read = 0
 
-    def worker(self, broker: str = "", wait: bool = True, **conf: Any) -> WorkerProcess:
+    def worker(
+        self, broker: str = "", wait: bool = True, app: str = APP, **conf: Any
+    ) -> WorkerProcess:
         """Start one more; at another URL of the broker, if there is one."""
         return self._start(
             broker or self._space,
-            app="tests.apps.partitioned",
+            app=app,
             pool=self._pool,
             concurrency=4,
             conf=self.conf | conf,
