@@ -1,10 +1,10 @@
 """What an app says of itself: its versions, settings and tasks."""
 
+import re
 from collections.abc import Iterator
 from importlib.metadata import requires, version
+from operator import ge, lt
 from typing import Any
-
-from packaging.requirements import Requirement
 
 from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.core.disposition import Policy
@@ -36,19 +36,30 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    for text in requires("celery-fair") or []:
-        requirement = Requirement(text)
-        if requirement.name in ("celery", "kombu"):
-            found = version(requirement.name)
-            if requirement.specifier.contains(found, prereleases=True):
-                yield ok(requirement.name, f"version {found}")
-            else:
-                yield weak(
-                    requirement.name,
-                    f"version {found} is none that celery-fair is tested with"
-                    f" ({requirement.specifier})",
-                    f"pip install '{requirement.name}{requirement.specifier}'",
-                )
+    for requirement in requires("celery-fair") or []:
+        core = re.fullmatch(r"(celery|kombu)([<>=,.\d]+)", requirement)
+        if core is None:  # an extra's
+            continue
+        name, bounds = core.groups()
+        found = version(name)
+        if _within(found, bounds):
+            yield ok(name, f"version {found}")
+        else:
+            yield weak(
+                name,
+                f"version {found} is none that celery-fair is tested with ({bounds})",
+                f"pip install '{requirement}'",
+            )
+
+
+def _within(found: str, bounds: str) -> bool:
+    """Whether a release is within bounds such as ``<5.8,>=5.5``; those are all that we write."""
+    pairs = re.findall(r"(<|>=)([\d.]+)", bounds)
+    return all({"<": lt, ">=": ge}[sign](_release(found), _release(end)) for sign, end in pairs)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
 
 def _step(app: Any) -> Finding:
