@@ -36,7 +36,7 @@ from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_for
-from tests.workers import StartWorker, WorkerProcess, starting_workers
+from tests.workers import BACK_WITHIN, StartWorker, WorkerProcess, starting_workers
 
 QUEUES = ["faults.a", "faults.b"]
 CONF: dict[str, Any] = {
@@ -58,8 +58,6 @@ HELD = 12
 """Messages: enough for all slots and for all windows."""
 AGE = 8
 """Seconds: a younger quorum queue can vanish with its node."""
-RESUMES_WITHIN = 30
-"""Seconds: the longer a broker is away, the longer Celery waits between two attempts."""
 PROBE = 5
 """Seconds until another probe is sent."""
 SETTLES_WITHIN = 60
@@ -163,7 +161,7 @@ class Scene:
     def settle(self) -> None:
         """Wait until nothing is at the broker and nothing runs; the worker then still works."""
         self.worker  # noqa: B018
-        self._probe(RESUMES_WITHIN)
+        self._probe(BACK_WITHIN)
         self.drained()
         if self._second is not None:
             self._second.stop()
