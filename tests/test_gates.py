@@ -1,0 +1,21 @@
+"""The gates of a worker's queues are what the settings say."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from celery import Celery
+
+from celery_fair.settings import Settings
+from celery_fair.worker.gates import Gates
+
+
+def test_a_queue_with_a_rate_has_a_leash() -> None:
+    with Celery("app", broker="memory://", set_as_current=False) as app:
+        app.conf.fair_queues = {"leashed": {"rate": "0.001/s", "burst": 3}, "free": {}}
+        gates = Gates(Settings.of(app), "worker")
+    now = monotonic()
+    passed = {name: [gates.of(name).hold(now, 0) for _ in range(4)] for name in ("leashed", "free")}
+    assert passed["leashed"][:3] == [None] * 3
+    assert passed["leashed"][3] is not None
+    assert passed["free"] == [None] * 4
