@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from celery_fair.worker.gate import Gate
 from kombu import Connection, Queue
 
 from celery_fair.core.dwrr import Flow
+from celery_fair.core.gate import Gate
 from celery_fair.core.window import LEAST, RefillMeter
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.feed import Feed
