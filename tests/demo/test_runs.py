@@ -58,9 +58,7 @@ def check_waits(run: dict[str, Any], mails: int) -> tuple[float, float]:
     assert figures == pytest.approx((middle, high))
     assert waits[0] > 0
     newsletters = run["newsletters"]
-    last = max(each["published"] for each in messages)
     assert len(newsletters["messages"]) < newsletters["published"]  # a backlog, to the end
-    assert max(each["started"] for each in newsletters["messages"]) > last
     return figures
 
 
