@@ -25,7 +25,7 @@ from queue import SimpleQueue
 
 from tests.mutants.copied import Copied
 from tests.mutants.fault import Fault, FaultError, read, rows_without
-from tests.mutants.trial import Trial, healthy, tried
+from tests.mutants.trial import NO_FAULT, Trial, healthy, tried
 from tests.processes import ROOT
 
 
@@ -116,7 +116,7 @@ def main() -> int:
     begun = time.monotonic()
     done: list[Trial] = []
     for trial in trials(faults, options.jobs, options.minutes):
-        if not trial.rows:  # without any fault
+        if trial.name == NO_FAULT:
             if trial.outcome != "survived":
                 print(trial.output, file=sys.stderr)
                 sys.exit("The tests fail without any fault: nothing can be told of faults.")

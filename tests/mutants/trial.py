@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from tests.mutants.copied import Copied
 from tests.mutants.fault import Fault
 
-__all__ = ["Trial", "healthy", "tried"]
+__all__ = ["NO_FAULT", "Trial", "healthy", "tried"]
+
+NO_FAULT = "no fault"
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: \S+\])?)", re.MULTILINE)
 _LAST_LINES = 25
@@ -46,7 +48,7 @@ def healthy(faults: Sequence[Fault], copied: Copied, jobs: int) -> Trial:
     """Run all tests without any fault: to be ``survived``."""
     tests = dict.fromkeys(test for fault in faults for test in fault.tests)
     options = ("-n", str(jobs), "--dist", "loadfile", "--maxfail", "5")
-    return _run("no fault", (), tuple(tests), copied, *options, longest=1200)
+    return _run(NO_FAULT, (), tuple(tests), copied, *options, longest=1200)
 
 
 def _run(
