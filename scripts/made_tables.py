@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
 from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
 from tests.faults.matrix import FAULTS, Fault, Loss  # noqa: E402
+from tests.faults.quick import tried  # noqa: E402
 from tests.groups.faults import FAULTS as GROUP_FAULTS  # noqa: E402
 
 END = "<!-- end -->"
@@ -30,11 +31,15 @@ def dispositions() -> Iterator[list[str]]:
 
 def faults() -> Iterator[list[str]]:
     """What each fault of the matrix may cost at the most."""
-    yield ["fault", "broker", '`"before"`', "with `confirm`", '`"after"`', "dead letters"]
+    yield [
+        *("fault", "broker", '`"before"`', "with `confirm`", '`"after"`', "dead letters"),
+        "`make test` tries",
+    ]
     for name, fault in FAULTS.items():
         for broker in fault.brokers:
             losses = (lost(fault.loss(broker, (t,))) for t in ("before", "confirmed", "after"))
-            yield [name, brokers(fault, broker), *losses, "perhaps" if fault.buries else "none"]
+            buries = "perhaps" if fault.buries else "none"
+            yield [name, brokers(fault, broker), *losses, buries, "; ".join(tried(name, broker))]
 
 
 def group_faults() -> Iterator[list[str]]:

@@ -31,6 +31,12 @@ PLAIN_WAY = "CELERY_FAIR_TEST_PLAIN_WAY"
 ENDS_WITHIN = 60
 """Seconds: a process of billiard's pool may wait 30 for its last result to be counted."""
 
+BACK_WITHIN = 30
+"""Seconds: the longer a broker is away, the longer Celery waits between two attempts to connect.
+
+That a fair worker is back when Celery's own is, is shown in `tests/integration/test_reconnect.py`.
+"""
+
 # What a worker talks about with other workers at its start takes seconds.
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
@@ -174,6 +180,14 @@ class WorkerProcess:
             timeout=timeout,
         )
         return replies[0][self.hostname] if replies else None
+
+    def cancel_consumer(self, *queues: str) -> None:
+        """Have a queue (and its levels) consumed no more: the worker answers before it cancels."""
+        assert "ok" in self.control("cancel_consumer", queue=queues[0])
+        wait_for(lambda: not {*queues} & self._consumed(), 30, f"the end of {queues}")
+
+    def _consumed(self) -> set[str]:
+        return {queue["name"] for queue in self.inspect("active_queues")}
 
     @cached_property
     def _listens(self) -> None:

@@ -9,14 +9,12 @@ from tests.brokers import Space
 from tests.fairness.sample import weighed
 from tests.fairness.ten_queues import AT_COST_4, QUANTA, a_round, messages
 from tests.publishing import publish
-from tests.workers import StartWorker
+from tests.workers import BACK_WITHIN, StartWorker
 
 pytestmark = pytest.mark.newest
 
 LIMIT = {"rabbitmq": 0.01, "redis": 0.02}
 BEFORE, WARM_UP, ROUNDS, RESERVE = 10, 10, 40, 20
-RESUMES_WITHIN = 30
-"""Seconds: the longer the broker is away, the longer Celery waits between two attempts."""
 
 
 def test_shares_after_the_brokers_return(own_space: Space, start_worker: StartWorker) -> None:
@@ -28,7 +26,7 @@ def test_shares_after_the_brokers_return(own_space: Space, start_worker: StartWo
     own_space.server.restart()
     started = len(worker.records.started)
 
-    worker.records.started.wait(started + 1, RESUMES_WITHIN)
+    worker.records.started.wait(started + 1, BACK_WITHIN)
     starts = worker.records.started.wait(started + (WARM_UP + ROUNDS + 1) * a_round())
     sample = starts[started + WARM_UP * a_round() :][: (ROUNDS + 1) * a_round()]
     got = weighed(sample, a_round())

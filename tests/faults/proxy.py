@@ -95,6 +95,7 @@ class Proxy:
         self._links: set[_Link] = set()
         self._traps: list[Trap] = []
         self._rate: float | None = None
+        self._refuses = False
         self._flows = {"up": asyncio.Event(), "down": asyncio.Event()}
         for flows in self._flows.values():
             flows.set()
@@ -124,8 +125,12 @@ class Proxy:
         self._do(self._hold(directions or ("up", "down")))
 
     def release(self, *directions: Direction) -> None:
-        """Hold nothing that goes that way; without one, nothing, be fast and forget all traps."""
+        """Hold nothing that goes that way; without one, nothing, be fast, and forget all traps."""
         self._do(self._release(directions))
+
+    def refuse(self) -> None:
+        """Answer nobody, as a broker that is down, until `release`."""
+        self._do(self._refuse())
 
     def slow(self, bytes_per_second: float) -> None:
         """Each direction of a connection carries no more than that, until `release`."""
@@ -171,10 +176,13 @@ class Proxy:
 
     async def _release(self, directions: tuple[str, ...]) -> None:
         if not directions:
-            self._rate = None
+            self._rate, self._refuses = None, False
             self._traps.clear()
         for direction in directions or self._flows:
             self._flows[direction].set()
+
+    async def _refuse(self) -> None:
+        self._refuses = True
 
     async def _slow(self, rate: float) -> None:
         self._rate = rate
@@ -195,6 +203,8 @@ class Proxy:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._links.add(link)
         try:
+            if self._refuses:
+                raise ConnectionRefusedError
             await self._loop.sock_connect(server, ("127.0.0.1", self._space.server.port))
             await self._forward(link)
         except OSError:  # the broker is down: so is the way to it

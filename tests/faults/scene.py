@@ -6,10 +6,14 @@ that has not is replaced, and the new one drains what the other has left.
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -18,20 +22,21 @@ from typing import Any
 import psutil
 import redis
 from celery import Celery
-from kombu import Connection
+from kombu import Connection, Queue
 
 from celery_fair.dead_letter import dead_letter_queue
 from celery_fair.headers import PUBLISHED
 from tests.apps.recorder import Record
 from tests.brokers import RedisServer, Space
 from tests.brokers.control import ControlError
+from tests.faults.accounting import Account
 from tests.faults.proxy import Proxy
-from tests.integration.depths import left
+from tests.integration.depths import REDIS_HASH, left
 from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_for
-from tests.workers import StartWorker, WorkerProcess, starting_workers
+from tests.workers import BACK_WITHIN, StartWorker, WorkerProcess, starting_workers
 
 QUEUES = ["faults.a", "faults.b"]
 CONF: dict[str, Any] = {
@@ -53,8 +58,6 @@ HELD = 12
 """Messages: enough for all slots and for all windows."""
 AGE = 8
 """Seconds: a younger quorum queue can vanish with its node."""
-RESUMES_WITHIN = 30
-"""Seconds: the longer a broker is away, the longer Celery waits between two attempts."""
 PROBE = 5
 """Seconds until another probe is sent."""
 SETTLES_WITHIN = 60
@@ -87,6 +90,7 @@ class Scene:
         self._worker: WorkerProcess | None = None
         self._second: WorkerProcess | None = None
         self._dead: Counter[str] = Counter()
+        self._published: set[str] = set()
         publish(space.url, dict.fromkeys(QUEUES, 0), queue_arguments=self._arguments)
         self._declared = time.monotonic()
 
@@ -126,11 +130,15 @@ class Scene:
             records=self.records,
         )
 
-    def publish(self, count: int, task: str, gate: str = "") -> list[str]:
-        """Straight to the broker."""
+    def publish(self, count: int, task: str, gate: str = "", queue: str = "") -> list[str]:
+        """Straight to the broker; to both queues, unless one is named. All are confirmed."""
         each = {QUEUES[0]: count - count // 2, QUEUES[1]: count // 2}
+        if queue:
+            each = {queue: count}
         options = {"queue_arguments": self._arguments, "headers": {PUBLISHED: time.time()}}
-        return publish(self.space.url, each, task, [gate, NAP], **options).all()
+        ids = publish(self.space.url, each, task, [gate, NAP], **options).all()
+        self._published.update(ids)
+        return ids
 
     def ready(self) -> None:
         """Wait until the victim works."""
@@ -153,7 +161,7 @@ class Scene:
     def settle(self) -> None:
         """Wait until nothing is at the broker and nothing runs; the worker then still works."""
         self.worker  # noqa: B018
-        self._probe(RESUMES_WITHIN)
+        self._probe(BACK_WITHIN)
         self.drained()
         if self._second is not None:
             self._second.stop()
@@ -227,10 +235,29 @@ class Scene:
             while (message := queue.get()) is not None:
                 message.ack()
                 self._dead[message.headers["id"]] += 1
+        assert self._dead.keys() <= self._published, "dead letters that nobody has published"
         return self._dead
+
+    def waiting(self) -> list[str]:
+        """What the broker has in the queues, or has given to a worker, by task id."""
+        with Connection(self.space.url) as connection, connection.channel() as channel:
+            if self.space.kind == "redis":
+                return list(_in_redis(channel.client))
+            held = [iter(Queue(name)(channel).get, None) for name in QUEUES]
+            return [message.headers["id"] for message in chain.from_iterable(held)]
+
+    def account(self, ids: Collection[str]) -> Account:
+        """Where these messages went, when nothing runs any more."""
+        return Account.of(ids, self.records, self.dead_letters(), self.waiting())
 
     def end(self) -> None:
         self._stack.close()
+
+
+def _in_redis(client: Any) -> Iterator[str]:
+    stored = [json.loads(raw) for name in QUEUES for raw in client.lrange(name, 0, -1)]
+    stored += [json.loads(raw)[0] for raw in client.hvals(REDIS_HASH)]
+    return (message["headers"]["id"] for message in stored)
 
 
 @contextmanager
@@ -293,11 +320,44 @@ class Run:
             self.ids[task] += ids
             self._held += ids
 
-    def filled(self) -> None:
-        """Wait until all slots are held, and more waits in the worker."""
+    def one_each(self, tasks: Sequence[str], times: int = 1) -> list[str]:
+        """Publish one message of each task, in this order, to one queue, so many times."""
+        ids = []
+        for task in list(tasks) * times:
+            new = self.scene.publish(1, task, queue=QUEUES[0])
+            self.ids[task] += new
+            ids += new
+        return ids
+
+    def occupied(self) -> None:
+        """Wait until all slots are held."""
         records, slots = self.scene.records.started, self.scene.concurrency
         wait_for(lambda: len(records.times(self._held)) >= slots, 30, "the slots to be held")
+
+    def filled(self) -> None:
+        """Wait until all slots are held, and more waits in the worker."""
+        self.occupied()
         self.scene.buffered()
+
+    def buffer(self) -> None:
+        """Have messages wait in the worker, and none run that counts."""
+        pid, slots = self.worker_process.pid, self.scene.concurrency
+        os.kill(pid, signal.SIGSTOP)  # on Redis it takes what there is when it looks
+        try:
+            self._held = self.scene.publish(slots, "plain", str(self.gate.path), QUEUES[0])
+            self.one_each(self.shuffled(), 2)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.filled()
+
+    def shuffled(self) -> list[str]:
+        """The tasks in any order."""
+        return self.rng.sample(self._tasks, len(self._tasks))
+
+    def kill(self) -> None:
+        """SIGKILL for the worker and its pool."""
+        self.worker_process.kill()
+        self.worker_process.process.end()
 
     def some(self, most: int) -> int:
         return self.rng.randint(1, most)

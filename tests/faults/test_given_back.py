@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import RabbitMQ
-from tests.faults.accounting import Account
 from tests.faults.scene import QUEUES, Scene
 from tests.integration.gate import Gate
-from tests.publishing import publish
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -20,7 +18,7 @@ def test_confirmation_of_what_was_given_back_is_lost(
     scene, gate = Scene(rabbitmq.space(), tmp_path), Gate()
     try:
         scene.ready()
-        held = publish(scene.space.url, {QUEUES[0]: 2}, "before", [str(gate.path)]).all()
+        held = scene.publish(2, "before", str(gate.path), QUEUES[0])
         scene.records.started.wait_ids(held)
         ids = scene.publish(30, "before")
         scene.buffered()
@@ -32,7 +30,7 @@ def test_confirmation_of_what_was_given_back_is_lost(
 
         scene.settle()
 
-        Account.of([*held, *ids], scene.records, scene.dead_letters()).check()
+        scene.account([*held, *ids]).check()
     finally:
         gate.open()
         scene.end()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.brokers import RedisServer
-from tests.faults.accounting import Account
 from tests.faults.scene import Scene
 from tests.waiting import wait_for
 
@@ -28,6 +27,6 @@ def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: P
 
         scene.settle()
 
-        Account.of(ids, scene.records, scene.dead_letters()).check()
+        scene.account(ids).check()
     finally:
         scene.end()

@@ -14,8 +14,9 @@ from tests.faults.scenes import Scenes
 pytestmark = pytest.mark.newest
 
 
-def test_the_quick_cases_are_all_faults() -> None:
-    assert {case.fault for case in QUICK} == set(FAULTS)
+def test_the_quick_cases_are_all_rows_of_the_table() -> None:
+    rows = {(name, broker) for name, fault in FAULTS.items() for broker in fault.brokers}
+    assert {(case.fault, case.broker) for case in QUICK} == rows
 
 
 @pytest.mark.parametrize("case", [case for case in QUICK if not case.mortal], ids=str)

@@ -40,7 +40,7 @@ def vanilla(start: StartWorker, url: str, **options: Any) -> WorkerProcess:
 
 
 def account(worker: WorkerProcess, ids: list[str]) -> Account:
-    return Account.of(ids, worker.records, {})
+    return Account.of(ids, worker.records, {}, ())
 
 
 def drained(worker: WorkerProcess, space: Space, ids: list[str]) -> Account:

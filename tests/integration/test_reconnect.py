@@ -3,11 +3,17 @@
 That none of the dead connection's messages starts is shown by messages that the broker does not
 survive with: once it is back they are nowhere but in the worker's memory, so that each one which
 starts came from there.
+
+How soon it resumes is up to Celery, whose pauses between two attempts to connect grow. So Celery's
+own worker goes through the same, and the fair one is back when that is. It would not do to let the
+broker return between the two workers' attempts: before them are proxies, which hide its return
+until all have just failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +23,7 @@ import pytest
 from tests import shares
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import running
+from tests.faults.proxy import Proxy
 from tests.integration.depths import ready
 from tests.integration.gate import Gate
 from tests.publishing import Ids, publish
@@ -31,15 +38,17 @@ POOLS = {
     "rabbitmq": ["threads", "prefork", "gevent"],
     "redis": ["threads", "prefork"],
 }
-RESUMES_WITHIN = 30
+LATER = 1.0
+"""Seconds by which a fair worker may resume later than Celery's."""
+FAILED = "Trying again in"
 BACKLOG = {"a": 200, "b": 600}
 
 
 class Victim:
     """A worker that loses its broker, with both slots occupied and more buffered."""
 
-    def __init__(self, worker: WorkerProcess, space: Space, gate: Gate) -> None:
-        self.worker, self.space, self.gate = worker, space, gate
+    def __init__(self, worker: WorkerProcess, space: Space, proxy: Proxy) -> None:
+        self.worker, self.space, self.proxy, self.gate = worker, space, proxy, Gate()
         self.held: list[str] = []
         self.ghosts = Ids()
 
@@ -56,7 +65,6 @@ class Victim:
 
     def resume(self) -> None:
         started = self.worker.records.started
-        started.wait_once(publish(self.space.url, dict.fromkeys(QUANTA, 1)).all(), RESUMES_WITHIN)
         gate = Gate()
         gate.hold(self.worker, "a", 2)
         backlog = publish(self.space.url, BACKLOG).all()
@@ -77,31 +85,73 @@ def mortal(request: pytest.FixtureRequest) -> Iterator[RabbitMQ | RedisServer]:
 
 @pytest.fixture
 def victims(mortal: RabbitMQ | RedisServer, tmp_path: Path) -> Iterator[list[Victim]]:
-    """A worker of each pool, started together: each takes its time."""
-    pools = POOLS[mortal.kind]
-    with ExitStack() as stack, ThreadPoolExecutor(len(pools)) as together:
+    """Celery's own worker, and a fair one of each pool, started together: each takes its time."""
+    kinds = [("threads", False), *((pool, True) for pool in POOLS[mortal.kind])]
+    with ExitStack() as stack, ThreadPoolExecutor(len(kinds)) as together:
 
-        def victim(pool: str) -> Victim:
-            folder = tmp_path / pool
+        def victim(kind: tuple[str, bool]) -> Victim:
+            pool, fair = kind
+            folder = tmp_path / f"{pool}-{fair}"
             folder.mkdir()
             start = stack.enter_context(starting_workers(folder))
             space = mortal.space()
-            worker = start(space, pool=pool, concurrency=2, queues=QUANTA, conf=FAIR)
-            return Victim(worker, space, Gate())
+            proxy = stack.enter_context(Proxy(space))
+            options = {
+                "pool": pool,
+                "concurrency": 2,
+                "queues": QUANTA,
+                "conf": FAIR if fair else {},
+            }
+            new = Victim(start(proxy.url, fair=fair, **options), space, proxy)
+            stack.callback(new.gate.open)
+            return new
 
-        yield list(together.map(victim, pools))
+        yield list(together.map(victim, kinds))
+
+
+def back_after(victims: Sequence[Victim]) -> list[float]:
+    """Let the broker be seen; returns the seconds from each worker's last failure to a start."""
+    failures = [0] * len(victims)
+    failed_at = [0.0] * len(victims)
+
+    def look() -> None:
+        for number, victim in enumerate(victims):
+            count = victim.worker.log().count(FAILED)
+            if count > failures[number]:
+                failures[number], failed_at[number] = count, time.monotonic()
+
+    def all_have_just_failed() -> bool:
+        look()
+        return min(failures) == max(failures) > before
+
+    ids = [publish(victim.space.url, {"a": 1}).all() for victim in victims]
+    look()
+    before = max(failures)
+    wait_for(all_have_just_failed, 60, lambda: f"attempts to connect: {failures}")
+    for victim in victims:
+        victim.proxy.release()
+    starts = [
+        v.worker.records.started.wait_once(new)[0] for v, new in zip(victims, ids, strict=True)
+    ]
+    return [start.monotonic_ns / 1e9 - at for start, at in zip(starts, failed_at, strict=True)]
 
 
 def test_broker_is_killed_and_returns(
     mortal: RabbitMQ | RedisServer, victims: list[Victim]
 ) -> None:
-    for victim in victims:
+    _, *fair = victims
+    for victim in fair:
         victim.fill()
 
+    for victim in victims:
+        victim.proxy.refuse()
     mortal.kill()
 
-    for victim in victims:
+    for victim in fair:
         victim.lose_connection()
     mortal.restart()
-    with ThreadPoolExecutor(len(victims)) as together:
-        list(together.map(Victim.resume, victims))
+    of_celerys, *others = back_after(victims)
+    print(f"back after {of_celerys:.2f} s, fair ones after {others}")
+    assert max(others) <= of_celerys + LATER
+    with ThreadPoolExecutor(len(fair)) as together:
+        list(together.map(Victim.resume, fair))
