@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 from tests.integration.gate import Gate
 from tests.live.conftest import THREADS, Ask
 from tests.live.running import Running
 from tests.publishing import publish
 from tests.workers import WorkerProcess
-
-pytestmark = pytest.mark.either_broker
 
 
 def ran(worker: WorkerProcess, ids: list[str]) -> Running:

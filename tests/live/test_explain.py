@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from celery_fair.core.gate import SLACK
 from tests.integration.gate import Gate
 from tests.live.conftest import THREADS, Ask
 from tests.publishing import publish
 from tests.waiting import wait_equal
 from tests.workers import WorkerProcess
-
-pytestmark = pytest.mark.either_broker
 
 
 def reason(ask: Ask, queue: str) -> str:

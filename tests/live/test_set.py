@@ -13,8 +13,6 @@ from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import WorkerProcess
 
-pytestmark = pytest.mark.either_broker
-
 SECOND = 1_000_000_000
 
 
