@@ -76,7 +76,7 @@ def minutes(
 
 def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
     publish(space.url, {"own": 800, "shared": 800})
-    ids = publish(space.url, {"free": 14_000}, "nap", [0.05], persistent=False)
+    ids = publish(space.url, {"free": 3_500}, "nap", [0.2], persistent=False)
     options: dict[str, Any] = {"pool": "threads", "concurrency": THREADS, "conf": conf}
     first = start(space, **options)
     return Minute(first, start(space, args=["-Q", "shared,free"], **options), ids)
@@ -113,12 +113,12 @@ def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> 
     """While leashed ones wait for tokens, most of the time.
 
     Where they waited with them, slots would be idle for most of the time. Between two tasks of a
-    slot are some milliseconds, more on Redis, and more on a machine that is busy: then 0.75.
+    slot are some milliseconds, more on Redis and on a busy machine; a task takes 200.
     """
     free = Running(minutes[kind].records, minutes[kind].ids["free"])
 
     print(f"{len(free.starts)} starts, {free.mean():.2f} at once, gaps up to {free.longest_gap()}")
-    assert free.mean() >= 0.6 * 2 * THREADS
+    assert free.mean() >= 0.75 * 2 * THREADS
     assert free.longest_gap() <= 0.95  # and so a nap more between two starts
 
 
