@@ -13,8 +13,6 @@ SPARK := tests/pipeline
 TESTS := test-computing test-older test-current test-fairness
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
-# And this measures time.
-ALONE := tests/fairness/test_work_conservation.py
 BENCHMARKS := scheduler fairness throughput trickle once clients memory profile eventlog groups
 SECONDS ?= 600
 EVENTS ?= 1000000
@@ -65,8 +63,7 @@ test-spark: environment brokers spark ## the pipeline
 
 .PHONY: test-fairness
 test-fairness: environment brokers ## shares, and that no worker waits without need
-	$(RUN) pytest -q -n 2 --dist loadfile --ignore=$(ALONE) $(FAIRNESS)
-	$(RUN) pytest -q $(ALONE)
+	$(RUN) pytest -q -n 2 --dist loadfile $(FAIRNESS)
 
 .PHONY: test-wide
 test-wide: environment brokers spark ## more brokers and stores, Celery 5.5, no fast path; takes minutes

@@ -18,11 +18,18 @@ import pytest
 from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space, ZooKeeper
 from tests.brokers.lent import VARIABLE, LentRabbitMQ
 from tests.brokers.space import Server
+from tests.processes import children_hear_signals
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
 S = TypeVar("S", bound=Server | PostgreSQL | ZooKeeper)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _children_hear_signals() -> Iterator[None]:
+    with children_hear_signals():
+        yield
 
 
 def running(server: S) -> Iterator[S]:

@@ -2,6 +2,10 @@
 
 Each child leads its own process group, which is announced to the reaper (see
 `reaper.py`) and killed as a whole by `Process.end()`.
+
+A run that is started in the background or under nohup ignores signals, and what
+a process ignores, its children ignore. So a run catches these instead, and does
+nothing about them: what is caught, a child has the default handling of.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +25,21 @@ from typing import IO, Any
 from tests import reaper
 
 ROOT = Path(__file__).resolve().parent.parent
+
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+
+
+@contextmanager
+def children_hear_signals() -> Iterator[None]:
+    """Let no child started in this context inherit that signals to end are ignored."""
+    ignored = [number for number in ENDING if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
 
 
 @cache

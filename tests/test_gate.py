@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from time import monotonic
 from typing import Any
 
 import pytest
+from celery import Celery
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.settings import QueueOptions
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.gate import SLACK, Gate, Hold, LocalLeash
+from celery_fair.worker.gates import Gates
 
 
 def gate_of(**options: Any) -> Gate:
@@ -51,6 +54,14 @@ def test_a_leash_holds_until_its_next_token() -> None:
     assert hold.until == pytest.approx(0.1 + SLACK)  # late, as its burst may start late
     assert gate.hold(math.nextafter(hold.until, 0), 0) is not None
     assert gate.hold(hold.until, 0) is None
+
+
+def test_a_queue_with_a_rate_has_a_leash() -> None:
+    with Celery("app", broker="memory://", set_as_current=False) as app:
+        app.conf.fair_queues = {"leashed": {"rate": "0.001/s", "burst": 3}, "free": {}}
+        gates = Gates(Settings.of(app), "worker")
+    now = monotonic()
+    assert [passes(gates.of(queue), now) for queue in ("leashed", "free")] == [3, 100]
 
 
 def test_a_pause_comes_before_everything_and_takes_no_token() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from tests import shares
 from tests.apps.recorder import Record
 from tests.brokers import RedisServer, missing
-from tests.processes import ROOT
+from tests.preloaded import run_celery
+from tests.processes import ENDING, ROOT, Process
 from tests.waiting import wait_for
 
 
@@ -79,6 +81,60 @@ def test_a_killed_run_leaves_nothing_behind(redis_server: RedisServer) -> None:
     wait_for(lambda: not alive(int(pid)), 10, "the broker's end")
     wait_for(lambda: not Path(folder).exists(), 10, "the folder's removal")
     assert redis_server.client.ping()
+
+
+IGNORED = "import pathlib; print(pathlib.Path('/proc/self/status').read_text())"
+"""What tells, among other things, which signals a process ignores."""
+
+
+def test_children_ignore_no_signal_to_end(tmp_path: Path) -> None:
+    """Whatever the run itself ignores."""
+    (tmp_path / "telling.py").write_text(f"{IGNORED}\nimport celery; app = celery.Celery()")
+    child = Process([sys.executable, "-c", IGNORED], tmp_path / "log", os.environ)
+    child.wait()
+    child.end()
+    plain = subprocess.run(
+        [sys.executable, "-c", IGNORED], capture_output=True, text=True, check=True
+    )
+    forked = run_celery(["-A", "telling", "report"], tmp_path, os.environ)
+
+    assert [ignored(told) for told in (child.log(), plain.stdout, forked.stdout)] == [set()] * 3
+
+
+def ignored(status: str) -> set[signal.Signals]:
+    (mask,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+    return {number for number in ENDING if int(mask, 16) >> (number - 1) & 1}
+
+
+IN_THE_BACKGROUND = """
+import os
+import signal
+from tests.processes import ENDING
+from tests.test_harness import test_children_ignore_no_signal_to_end
+
+def test_the_run_goes_on_ignoring_them(pytestconfig):
+    for number in ENDING:
+        os.kill(os.getpid(), number)
+        os.kill(os.getppid(), number)
+"""
+
+
+def test_a_run_in_the_background(tmp_path: Path) -> None:
+    """Under nohup, or a CI server: it goes on when it is asked to end, and its children end."""
+    (tmp_path / "conftest.py").write_text("from tests.conftest import _children_hear_signals")
+    (tmp_path / "test_background.py").write_text(IN_THE_BACKGROUND)
+    names = " ".join(str(int(number)) for number in ENDING)
+    run = ["-m", "pytest", "-q", "-n", "1", "-p", "no:celery", f"--rootdir={tmp_path}", tmp_path]
+    done = subprocess.run(
+        ["sh", "-c", f'trap "" {names}; exec "$@"', "sh", sys.executable, *map(str, run)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 def alive(pid: int) -> bool:

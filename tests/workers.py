@@ -181,6 +181,14 @@ class WorkerProcess:
         )
         return replies[0][self.hostname] if replies else None
 
+    def cancel_consumer(self, *queues: str) -> None:
+        """Have a queue (and its levels) consumed no more: the worker answers before it cancels."""
+        assert "ok" in self.control("cancel_consumer", queue=queues[0])
+        wait_for(lambda: not {*queues} & self._consumed(), 30, f"the end of {queues}")
+
+    def _consumed(self) -> set[str]:
+        return {queue["name"] for queue in self.inspect("active_queues")}
+
     @cached_property
     def _listens(self) -> None:
         """Wait until the worker hears commands: on Redis, somewhat later than it is ready."""

@@ -3,7 +3,8 @@
 The loop and the thread talk by two variables. The thread puts down the last turn that it took, and
 the loop takes it up. The loop puts down what it holds. While a turn has not been
 taken up, because a task keeps the loop from it, the thread renews the lease and gives nothing up:
-what it believes to be held is then all that it owns.
+what it believes to be held is then all that it owns. What is no longer held is told to the group at
+once: somebody waits for it.
 """
 
 import logging
@@ -95,6 +96,7 @@ class Keeper:
         self._renewed = float("-inf")
         self._told: Mapping[str, int] = {}
         self._stop = threading.Event()
+        self._soon = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"group {group}", daemon=True)
 
     def start(self) -> None:
@@ -111,12 +113,15 @@ class Keeper:
         """Put down what is held, by the news that were taken up."""
         with self._lock:
             if not self._news:
+                if self._held - held:
+                    self._soon.set()
                 self._held = held
                 self._untaken = False
 
     def leave(self) -> None:
         """Nothing is held any more: give everything up. Others need not wait for the lease."""
         self._stop.set()
+        self._soon.set()
         if self._thread.is_alive():
             self._thread.join(self._options.margin)
         with suppress(StoreUnreachableError, ValueError):
@@ -124,7 +129,7 @@ class Keeper:
 
     def _run(self) -> None:
         wait = 0.0
-        while not self._stop.wait(wait):
+        while not self._stops_within(wait):
             try:
                 self._take()
             except (StoreUnreachableError, ValueError) as exc:
@@ -135,6 +140,12 @@ class Keeper:
             else:
                 self._in_trouble = False
                 wait = POLL
+
+    def _stops_within(self, seconds: float) -> bool:
+        # After trouble nothing is hurried: a store that is away is left alone for so long.
+        (self._stop if self._in_trouble else self._soon).wait(seconds)
+        self._soon.clear()
+        return self._stop.is_set()
 
     def _trouble(self, error: Exception) -> float:
         """Tell of it once; return when to try again."""

@@ -145,10 +145,11 @@ class Feed(ABC):
         eta = 1 << (self.parked - 1).bit_length() if self.parked else 0
         return min(self._wanted + self._allowance + eta, 65535)
 
-    def resize(self, window: int, exactly: bool = False) -> None:
-        """Set the window, unless it is right, or about right and that is enough."""
+    def resize(self, window: int, exactly: bool = False, most: float = math.inf) -> None:
+        """Set the window, unless it is right, or about right and no larger than `most`."""
         about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
-        if self._wanted != window and (exactly or (not about_right and self._adapts())):
+        now = exactly or self._wanted > most
+        if self._wanted != window and (now or (not about_right and self._adapts())):
             self._wanted = window
             self._apply_prefetch()
 

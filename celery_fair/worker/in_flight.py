@@ -217,9 +217,10 @@ class ObservedPool:
             write_now(self._observed)
 
     def flush(self) -> None:
-        """As the pool's own, which throws away what no process has accepted."""
+        """As the pool's own, if it has one: that throws away what no process has accepted."""
         settle(self._observed)
-        self._observed.flush()
+        if self._observed.flush is not None:
+            self._observed.flush()
 
     def settle(self) -> None:
         """Wait until the processes have what was handed over."""

@@ -69,15 +69,14 @@ class Partitions:
         self._keeper.holds(self.tenure.holds(now, lambda name: in_flight.of(name) > 0))
 
     def _take_up(self, taken: Taken) -> None:
-        now = monotonic()
-        change = self.tenure.took(taken.turn, taken.asked, now)
+        change = self.tenure.took(taken.turn, taken.asked, monotonic())
         self._revoke(change.revoked)
         if change.assigned:
             logger.info("Group %s: assigned %s", self._keeper.group, ", ".join(change.assigned))
             partitions_assigned.send(
                 self._worker, partitions=dict(change.assigned), group=self._keeper.group
             )
-            self._begins |= dict.fromkeys(change.assigned, now + self._delay)
+            self._begins |= dict.fromkeys(change.assigned, monotonic() + self._delay)
             self._worker.tokens.update(change.assigned)
 
     def _revoke(self, revoked: frozenset[str]) -> None:
@@ -119,7 +118,9 @@ class Partitions:
         logger.error(
             "Cannot agree with %s; %s",
             message,
-            "trying again" if trouble.will_recover else "giving up, as fair_group_recovery is None",
+            "trying again"
+            if trouble.will_recover
+            else "giving up when the lease is over, as fair_group_recovery is None",
         )
         rebalance_failed.send(
             self._worker,

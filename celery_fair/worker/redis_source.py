@@ -132,7 +132,7 @@ class RedisSource(Source):
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
         now = self._looked = monotonic()
-        feeds = [feed for feed in self._feeds.values() if feed.room > 0 and feed.worth_a_look(now)]
+        feeds = [f for f in self._feeds.values() if self._room(f) > 0 and f.worth_a_look(now)]
         if not feeds:
             return
         for feed, (left, *messages) in zip(feeds, self._taken(feeds), strict=True):
@@ -151,7 +151,11 @@ class RedisSource(Source):
         for feed in feeds:
             keys += self._send.lists(feed.name)
         steps = len(self.channel.priority_steps)
-        return self._script(keys, [time(), steps, *(most or feed.room for feed in feeds)])
+        return self._script(keys, [time(), steps, *(most or self._room(feed) for feed in feeds)])
+
+    def _room(self, feed: "RedisFeed") -> int:
+        """Return how many messages may be taken now; the bell, too, may bring one."""
+        return feed.room - (feed.name in self._listening)
 
     def listen(self) -> None:
         """Make sure that a message for any empty feed rings the bell."""

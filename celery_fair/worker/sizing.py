@@ -62,7 +62,7 @@ class Sizing:
         for feed in feeds:
             options = feed.gate.options
             window = self._bounded(options, windows[feed.name])
-            feed.resize(window, exactly=options.prefetch is not None)
+            feed.resize(window, options.prefetch is not None, _most(options))
 
     def _weight(self, messages: float, options: QueueOptions) -> float:
         """Windows double per class: what is urgent shall not wait for its refill."""
@@ -74,10 +74,14 @@ class Sizing:
             return options.prefetch
         if options.exclusive:
             window = _EXCLUSIVE
-        if options.rate is not None:
-            leashed = math.ceil(options.burst + options.rate * _LEASHED_SECONDS)
-            window = min(window, max(LEAST, leashed))
-        return window
+        return int(min(window, _most(options)))
 
     def _plan(self, weights: Mapping[str, float], least_total: int) -> dict[str, int]:
         return plan(weights, self._meter.rate, self._meter.delay, least_total)
+
+
+def _most(options: QueueOptions) -> float:
+    """Return what a leash bounds the window to, unless the user says otherwise."""
+    if options.rate is None or options.prefetch is not None:
+        return math.inf
+    return max(LEAST, math.ceil(options.burst + options.rate * _LEASHED_SECONDS))

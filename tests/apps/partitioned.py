@@ -40,8 +40,10 @@ def revoked(sender: Any, partitions: set[str], **_: Any) -> None:
 
 
 @rebalance_failed.connect(weak=False)
-def failed(sender: Any, message: str, will_recover: bool, **_: Any) -> None:
-    note("failed", worker=sender.c.hostname, message=message, will_recover=will_recover)
+def failed(sender: Any, message: str, will_recover: bool, exception: Exception, **_: Any) -> None:
+    said = {"message": message, "will_recover": will_recover}
+    said |= {"exception": type(exception).__name__, "text": str(exception)}
+    note("failed", worker=sender.c.hostname, **said)
 
 
 def keyed(

@@ -52,6 +52,7 @@ def test_counts(members: str, expected: list[int]) -> None:
 
 def test_spare_member_moves_nothing() -> None:
     plan = assign("ab", "12", {})
+    assert assign("Aab", "12", plan) == plan
     assert assign("abz", "12", plan) == plan == assign("ab", "12", {**plan, "9": "z"})
 
 

@@ -40,6 +40,18 @@ def test_a_cost_beyond_all_reach_of_its_quantum_is_served_all_the_same() -> None
     assert scheduler.choose(0.0, 0.0) is flow
 
 
+def test_a_small_quantum_is_not_walked_to() -> None:
+    """A thousand million rounds in which nothing can be served take no longer than one."""
+    scheduler = DeficitRoundRobin()
+    tiny, other = scheduler.add("tiny", 1e-9), scheduler.add("other", 1)
+    scheduler.offer(tiny, 1)
+    scheduler.offer(other, 1)
+    assert scheduler.choose(0.0, 0.0) is other
+    assert scheduler.rounds_ahead(tiny) == pytest.approx(1e9)
+    scheduler.serve(other, 1, None)
+    assert scheduler.choose(0.0, 0.0) is tiny
+
+
 def test_a_flow_says_what_it_is() -> None:
     assert "a" in repr(DeficitRoundRobin().add("a", 1))
 

@@ -95,11 +95,12 @@ def test_traces_of_the_sources() -> None:
         assert [len(group.owned_by(name)) for name in rest] == [6 // len(rest)] * len(rest)
 
 
-def test_spare_members_change_nothing() -> None:
+@pytest.mark.parametrize("spare", ["0", "spare"], ids=["first by name", "last"])
+def test_spare_members_change_nothing(spare: str) -> None:
     group = joined("a", "b", partitions=2)
     grants = group.grants
     for leaving in (False, True):
-        group = turn(group, "spare", 1.0, TERMS, leaving=leaving).group
+        group = turn(group, spare, 1.0, TERMS, leaving=leaving).group
         for name in "ab":
             taken = turn(group, name, 1.0, TERMS, holds=group.owned_by(name))
             assert taken.changed is False
@@ -136,6 +137,8 @@ def test_plan_as_if_all_had_just_come() -> None:
 
 def test_lease_that_has_run_out_is_lost() -> None:
     group = joined("a", partitions=1)
+    assert turn(group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {"0": 2}
+    assert turn(group, "a", TERMS.lease - 0.1, TERMS, holds={"0"}).granted == {"0": 1}
     taken = turn(group, "b", TERMS.lease, TERMS)
     assert taken.granted == {"0": 2}
     assert turn(taken.group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {}

@@ -7,12 +7,15 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from celery_fair.cli.demo.published import TABLES
-from celery_fair.cli.demo.run import Result
-from celery_fair.cli.demo.workload import QUANTA, ROUND, Workload
+from celery_fair.cli.demo.shares.published import TABLES
+from celery_fair.cli.demo.shares.shares import Result
+from celery_fair.cli.demo.shares.workload import QUANTA, ROUND, Workload
+from celery_fair.cli.demo.waits.scenario import Scenario
+from celery_fair.cli.demo.waits.waits import Run
 from tests.preloaded import PreloadedCelery, run_celery
 
 COMMAND = ("fair", "demo")
+CELERY, FAIR = "Celery's own worker", "a fair worker"
 
 
 def run_demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -25,6 +28,9 @@ def start_demo(folder: Path, *options: str) -> PreloadedCelery:
     return PreloadedCelery([*COMMAND, *options], folder / "demo.log", os.environ, cwd=folder)
 
 
+# Shares -------------------------------------------------------------------
+
+
 def result(counts: Sequence[int], work: int) -> Result:
     """A result with such counts: one start of each queue after another, at 1,000 a second."""
     left = list(counts)
@@ -34,7 +40,7 @@ def result(counts: Sequence[int], work: int) -> Result:
             if count:
                 left[queue] -= 1
                 starts.append((queue, len(starts) / 1000))
-    return Result(Workload(len(starts) // 5, work), starts)
+    return Result(workload(len(starts), work), starts)
 
 
 def fair_result(work: int = 1, rounds: int = 60) -> Result:
@@ -42,9 +48,29 @@ def fair_result(work: int = 1, rounds: int = 60) -> Result:
     order = [queue for queue, quantum in enumerate(QUANTA) for _ in range(quantum // 4)]
     starts = [(queue, number / 1000) for number, queue in enumerate(order * rounds)]
     assert len(starts) == ROUND * rounds
-    return Result(Workload(len(starts) // 5, work), starts)
+    return Result(workload(len(starts), work), starts)
 
 
 def flat_result() -> Result:
     """A result as in Table 2, at a hundredth."""
     return result([count // 100 for count in TABLES[1].counts], 1)
+
+
+def workload(starts: int, work: int) -> Workload:
+    """One that ends after so many starts."""
+    return Workload(starts // 5, work, starts)
+
+
+# Waits --------------------------------------------------------------------
+
+
+def waiting(waits: Sequence[float], worker: str = FAIR) -> Run:
+    """A run whose mails waited so long; a newsletter starts every tenth of a second."""
+    scenario = Scenario(0.15 * len(waits) + 0.01, 2)
+    moments = scenario.moments
+    assert len(moments) == len(waits)
+    mails = list(enumerate(moments, scenario.newsletters))
+    published = [(number, 0.0) for number in range(scenario.newsletters)] + mails
+    started = [(number, 0.1 * number) for number in range(10)]
+    started += [(n, moment + wait) for (n, moment), wait in zip(mails, waits, strict=True)]
+    return Run(worker, scenario, published, sorted(started, key=lambda record: record[1]))

@@ -13,10 +13,13 @@ from click.testing import CliRunner
 from click.testing import Result as Outcome
 
 from celery_fair.cli import fair
-from celery_fair.cli.demo import command, session
+from celery_fair.cli.demo import command
 from celery_fair.cli.demo.errors import DemoError
-from celery_fair.cli.demo.run import Result
-from tests.demo.demonstration import fair_result, flat_result
+from celery_fair.cli.demo.shares import demonstration as of_shares
+from celery_fair.cli.demo.shares.shares import Result
+from celery_fair.cli.demo.waits import demonstration as of_waits
+from celery_fair.cli.demo.waits.waits import Run
+from tests.demo.demonstration import CELERY, fair_result, flat_result, waiting
 from tests.ports import free_port
 
 
@@ -24,17 +27,18 @@ def invoke(*options: str) -> Outcome:
     return CliRunner().invoke(fair, ["demo", *options])
 
 
-def results(monkeypatch: pytest.MonkeyPatch, *outcomes: Result | BaseException) -> None:
+def results(monkeypatch: pytest.MonkeyPatch, *outcomes: Result | Run | BaseException) -> None:
     """Let runs come to these outcomes, one after the other."""
     coming = iter(outcomes)
 
-    def run(*_: Any) -> Result:
+    def run(*_: Any) -> Result | Run:
         outcome = next(coming)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    monkeypatch.setattr(session, "run", run)
+    monkeypatch.setattr(of_shares, "run", run)
+    monkeypatch.setattr(of_waits, "run", run)
 
 
 # Refusals -----------------------------------------------------------------
@@ -42,15 +46,27 @@ def results(monkeypatch: pytest.MonkeyPatch, *outcomes: Result | BaseException) 
 REFUSED = {
     "no URL": (["--broker", "localhost"], "--broker 'localhost' is no URL"),
     "unknown scheme": (["--broker", "kafka://localhost"], "use memory://, amqp://"),
-    "no messages": (["--messages", "0"], "with 0 messages a queue there is nothing to measure"),
-    "few messages": (["--messages", "39"], "use 40 or more"),
-    "text for messages": (["--messages", "many"], "'many' is not a valid integer"),
-    "negative work": (["--work=-1"], "-1 is not in the range"),
+    "no seconds": (["--seconds", "0"], "0.0 is not in the range"),
+    "no messages": (
+        ["--shares", "--messages", "0"],
+        "with --messages 0 a queue there is nothing to measure",
+    ),
+    "few messages": (["--shares", "--messages", "39"], "use 40 or more"),
+    "text for messages": (["--shares", "--messages", "many"], "'many' is not a valid integer"),
+    "stop too early": (["--shares", "--stop", "199"], "--stop 199 is not from 200"),
+    "stop too late": (["--shares", "--messages", "50", "--stop", "251"], "to 250 (after that"),
+    "negative work": (["--shares", "--work=-1"], "-1 is not in the range"),
+    "messages without shares": (["--messages", "50"], "--messages goes with --shares: add that"),
+    "a log without shares": (["--event-log", "log"], "--event-log goes with --shares"),
+    "seconds with shares": (["--shares", "--seconds", "3"], "--seconds does not go with --shares"),
     "unknown pool": (["--pool", "party"], "'party' is not one of 'solo', 'threads'"),
     "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
-    "solo in parallel": (["--concurrency", "2"], "a solo worker runs one task at a time, not 2"),
+    "solo in parallel": (
+        ["--shares", "--concurrency", "2"],
+        "a solo worker runs one task at a time, not 2",
+    ),
     "a log that cannot be": (
-        ["--no-html", "--event-log", "/dev/null/log"],
+        ["--shares", "--no-html", "--event-log", "/dev/null/log"],
         "cannot write --event-log /dev/null/log: Not a directory; name another folder",
     ),
     "folder that is not": (["--html", "/no/such/plot.html"], "cannot write --html /no/such/plot"),
@@ -85,7 +101,7 @@ def test_missing_package_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_fair_is_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     results(monkeypatch, fair_result(100), fair_result(1))
-    outcome = invoke("--html", str(tmp_path / "plot.html"))
+    outcome = invoke("--shares", "--html", str(tmp_path / "plot.html"))
     assert outcome.exit_code == 0, outcome.output
     assert "FAIR at 100 µs" in outcome.output
     assert "NOT FAIR" not in outcome.output
@@ -93,7 +109,7 @@ def test_fair_is_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_unfair_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     results(monkeypatch, fair_result(100), flat_result())
-    outcome = invoke("--html", str(tmp_path / "plot.html"))
+    outcome = invoke("--shares", "--html", str(tmp_path / "plot.html"))
     assert outcome.exit_code == 1
     assert "NOT FAIR at 1 µs: max |share/target − 1| = 43" in outcome.output
     assert 'class="verdict unfair"' in (tmp_path / "plot.html").read_text()
@@ -101,11 +117,23 @@ def test_unfair_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_unfair_json(monkeypatch: pytest.MonkeyPatch) -> None:
     results(monkeypatch, flat_result())
-    outcome = invoke("--json", "--no-html", "--work", "1")
+    outcome = invoke("--shares", "--json", "--no-html", "--work", "1")
     assert outcome.exit_code == 1
     report = json.loads(outcome.stdout)
     assert (report["fair"], report["html"]) == (False, None)
     assert report["workloads"][0]["max_error"] > 4
+
+
+@pytest.mark.parametrize(("waits", "code"), [([0.1, 0.2], 0), ([0.6, 0.7], 1)])
+def test_shorter_waits_are_zero(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, waits: list[float], code: int
+) -> None:
+    results(monkeypatch, waiting([0.5, 0.6], CELERY), waiting(waits))
+    plot = tmp_path / "plot.html"
+    outcome = invoke("--json", "--html", str(plot))
+    assert outcome.exit_code == code, outcome.output
+    assert json.loads(outcome.stdout)["shorter"] is (code == 0)
+    assert f'class="verdict {"bad" if code else "good"}"' in plot.read_text()
 
 
 def test_no_result_is_two(monkeypatch: pytest.MonkeyPatch) -> None:

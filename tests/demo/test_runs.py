@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -19,7 +20,70 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.either_broker
 
-SMALL = ("--messages", "200")
+SMALL = ("--shares", "--messages", "200")
+
+
+# Waits --------------------------------------------------------------------
+
+
+def test_waits_are_shorter(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--json", "--seconds", "1.5", "--html", "plot.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert (report["broker"], report["pool"], report["concurrency"]) == ("memory://", "threads", 2)
+    celery, fair = (check_waits(run, 10) for run in report["runs"])
+    assert fair[0] < celery[0] / 2  # alike workers would wait alike
+    behind, ahead = map(overtaken, report["runs"])
+    assert behind > 2  # Celery's own has fetched eight tasks ahead, and has two slots
+    assert ahead <= 1
+    assert re.findall(r"([\d.]+) s", report["sentence"]) == [
+        f"{figure:.2f}" for figure in (*celery, *fair)
+    ]
+    assert [run["worker"] for run in report["runs"]] == ["Celery's own worker", "a fair worker"]
+    text = (tmp_path / "plot.html").read_text()
+    assert text.count("<svg") == 2
+    assert text.count('class="mail"') == 20
+    assert [path.name for path in tmp_path.iterdir()] == ["plot.html"]
+
+
+def check_waits(run: dict[str, Any], mails: int) -> tuple[float, float]:
+    """Compute median and 95 % quantile once more; return them."""
+    messages = run["mails"]["messages"]
+    assert len(messages) == run["mails"]["published"] == mails
+    waits = sorted(each["started"] - each["published"] for each in messages)
+    middle = (waits[(mails - 1) // 2] + waits[mails // 2]) / 2
+    whole, part = divmod(0.95 * (mails - 1), 1)
+    high = waits[int(whole)] + part * (waits[int(whole) + 1] - waits[int(whole)])
+    figures = run["mails"]["median"], run["mails"]["quantile_95"]
+    assert figures == pytest.approx((middle, high))
+    assert waits[0] > 0
+    newsletters = run["newsletters"]
+    last = max(each["published"] for each in messages)
+    assert len(newsletters["messages"]) < newsletters["published"]  # a backlog, to the end
+    assert max(each["started"] for each in newsletters["messages"]) > last
+    return figures
+
+
+def overtaken(run: dict[str, Any]) -> float:
+    """How many newsletters start while a mail waits, in the median."""
+    starts = [each["started"] for each in run["newsletters"]["messages"]]
+    return median(
+        sum(mail["published"] < start < mail["started"] for start in starts)
+        for mail in run["mails"]["messages"]
+    )
+
+
+def test_waits_on_a_real_broker(space: Space, tmp_path: Path) -> None:
+    before = space.depths()
+    done = run_demo(tmp_path, "--no-html", "--seconds", "1", "--broker", space.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
+    assert "password mails: 6 published" in done.stdout
+    assert "guest:guest" not in done.stdout
+    assert space.depths() == before
+
+
+# Shares -------------------------------------------------------------------
 
 
 def test_memory(tmp_path: Path) -> None:
@@ -52,7 +116,10 @@ def check_figures(workload: dict[str, Any]) -> None:
 
 
 def test_output_in_a_pipe(tmp_path: Path) -> None:
-    done = run_demo(tmp_path, "--messages", "40", "--work", "7", "--html", "plot.html")
+    done = run_demo(
+        *(tmp_path, "--shares", "--messages", "50", "--stop", "200"),
+        *("--work", "7", "--html", "plot.html"),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
     assert "started 200 of 200" in done.stdout
@@ -80,10 +147,23 @@ def test_real_broker_is_left_as_it_was(space: Space, tmp_path: Path) -> None:
     assert space.depths() == before
 
 
+# Ends ---------------------------------------------------------------------
+
+LASTING = {
+    "waits": ("--seconds", "60"),
+    "shares": ("--shares", "--messages", "200", "--work", "10000"),
+}
+
+
 @pytest.fixture
-def midway(space: Space, tmp_path: Path) -> Iterator[Process]:
+def what() -> str:
+    return "waits"
+
+
+@pytest.fixture
+def midway(space: Space, tmp_path: Path, what: str) -> Iterator[Process]:
     """A demo that is consuming, and has some seconds to go."""
-    options = ("--no-html", "--messages", "200", "--work", "10000", "--broker", space.url)
+    options = ("--no-html", *LASTING[what], "--broker", space.url)
     process = start_demo(tmp_path, *options)
     try:
         wait_for(lambda: "started" in process.log(), 30, process.log)
@@ -92,7 +172,7 @@ def midway(space: Space, tmp_path: Path) -> Iterator[Process]:
         process.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("what", "number"), [("waits", signal.SIGINT), ("shares", signal.SIGTERM)])
 def test_interrupted_demo_leaves_nothing(
     space: Space, midway: Process, number: signal.Signals
 ) -> None:

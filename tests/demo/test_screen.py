@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,60 +16,106 @@ from rich.console import Console
 from celery_fair.cli.demo import screen
 from celery_fair.cli.demo.broker import Broker
 from celery_fair.cli.demo.live import LiveScreen
-from celery_fair.cli.demo.page import page
-from celery_fair.cli.demo.plain import PlainScreen
-from celery_fair.cli.demo.run import Progress, Setup
-from celery_fair.cli.demo.screen import Screen, suitable_screen
-from celery_fair.cli.demo.shares import Shares
-from celery_fair.cli.demo.workload import QUANTA
-from tests.demo.demonstration import fair_result, flat_result
+from celery_fair.cli.demo.screen import PlainScreen, Screen, suitable_screen
+from celery_fair.cli.demo.shares import demonstration as of_shares
+from celery_fair.cli.demo.shares.demonstration import SharesDemonstration
+from celery_fair.cli.demo.shares.page import page as page_of_shares
+from celery_fair.cli.demo.shares.workload import QUANTA
+from celery_fair.cli.demo.tape import Record
+from celery_fair.cli.demo.waits import demonstration as of_waits
+from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
+from celery_fair.cli.demo.waits.page import page as page_of_waits
+from celery_fair.cli.demo.worker import Setup
+from tests.demo.demonstration import CELERY, fair_result, flat_result, waiting
 
 SETUP = Setup(Broker("memory://"), "solo", 1)
 
 
-def show(shown: Screen) -> None:
+LONG, SHORT = [0.5, 0.6, 0.7] * 4, [0.01, 0.02] * 6
+
+
+class Replayed:
+    """In place of a worker: the runs' records, half of them and then all."""
+
+    def __init__(self, *recorded: tuple[list[Record], list[Record]]) -> None:
+        self._recorded = iter(recorded)
+
+    @contextmanager
+    def __call__(self, *_: Any, **__: Any) -> Iterator[Replayed]:
+        self._published, self._started = next(self._recorded)
+        yield self
+
+    def records(self) -> Iterator[tuple[list[Record], list[Record]]]:
+        yield self._published[: len(self._published) // 3], []
+        yield self._published, self._started[: len(self._started) // 2]
+        yield self._published, self._started
+
+
+def show_shares(monkeypatch: pytest.MonkeyPatch, screen: Screen) -> None:
     """Two runs, the first of them fair."""
     results = [fair_result(100), flat_result()]
-    shown.introduce(SETUP, results[0].workload.messages)
-    for result in results:
-        workload = result.workload
-        shown.begin(workload)
-        for published, started in ((workload.published // 3, 0), (workload.published, 300)):
-            shares = Shares.of(result.starts[:started])
-            shown.progress(Progress(workload, published, started, shares))
-        shown.end(result)
-    shown.conclude(results)
-    shown.close()
+    recorded = [([(0, 0.0)] * each.workload.published, each.starts) for each in results]
+    monkeypatch.setattr(of_shares, "worker", Replayed(*recorded))
+    shown = SharesDemonstration(SETUP, [each.workload for each in results])
+    assert shown.run(screen) is False
+    screen.close()
 
 
-def drawn(width: int) -> str:
+def show_waits(monkeypatch: pytest.MonkeyPatch, screen: Screen) -> None:
+    """The second run is better."""
+    runs = [waiting(LONG, CELERY), waiting(SHORT)]
+    recorded = [(list(each.published), list(each.started)) for each in runs]
+    monkeypatch.setattr(of_waits, "worker", Replayed(*recorded))
+    assert (
+        WaitsDemonstration(Setup(Broker("memory://"), "threads", 2), runs[0].scenario.seconds).run(
+            screen
+        )
+        is True
+    )
+    screen.close()
+
+
+Show = Callable[[pytest.MonkeyPatch, Screen], None]
+each_demonstration = pytest.mark.parametrize("show", [show_shares, show_waits])
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, show: Show) -> str:
     stream = io.StringIO()
-    show(LiveScreen(Console(file=stream, force_terminal=True, width=width, color_system=None)))
+    console = Console(file=stream, force_terminal=True, width=80, color_system=None)
+    show(monkeypatch, LiveScreen(console))
     return stream.getvalue()
 
 
-def test_live_table_fits_a_terminal() -> None:
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", drawn(80))
+@each_demonstration
+def test_live_table_fits_a_terminal(monkeypatch: pytest.MonkeyPatch, show: Show) -> None:
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", drawn(monkeypatch, show))
     assert max(map(len, text.splitlines())) <= 80
-    assert "…" not in text.replace("4, 8, …", "")
-    assert "publishing" in text
-    assert "consuming" in text
-    assert "NOT FAIR at 1 µs" in text
+    assert "…" not in text.replace("4, 8, …", "").replace("starts …", "")
+    for said in {
+        show_shares: ("publishing", "consuming", "NOT FAIR at 1 µs", "here"),
+        show_waits: ("Celery's own worker", "password mail", "mails started", "██"),
+    }[show]:
+        assert said in text, text
 
 
-def test_live_screen_gives_the_terminal_back() -> None:
-    text = drawn(80)
+@each_demonstration
+def test_live_screen_gives_the_terminal_back(monkeypatch: pytest.MonkeyPatch, show: Show) -> None:
+    text = drawn(monkeypatch, show)
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l")  # the cursor is shown again
 
 
-def test_plain_screen_writes_lines_only() -> None:
+@each_demonstration
+def test_plain_screen_writes_lines_only(monkeypatch: pytest.MonkeyPatch, show: Show) -> None:
     lines: list[str] = []
-    show(PlainScreen(lines.append))
+    show(monkeypatch, PlainScreen(lines.append))
     text = "\n".join(lines)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
     assert len(lines) < 60
-    assert "published (Table 1)" in text
-    assert "here" in text
+    for said in {
+        show_shares: ("published (Table 1)", "here", "  started 3,300 of 3,300"),
+        show_waits: ("12 published, 12 started, the last after", "waited 0.60 s"),
+    }[show]:
+        assert said in text, text
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -84,7 +133,7 @@ def test_screen_suits_its_place(
     monkeypatch.setattr(screen, "find_spec", lambda name: rich or None)
     shown = suitable_screen(json)
     assert isinstance(shown, LiveScreen if terminal and rich else PlainScreen)
-    show(shown)
+    show_waits(monkeypatch, shown)
     output = capsys.readouterr()
     assert bool(output.out) == (not json)
     assert bool(output.err) == (json and terminal)
@@ -106,21 +155,28 @@ class Elements(HTMLParser):
         self.loading += [name for name, _ in attrs if name.endswith(("src", "href", "srcset"))]
 
 
-def test_page_is_self_contained() -> None:
-    text = page(SETUP, [fair_result(100), flat_result()])
+@pytest.mark.parametrize(
+    "text",
+    [
+        page_of_shares(SETUP, [fair_result(100), flat_result()]),
+        page_of_waits(SETUP, [waiting(LONG, CELERY), waiting(SHORT)], good=True),
+    ],
+    ids=["shares", "waits"],
+)
+def test_page_is_self_contained(text: str) -> None:
     elements = Elements(text)
     assert elements.loading == []
     assert not re.search(r"url\(|@import|https?:|\$\w", text)
     assert "prefers-color-scheme: dark" in text
     assert elements.tags.count("svg") == 2
-    assert elements.tags.count("polyline") == 2 * len(QUANTA)
 
 
 def test_chart_of_exact_shares_lies_on_its_targets() -> None:
-    text = page(SETUP, [fair_result(7)])
+    text = page_of_shares(SETUP, [fair_result(7)])
     targets = re.findall(r'class="target".*? y1="([\d.]+)"', text)
     lines = [
         set(re.findall(r",([\d.]+)", points)) for points in re.findall(r'points="(.*?)"', text)
     ]
+    assert len(lines) == len(QUANTA)
     assert [{f"{float(target):g}"} for target in targets] == lines
     assert 'class="slope"' not in text  # nothing was published for 7 µs

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from celery_fair.cli.demo.published import TABLES
-from celery_fair.cli.demo.shares import TOLERANCE, Shares, timeline
+from celery_fair.cli.demo.shares.published import TABLES
+from celery_fair.cli.demo.shares.shares import TOLERANCE, Shares, timeline
+from celery_fair.cli.demo.shares.workload import LEAST_MESSAGES, QUANTA, ROUND, Workload
 from celery_fair.cli.demo.tape import TapeReader, TapeWriter
-from celery_fair.cli.demo.workload import LEAST_MESSAGES, QUANTA, ROUND, Workload
 from tests.demo.demonstration import fair_result
 
 EXACT = tuple(quantum // 4 for quantum in QUANTA)
@@ -62,7 +62,7 @@ def test_nothing_consumed_is_not_fair() -> None:
 
 def test_every_queue_is_backlogged_at_the_stop() -> None:
     for messages in (LEAST_MESSAGES, 1500, 40_000):
-        workload = Workload(messages, 1)
+        workload = Workload.of(messages, 1, None)
         assert max(Shares(EXACT).targets) * workload.stop < messages
         assert workload.stop - workload.warm_up >= 3 * ROUND
 
@@ -84,10 +84,10 @@ def test_tape_hands_on_whole_records_only(tmp_path: Path) -> None:
     assert reader.read() == []
     writer = TapeWriter(path)
     writer.write(3)
-    writer.write(9)
+    writer.write(300_000)
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     assert [queue for queue, _ in reader.read()] == [3]
     path.write_bytes(whole)
-    assert [queue for queue, _ in reader.read()] == [9]
+    assert [queue for queue, _ in reader.read()] == [300_000]
     assert reader.read() == []

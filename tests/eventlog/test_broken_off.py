@@ -51,7 +51,7 @@ def ended(log: Path, id_: str) -> list[dict[str, Any]]:
 
 def check(worker: WorkerProcess, log: Path, id_: str, state: str, exception: str) -> None:
     """One end, by the main process, that fits the child's start."""
-    wait_for(lambda: ended(log, id_), 60, lambda: f"the end of {id_}\n{worker.log()}")
+    wait_for(lambda: ended(log, id_), 30, lambda: f"the end of {id_}\n{worker.log()}")
     # What is started next, a process that was to end has ended before.
     (after,) = publish(worker.broker_url, {"a": 1}, "plain").all()
     worker.records.finished.wait_ids([after])

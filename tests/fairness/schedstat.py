@@ -21,6 +21,19 @@ class Moment(NamedTuple):
         worked, queued, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
         return cls(time.monotonic(), int(worked) / 1e9, int(queued) / 1e9)
 
-    def own_time_since(self, earlier: Moment) -> float:
-        """Time that passed, less what others took: what would have passed on a free machine."""
-        return (self.clock - earlier.clock) - (self.queued - earlier.queued)
+
+class Watch:
+    """Some processes that work one after another for one thing, from now on."""
+
+    def __init__(self, *pids: int) -> None:
+        self._began = {pid: Moment.of(pid) for pid in pids}
+
+    def asleep(self) -> float:
+        """The part of the time until now in which none of them had anything to do.
+
+        Of their own time: that which others took of the processors is nobody's.
+        """
+        passed = [(Moment.of(pid), before) for pid, before in self._began.items()]
+        clock = max(now.clock - before.clock for now, before in passed)
+        own = clock - sum(now.queued - before.queued for now, before in passed)
+        return 1 - sum(now.worked - before.worked for now, before in passed) / own

@@ -34,6 +34,14 @@ def test_idle_worker(space: Space, start_worker: StartWorker, pool: str) -> None
     assert max(delays) < 2
 
 
+def test_idle_worker_that_asks(redis_space: Space, start_worker: StartWorker) -> None:
+    """Each queue is asked less and less often while all are empty."""
+    queues = {name: {"fetch": "pull"} for name in ("a", "b")}
+    conf = {"fair_queues": queues, "fair_pull_interval": 0.5}
+    worker = start_worker(redis_space, queues=list(queues), conf=conf)
+    assert_asleep(worker)
+
+
 def assert_asleep(worker: WorkerProcess) -> None:
     """No processor time to speak of, and hardly ever awake."""
     wait_for(lambda: usage(worker, 0.2)[1] < 20, 15, "the worker to settle")
@@ -62,5 +70,5 @@ def delay_of_a_start(worker: WorkerProcess, queue: str) -> float:
     client: Celery = worker.client
     before = time.monotonic_ns()
     task_id = client.send_task("noop", [0], queue=queue).id
-    started = worker.records.started.wait_once([task_id])[0]
+    started = worker.records.started.wait_once([task_id], timeout=15)[0]
     return (started.monotonic_ns - before) / 1e9

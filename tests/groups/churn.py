@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from operator import sub
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 from kombu import Connection
@@ -22,7 +24,7 @@ from kombu import Connection
 from celery_fair.core.assignment import partition_of
 from celery_fair.dead_letter import dead_letter_queue
 from tests.brokers import Space
-from tests.groups.fleet import LEASE, QUEUE, Fleet
+from tests.groups.fleet import LEASE, QUEUE, Fleet, check_told
 from tests.records import RecordFile
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess
@@ -79,8 +81,14 @@ class Case:
         return (self.fetch, self.queue_type) != ("push", "quorum")
 
     @property
+    def acks_late(self) -> bool:
+        """What was taken ahead is in its place when the successor is let in; so nothing is lost."""
+        return self.fetch == "push" and not self.is_once
+
+    @property
     def conf(self) -> dict[str, Any]:
-        conf = {"fair_queues": {QUEUE: {"fetch": self.fetch}}}
+        conf: dict[str, Any] = {"fair_queues": {QUEUE: {"fetch": self.fetch}}}
+        conf["task_acks_late"] = self.acks_late
         return conf | (self._redis if self.broker == "redis" else self._rabbitmq)
 
     @property
@@ -108,6 +116,24 @@ CASES = [
     Case("rabbitmq", "pull", "keyed"),
     Case("redis", "pull", "keyed"),
 ]
+
+
+class Numbered(NamedTuple):
+    """A message."""
+
+    key: str
+    number: int
+
+
+def numbered(event: Mapping[str, Any]) -> Numbered:
+    return Numbered(event["key"], event["number"])
+
+
+class Victim(NamedTuple):
+    """A worker that was killed or stood still, and what it owned then."""
+
+    hostname: str
+    partitions: frozenset[str]
 
 
 class Stream:
@@ -142,6 +168,7 @@ class Churn:
 
     Attributes:
         took: by what happened, the seconds until all partitions were owned again.
+        queued: as many seconds, for which one of the workers waited for a processor meanwhile.
     """
 
     def __init__(
@@ -154,10 +181,13 @@ class Churn:
         workers: int = 3,
     ) -> None:
         self.took: dict[str, list[float]] = defaultdict(list)
+        self.queued: dict[str, list[float]] = defaultdict(list)
+        self.victims: list[Victim] = []
         self.fleet = Fleet(space, start, folder, store, PARTITIONS)
         self.fleet.conf |= case.conf
         self._case, self._space = case, space
-        self._may_be_lost = self._may_be_late = 0
+        self._may_be_late = 0
+        self._dead: Counter[Numbered] = Counter()
         self.workers = [self.fleet.worker() for _ in range(workers)]
         self._settled()
         self._stream = Stream(self.fleet, case.task)
@@ -175,9 +205,9 @@ class Churn:
     def kill(self) -> None:
         victim = self.workers.pop(0)
         self._wait_at_work(victim)
+        self._note_victim(victim)
         began = monotonic()
         victim.kill()
-        self._may_be_lost += SLOTS
         self._time("killed", began)
 
     def freeze(self) -> None:
@@ -186,7 +216,7 @@ class Churn:
         began = self._stand_still(victim)
         try:
             open_ = self._at_work(victim)
-            self._may_be_lost += SLOTS
+            self._note_victim(victim)
             self._may_be_late += self._idle(victim, open_)
             self._time("stood still", began)
             wait_for(
@@ -239,10 +269,20 @@ class Churn:
         newest = self.fleet.database.tokens()
         return all(newest.get(partition, 0) > token for partition, token in tokens.items())
 
+    def _note_victim(self, worker: WorkerProcess) -> None:
+        owned = self.fleet.owned(worker)[worker.hostname]
+        self.victims.append(Victim(worker.hostname, frozenset(owned)))
+
     def _time(self, what: str, began: float) -> None:
+        before = queued(self.workers)
         self._settled()
+        self.queued[what].append(max(map(sub, queued(self.workers), before)))
         assigned = [event["at"] for event in self.fleet.events if event["kind"] == "assigned"]
         self.took[what].append(max(0.0, max(assigned) - began))
+
+    def longest(self, what: str) -> float:
+        """The most seconds that something took, on a machine that does nothing else."""
+        return max(map(sub, self.took[what], self.queued[what]))
 
     def _settled(self) -> None:
         least, more = divmod(PARTITIONS, len(self.workers))
@@ -254,32 +294,38 @@ class Churn:
 
         Of each partition of a worker that stood still, one message may have been on its way.
         """
-        self.drain()
-        if self._case.keeps_order:
-            check_order(self.fleet, self._case.is_once)
+        each = self.drain() // len(KEYS)
+        skipped = check_order(self.fleet, each, self.victims, self._case.keeps_order)
+        if self._case.acks_late:
+            assert not skipped
+        if self._case.is_once:
+            assert len(begun_ids(self.fleet)) == len(began(self.fleet)), "begun twice"
+        check_skipped(skipped - self._dead.keys() - overtaken(self.fleet), self.victims)
         check_effects(self.fleet)
+        check_told(self.fleet, {victim.hostname for victim in self.victims})
         found = late(self.fleet)
         assert len(found) <= self._may_be_late, (self._may_be_late, found)
 
-    def drain(self) -> None:
-        """No more is published; wait until all has begun, or is a dead letter.
+    def drain(self) -> int:
+        """No more is published; wait until all has begun, or is a dead letter; return how many.
 
         Each slot of a worker that was killed may have been about to begin one that is lost.
         """
         published = self._stream.stop()
-        dead: Counter[int] = Counter()
+        lost = 0 if self._case.acks_late else SLOTS * len(self.victims)
         wait_for(
             lambda: (
                 not left(self._space)
-                and self._ids() + dead_letters(self._space, dead).total() + self._may_be_lost
-                >= published
+                and self._ids() + dead_letters(self._space, self._dead).total() + lost >= published
             ),
             60,
             lambda: (
-                f"all of {published}: {self._ids()} began, {dead.total()} dead; {self._state()}"
+                f"all of {published}: {self._ids()} began, {self._dead.total()} dead;"
+                f" {self._state()}"
             ),
             interval=0.1,
         )
+        return published
 
     def __str__(self) -> str:
         refused = sum(event["kind"] == "refused" for event in self.fleet.events)
@@ -287,7 +333,7 @@ class Churn:
         return f"{self._ids()} began, {again} again, {refused} refused"
 
     def _ids(self) -> int:
-        return len({event["id"] for event in began(self.fleet)})
+        return len(begun_ids(self.fleet))
 
     def _state(self) -> str:
         logs = "\n".join(worker.log()[-3000:] for worker in self.workers)
@@ -296,6 +342,16 @@ class Churn:
 
 def began(fleet: Fleet) -> list[dict[str, Any]]:
     return [event for event in fleet.events if event["kind"] == "began"]
+
+
+def begun_ids(fleet: Fleet) -> set[str]:
+    return {event["id"] for event in began(fleet)}
+
+
+def overtaken(fleet: Fleet) -> set[Numbered]:
+    """What began, but so late that the database did not let it in."""
+    counted = {effect.message for effect in fleet.database.effects()}
+    return {numbered(event) for event in began(fleet) if event["id"] not in counted}
 
 
 def late(fleet: Fleet) -> list[dict[str, Any]]:
@@ -316,34 +372,67 @@ def left(space: Space) -> dict[str, int]:
     return {name: sum(d) for name, d in depths.items() if name.startswith(names) and sum(d)}
 
 
-def dead_letters(space: Space, seen: Counter[str]) -> Counter[str]:
-    """Take them out, and count them by the ids of their tasks."""
+def dead_letters(space: Space, seen: Counter[Numbered]) -> Counter[Numbered]:
+    """Take them out, and count them."""
     with Connection(space.url) as connection, connection.channel() as channel:
         queue = dead_letter_queue("dead-letters")(channel)
         queue.declare()
         while (message := queue.get()) is not None:
             message.ack()
-            seen[message.headers["id"]] += 1
+            _, key, number = message.payload[0]
+            seen[Numbered(key, number)] += 1
     return seen
 
 
-def check_order(fleet: Fleet, once: bool) -> None:
-    """No message that counts began, the first time, after one of its key that was published later.
+def check_order(
+    fleet: Fleet, each: int, victims: Sequence[Victim], keeps_order: bool = True
+) -> set[Numbered]:
+    """Of what counts, the messages of each key began one after another; return those left out.
+
+    None began before one of its key that was published earlier, and none again: but for that which
+    a worker had begun that was then killed, or stood still; it may begin again before the next.
 
     Arguments:
-        once: nor did any message begin twice; else one may, when its acknowledgement was lost.
+        each: messages of each key that were published.
+        keeps_order: whether the order is promised; else only what has begun is looked at.
     """
-    messages = {event["id"]: event for event in began(fleet)}
-    assert not once or len(messages) == len(began(fleet)), "begun twice"
-    newest: dict[str, dict[str, Any]] = {}
-    begun: set[str] = set()
-    for effect in fleet.database.effects():
-        if effect.kind == "began" and effect.message not in begun:
-            begun.add(effect.message)
-            event = messages[effect.message]
-            before = newest.get(event["key"], {"number": -1})
-            assert event["number"] > before["number"], f"{event} after {before}"
-            newest[event["key"]] = event
+    gone = {victim.hostname for victim in victims}
+    messages = {(event["id"], event["token"]): event for event in began(fleet)}
+    last: dict[str, dict[str, Any]] = {}
+    left_out = {Numbered(key, number) for key in KEYS for number in range(each)}
+    for partition, token, kind, message in fleet.database.effects():
+        if kind != "began":
+            continue
+        event = messages[message, token]
+        before = last.get(event["key"], {"number": -1, "worker": ""})
+        is_again = event["number"] == before["number"] and before["worker"] in gone
+        in_order = event["number"] > before["number"] or is_again
+        assert in_order or not keeps_order, f"{event} in {partition} after {before}"
+        last[event["key"]] = event
+        left_out.discard(numbered(event))
+    return left_out
+
+
+def check_skipped(left_out: Collection[Numbered], victims: Sequence[Victim]) -> None:
+    """Nobody knows of them: each is one that a victim had acknowledged, and was about to begin.
+
+    It can have been one in each of its partitions, and no more than it had slots.
+    """
+    lost = Counter(f"{QUEUE}.{partition_of(key, PARTITIONS)}" for key, _ in left_out)
+    could = Counter(partition for victim in victims for partition in victim.partitions)
+    assert lost <= could, f"{left_out}, of {could} at the most"
+    assert lost.total() <= SLOTS * len(victims), left_out
+
+
+def queued(workers: Sequence[WorkerProcess]) -> list[float]:
+    """Return the seconds for which each worker's threads waited for a processor."""
+    return [sum(map(_queued, Path(f"/proc/{w.pid}/task").glob("*/schedstat"))) for w in workers]
+
+
+def _queued(schedstat: Path) -> float:
+    with suppress(OSError):  # the thread has ended
+        return int(schedstat.read_text().split()[1]) / 1e9
+    return 0.0
 
 
 def check_effects(fleet: Fleet) -> None:

@@ -11,7 +11,7 @@ class Fault(NamedTuple):
     """A row of the documentation's table.
 
     Attributes:
-        tests: as ``module.function``, in this folder or in that of the core's tests.
+        tests: as pytest names them; all, or those of one parameter.
     """
 
     name: str
@@ -23,104 +23,115 @@ FAULTS = (
     Fault(
         "a worker is stopped (SIGTERM)",
         "its tasks end, then others have its partitions, within a second or two",
-        ("groups.test_churn.test_order_and_overlap",),
+        ("tests/groups/test_churn.py::test_order_and_overlap",),
     ),
     Fault(
         "a worker is killed",
         "nobody owns its partitions until its lease has run out; then others have them, within a"
         " second or two. What it ran is lost, or a dead letter, or runs again, as is the way of its"
         " task",
-        ("groups.test_churn.test_order_and_overlap",),
+        ("tests/groups/test_churn.py::test_order_and_overlap",),
     ),
     Fault(
         "a worker stands still for longer than its lease, and goes on",
         "others have its partitions as if it had been killed. When it wakes, it takes nothing of"
         " them until they are assigned to it again. What ran goes on, with too small a token",
-        ("groups.test_churn.test_order_and_overlap",),
+        (
+            "tests/groups/test_churn.py::test_order_and_overlap",
+            "tests/groups/test_told.py::test_begins_nothing_after_its_lease",
+        ),
     ),
     Fault(
         'the same, or killed, with `"push"` on classic queues',
         "the successor is let in when the broker has given up the connection; what was taken ahead"
         " is back in its place then",
-        ("groups.test_churn.test_order_and_overlap",),
+        ("tests/groups/test_churn.py::test_order_and_overlap[rabbitmq classic/push/keyed]",),
     ),
     Fault(
         'a partition moves, with `"push"` on quorum queues',
-        "what was taken ahead comes after what waits: **the order is lost**. Works do not overlap",
-        (
-            "groups.test_churn.test_quorum_queue_puts_behind",
-            "groups.test_churn.test_order_and_overlap",
-        ),
+        "what was taken ahead may come after what waits: **no order is promised**. All of it comes,"
+        " and works do not overlap",
+        ("tests/groups/test_churn.py::test_taken_ahead_comes_back[quorum]",),
     ),
     Fault(
         'killed, with `"push"` on Redis',
         "what was taken ahead comes back when the visibility timeout is over, which may be after"
-        " its successors: **the order is lost**",
-        ("groups.test_churn.test_redis_gives_back_late",),
+        " its successors: **no order is promised**. All of it comes, and works do not overlap",
+        ("tests/groups/test_churn.py::test_taken_ahead_comes_back[redis]",),
     ),
     Fault(
         "a worker loses the broker",
         "it keeps its partitions, and consumes them again when it is connected",
-        ("groups.test_away.test_broker_is_away",),
+        ("tests/groups/test_away.py::test_broker_is_away",),
     ),
     Fault(
         "the broker restarts",
         "the same for all: nothing is revoked or assigned",
-        ("groups.test_away.test_broker_is_away",),
+        ("tests/groups/test_away.py::test_broker_is_away",),
     ),
     Fault(
         "the store is away, for less than the lease without its margin",
         "`rebalance_failed` is sent, and work goes on",
-        ("groups.test_away.test_store_fails",),
+        (
+            "tests/groups/test_away.py::test_store_fails",
+            "tests/groups/test_recovery.py::test_comes_back_in_time",
+        ),
     ),
     Fault(
         "the store is away for longer",
         "work goes on until a margin before the lease's end, then all is revoked; when the store is"
         " back, it is assigned anew",
-        ("groups.test_away.test_store_fails",),
+        (
+            "tests/groups/test_away.py::test_store_fails",
+            "tests/groups/test_told.py::test_stops_before_its_lease_ends",
+            "tests/groups/test_recovery.py::test_asks_again_after_the_delay",
+        ),
     ),
     Fault(
         "the store is away when a worker starts",
         "the worker says so, consumes nothing of the group, and does its other work",
-        ("groups.test_status.test_worker_without_its_store",),
+        ("tests/groups/test_status.py::test_worker_without_its_store",),
     ),
     Fault(
         "the store loses its data",
         "the group forms anew, in a second or two. Meanwhile a partition may have **two owners**,"
         " of which the later has the greater token",
-        ("groups.test_away.test_store_fails", "core.test_membership.test_group_that_was_lost"),
+        (
+            "tests/groups/test_away.py::test_store_fails",
+            "tests/core/test_membership.py::test_group_that_was_lost",
+        ),
     ),
     Fault(
         "workers' clocks show different times, or drift by less than the margin in a lease",
         "nothing",
-        ("groups.test_simulation.test_random_trouble",),
+        ("tests/groups/test_simulation.py::test_random_trouble",),
     ),
     Fault(
         "a long task runs when its partition is to move",
         "the partition is given up when the task has ended, or after `fair_group_patience`",
         (
-            "groups.test_churn.test_running_work_is_waited_for",
-            "core.test_membership.test_turn_that_comes_back_too_late",
+            "tests/groups/test_churn.py::test_running_work_is_waited_for",
+            "tests/core/test_membership.py::test_turn_that_comes_back_too_late",
         ),
     ),
     Fault(
         "a task runs for longer than the lease, in the worker's only thread",
         "nothing: the lease is renewed beside it",
-        ("groups.test_churn.test_long_task_keeps_its_partition",),
+        ("tests/groups/test_churn.py::test_long_task_keeps_its_partition",),
     ),
     Fault(
         "a worker has another number of partitions in its settings",
         "it consumes nothing of the group, and says what differs; the others go on",
-        ("groups.test_status.test_who_owns_what",),
+        ("tests/groups/test_status.py::test_who_owns_what",),
     ),
     Fault(
         "a worker more than there are partitions comes, and goes",
         "nothing",
-        ("groups.test_traces.test_spare_workers_change_nothing",),
+        ("tests/groups/test_traces.py::test_spare_workers_change_nothing",),
     ),
     Fault(
         "many workers start at once",
         "all have their partitions in a few seconds",
-        ("groups.test_keeper.test_many_start_at_once",),
+        ("tests/groups/test_keeper.py::test_many_start_at_once",),
     ),
 )

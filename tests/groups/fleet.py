@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ LEASE = {"lease": 4, "heartbeat": 1, "margin": 1, "recovery": 1, "patience": 10}
 STEADY = 30
 """Seconds of a lease that no worker is to lose, though it stands still for a while."""
 QUEUE = "customers"
+APP = "tests.apps.partitioned"
 
 
 class Fleet:
@@ -55,11 +56,13 @@ class Fleet:
         self._events: list[dict[str, Any]] = []
         self._read = 0
 
-    def worker(self, broker: str = "", wait: bool = True, **conf: Any) -> WorkerProcess:
+    def worker(
+        self, broker: str = "", wait: bool = True, app: str = APP, **conf: Any
+    ) -> WorkerProcess:
         """Start one more; at another URL of the broker, if there is one."""
         return self._start(
             broker or self._space,
-            app="tests.apps.partitioned",
+            app=app,
             pool=self._pool,
             concurrency=4,
             conf=self.conf | conf,
@@ -84,6 +87,14 @@ class Fleet:
     def of(self, kind: str) -> list[dict[str, Any]]:
         """The events of one kind."""
         return [event for event in self.events if event["kind"] == kind]
+
+    def told(self) -> list[tuple[str, set[str]]]:
+        """What was said of partitions, in order."""
+        return [
+            (event["kind"], set(event["partitions"]))
+            for event in self.events
+            if event["kind"] in {"assigned", "revoked"}
+        ]
 
     def owned(self, *workers: WorkerProcess) -> dict[str, set[str]]:
         """By worker, what it was assigned and has not been revoked."""
@@ -127,3 +138,35 @@ class Fleet:
     def send(self, key: str, number: int, task: str, **kwargs: Any) -> None:
         args = (number, key, number)
         self._app.send_task(task, args, kwargs, queue=QUEUE, partition_key=key)
+
+
+def check_one_by_one(fleet: Fleet, expected: dict[str, list[int]]) -> None:
+    """Each key's messages began one after another, and none before the one before had ended."""
+    assert all(event["by"] == event["key"] for event in fleet.of("began"))
+    for key, numbers in expected.items():
+        said = [(e["kind"], e["number"]) for e in fleet.events if e.get("key") == key]
+        assert said == [(kind, n) for n in numbers for kind in ("began", "ended")]
+
+
+def check_told(fleet: Fleet, gone: Collection[str] = ()) -> None:
+    """Never two owners: what is assigned was revoked before, unless its owner's lease ran out.
+
+    Arguments:
+        gone: workers that could not say that it did.
+    """
+    owners: dict[str, str] = {}
+    tokens: dict[str, int] = {}
+    for event in fleet.events:
+        worker = event.get("worker", "")
+        if event["kind"] == "assigned":
+            for partition, token in event["partitions"].items():
+                owner = owners.get(partition)
+                assert owner is None or owner in gone, f"{event}, but {partition} is {owner}'s"
+                assert token > tokens.get(partition, 0), f"{event} after {tokens}"
+                owners[partition], tokens[partition] = worker, token
+        elif event["kind"] == "revoked":
+            for partition in event["partitions"]:
+                if worker not in gone:
+                    assert owners.pop(partition) == worker, event
+                elif owners.get(partition) == worker:
+                    del owners[partition]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from amqp import AccessRefused
 from kombu import Connection
 
 from tests.brokers import RedisServer, Space
-from tests.groups.churn import CASES, KEYS, Case, Churn, began, check_effects, check_order
-from tests.groups.fleet import LEASE, QUEUE, Fleet
-from tests.waiting import wait_for
+from tests.groups.churn import CASES, KEYS, Case, Churn, began, check_effects
+from tests.groups.fleet import LEASE, QUEUE, Fleet, check_told
+from tests.integration.gate import closing_gate
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
-SLACK = 10
-"""Seconds that a busy machine may take longer."""
+SOON = 2.0
+"""Seconds in which partitions have changed hands: the workers' own, not those of a busy machine."""
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,21 @@ def test_order_and_overlap(
     if case.fetch == "push":
         check_fence(space, case.queue_type)
     churn.check()
-    assert "refused" in {event["kind"] for event in churn.fleet.events}
-    print(churn.took)
-    assert max(churn.took["joined"]) < 2 + SLACK
-    assert max(churn.took["killed"]) < LEASE["lease"] + 2 + SLACK
+    print(churn.took, churn.queued)
+    assert churn.longest("stopped") < SOON
+    assert churn.longest("joined") < SOON
+    assert churn.longest("killed") < LEASE["lease"] + SOON
+    assert churn.longest("stood still") < LEASE["lease"] + SOON
+
+
+def test_pushed_partition_has_one_consumer(
+    rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    case = Case("rabbitmq", "push", "keyed")
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 1)
+    fleet.conf |= case.conf
+    fleet.wait_counts([1], fleet.worker())
+    check_fence(rabbitmq_space, case.queue_type)
 
 
 def check_fence(space: Space, queue_type: str) -> None:
@@ -59,40 +70,34 @@ def check_fence(space: Space, queue_type: str) -> None:
             channel.queue_declare(f"{QUEUE}.0", durable=True, auto_delete=False, arguments=single)
 
 
-def test_quorum_queue_puts_behind(rabbitmq_space: Space) -> None:
-    """Why pushed messages lose their order there: what is given back comes last."""
-    arguments = {"x-queue-type": "quorum", "x-single-active-consumer": True}
-    with Connection(rabbitmq_space.url) as connection, connection.channel() as channel:
-        channel.queue_declare("q", durable=True, auto_delete=False, arguments=arguments)
-        for number in range(3):
-            channel.basic_publish(channel.prepare_message(b"%d" % number), "", "q")
-        taken: list[Any] = []
-        channel.basic_qos(0, 1, False)
-        channel.basic_consume("q", consumer_tag="first", callback=taken.append)
-        wait_for(lambda: taken or connection.drain_events(timeout=10), 10, "a message")
-        channel.basic_cancel("first")
-        channel.basic_reject(taken[0].delivery_tag, requeue=True)
-        channel.basic_consume("q", consumer_tag="second", no_ack=True, callback=taken.append)
-        while len(taken) < 4:
-            connection.drain_events(timeout=10)
-    assert [int(message.body) for message in taken] == [0, 1, 2, 0]
-
-
-def test_redis_gives_back_late(
-    redis_server: RedisServer, start_worker: StartWorker, tmp_path: Path
+@pytest.mark.parametrize(
+    "case",
+    [Case("redis", "push", "keyed"), Case("rabbitmq", "push", "keyed", "quorum")],
+    ids=["redis", "quorum"],
+)
+def test_taken_ahead_comes_back(
+    case: Case, request: pytest.FixtureRequest, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """What a worker had taken ahead that was killed comes after what was published later.
-
-    It does if the visibility timeout is longer than what is left of the lease, as it is by default.
-    """
-    space, store = redis_server.space(), redis_server.space()
-    case = Case("redis", "push", "keyed", visibility=LEASE["lease"] + 6)
-    churn = Churn(case, space, store.url, start_worker, tmp_path, workers=2)
-    churn.kill()
-    churn.drain()
-    check_effects(churn.fleet)
-    with pytest.raises(AssertionError, match="after"):
-        check_order(churn.fleet, once=False)
+    """Of a worker that was killed, by its successor; in which order is not promised here."""
+    space = request.getfixturevalue(f"{case.broker}_space")
+    fleet = Fleet(space, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 1)
+    fleet.conf |= case.conf
+    first = fleet.worker()
+    fleet.wait_counts([1], first)
+    with closing_gate() as gate:
+        fleet.send("a", 0, "keyed", gate=str(gate.path))
+        wait_for(lambda: began(fleet), 20, first.log)
+        for number in range(1, 4):
+            fleet.send("a", number, "keyed")
+        wait_equal(lambda: sum(space.ready().values()), 0)
+        first.kill()
+    second = fleet.worker()
+    fleet.wait_counts([1], second)
+    fleet.records.finished.wait(4)
+    again = [event["number"] for event in began(fleet) if event["worker"] == second.hostname]
+    assert sorted(again) == [*range(4)]
+    check_effects(fleet)
+    check_told(fleet, {first.hostname})
 
 
 def test_running_work_is_waited_for(
@@ -115,7 +120,7 @@ def test_running_work_is_waited_for(
     ((partition, token),) = moved["partitions"].items()
     ended = [e for e in fleet.events if e["kind"] == "ended" and e["partition"] == partition]
     assert ended[0]["token"] == token - 1
-    assert 0 < moved["at"] - ended[0]["at"] < 2 + SLACK
+    assert moved["at"] > ended[0]["at"]
 
 
 def test_long_task_keeps_its_partition(

@@ -9,7 +9,9 @@ from threading import Event
 import pytest
 
 from celery_fair.groups import GroupStore, Snapshot
-from celery_fair.groups.keeper import Keeper, Taken
+from celery_fair.groups.document import decoded
+from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trouble
+from celery_fair.groups.memory_store import MemoryStore
 from celery_fair.groups.redis_store import RedisStore
 from celery_fair.settings import GroupOptions
 from tests.brokers import Space
@@ -21,8 +23,10 @@ PARTITIONS = [f"customers.{number}" for number in range(60)]
 class Member:
     """A worker without tasks, and with the default times."""
 
-    def __init__(self, store: GroupStore, name: str) -> None:
-        self.keeper = Keeper(store, "g", PARTITIONS, name, GroupOptions(""))
+    def __init__(
+        self, store: GroupStore, name: str, partitions: list[str] = PARTITIONS, **times: float
+    ) -> None:
+        self.keeper = Keeper(store, "g", partitions, name, GroupOptions("", **times))
         self.owned: frozenset[str] = frozenset()
         self.keeper.start()
 
@@ -79,3 +83,31 @@ def test_many_start_at_once(store: GroupStore) -> None:
         for member in members:
             stack.callback(member.keeper.leave)
         wait_counts([2] * 30, *members)
+
+
+def test_plans_are_a_pause_apart() -> None:
+    store, pause = MemoryStore(), 1.5
+    with ExitStack() as stack:
+        a = Member(store, "a", pause=pause)
+        stack.callback(a.keeper.leave)
+        wait_counts([60], a)
+        first = decoded(store.read("g").text).planned_at
+        b = Member(store, "b", pause=pause)
+        stack.callback(b.keeper.leave)
+        wait_counts([30, 30], a, b)
+        assert decoded(store.read("g").text).planned_at >= first + pause
+
+
+def test_partitions_differ() -> None:
+    """Who has others takes no part."""
+    store = MemoryStore()
+    with ExitStack() as stack:
+        a = Member(store, "a")
+        wait_counts([60], a)
+        b = Member(store, "b", PARTITIONS[:-1])
+        stack.callback(b.keeper.leave)
+        (trouble,) = wait_for(b.keeper.news, 20, "trouble")
+        assert isinstance(trouble, Trouble)
+        assert isinstance(trouble.error, PartitionsDifferError)
+        assert decoded(store.read("g").text).members.keys() == {"a"}
+        a.keeper.leave()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
+from kombu.message import Message
 
+from celery_fair.headers import KEY
 from celery_fair.settings import Settings
+from celery_fair.worker.lanes import Lanes
 from tests.brokers import Space
-from tests.groups.fleet import QUEUE, Fleet
-from tests.integration.gate import Gate
+from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
+from tests.integration.gate import closing_gate
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -46,20 +47,21 @@ def test_key_at_work_holds_up_itself(
     check_one_by_one(fleet, {"a": [0, *range(5), 0, *range(5), 0]})
 
 
-@contextmanager
-def closing_gate() -> Iterator[Gate]:
-    gate = Gate()
-    try:
-        yield gate
-    finally:
-        gate.open()
-
-
-def check_one_by_one(fleet: Fleet, expected: dict[str, list[int]]) -> None:
-    assert all(event["by"] == event["key"] for event in fleet.of("began"))
-    for key, numbers in expected.items():
-        said = [(e["kind"], e["number"]) for e in fleet.events if e.get("key") == key]
-        assert said == [(kind, n) for n in numbers for kind in ("began", "ended")]
+def test_oldest_of_a_key_is_first() -> None:
+    """It alone may start, of those of its key; nothing may whose key is at work."""
+    keys = [*"aabcb"]
+    waiting = [Message(headers={KEY: key}) for key in keys]
+    for message in waiting:
+        message.lane = None
+    at_work: list[str] = []
+    lanes = Lanes(at_work.__contains__)
+    assert lanes.first(waiting) == 0
+    at_work.append("a")
+    assert lanes.first(waiting) == 2
+    at_work.append("b")
+    assert lanes.first(waiting) == 3
+    at_work.append("c")
+    assert lanes.first(waiting) is None
 
 
 @pytest.mark.parametrize(

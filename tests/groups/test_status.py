@@ -16,8 +16,9 @@ from celery_fair import install
 from celery_fair.cli import fair
 from celery_fair.core.assignment import partition_of
 from tests.brokers import Space
-from tests.groups.fleet import STEADY, Fleet
+from tests.groups.fleet import STEADY, Fleet, check_one_by_one
 from tests.groups.stores import LASTING, store_url
+from tests.integration.gate import closing_gate
 from tests.ports import free_port
 from tests.publishing import publish
 from tests.waiting import wait_for
@@ -67,7 +68,11 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
 
     other = fleet.worker(fair_partitions={"customers": {"partitions": 8}})
     differ = "has 12 partitions (customers.0 to customers.11), and fair_partitions 8 (customers.0 "
-    wait_for(lambda: differ in other.log(), 20, other.log)
+    (said,) = wait_for(lambda: fleet.of("failed"), 20, other.log)
+    assert (said["exception"], said["worker"]) == ("PartitionsDifferError", other.hostname)
+    assert differ in said["text"]
+    assert said["text"] in said["message"]
+    assert said["message"] in other.log()
     assert fleet.owned(other) == {other.hostname: set()}
     assert other.stop() == 0
     assert worker.stop() == 0
@@ -79,29 +84,67 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
 def test_taking_out_and_putting_back(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
+    """From a worker that is at work on the partition, and has more of it waiting."""
     store = f"sqlite:///{tmp_path}/g.db"
-    fleet = Fleet(space, start_worker, tmp_path, store, 2, lease=STEADY)
+    fleet = Fleet(space, start_worker, tmp_path, store, 2, lease=STEADY, patience=STEADY, delay=1)
     conf = fleet.conf | {"broker_url": space.url}
-    out = asked(conf, "remove", "customers.1")
-    assert (out.exit_code, out.stdout.split(":")[0]) == (0, "customers.1")
+    stays, goes = "g", "a"
+    assert [partition_of(key, 2) for key in (stays, goes)] == [0, 1]
+    fleet.publish([stays, goes], 1)
     worker = fleet.worker()
-    fleet.wait_counts([1], worker)
-    keys = ["a", "g"]
-    assert {partition_of(key, 2) for key in keys} == {0, 1}
-    fleet.publish(keys, 3)
-    fleet.records.finished.wait(3)
-    found = status(conf, "--json")
-    assert found.exit_code == 0, found.output
-    _, removed = json.loads(found.stdout)
-    assert (removed["owner"], removed["removed"], removed["waiting"]) == (None, True, 3)
-    assert status(conf).stdout.splitlines()[2].split()[3:] == ["removed", "0", "-", "3"]
+    fleet.wait_counts([2], worker)
+    fleet.records.finished.wait(2)
+
+    def row() -> Any:
+        found = status(conf, "--json")
+        assert found.exit_code == 0, found.output
+        return json.loads(found.stdout)[1]
+
+    with closing_gate() as gate:
+        fleet.send(goes, 1, "keyed", gate=str(gate.path))
+        wait_for(lambda: len(fleet.of("began")) == 3, 20, lambda: str(fleet.events))
+        for number in range(2, 5):
+            fleet.send(goes, number, "keyed")
+        out = asked(conf, "remove", "customers.1")
+        assert (out.exit_code, out.stdout.split(":")[0]) == (0, "customers.1")
+        fleet.wait_counts([1], worker)
+        for number in range(1, 4):
+            fleet.send(stays, number, "keyed")
+        fleet.records.finished.wait(5)
+        running = row()
+        assert running["removed"] is True
+        assert running["owner"].startswith(f"{worker.hostname}:")
+    removed = wait_for(lambda: row() if row()["owner"] is None else None, 20, lambda: str(row()))
+    assert (removed["removed"], removed["waiting"]) == (True, 3)
+    assert removed["token"] == running["token"]
+    shown = status(conf).stdout.splitlines()[2].split()
+    assert (shown[3:5], shown[-1]) == (["removed", str(removed["token"])], "3")
 
     assert asked(conf, "add", "customers.1").stdout == "customers.1: added\n"
-    fleet.records.finished.wait(6)
+    fleet.records.finished.wait(9)
     fleet.wait_counts([2], worker)
     assert asked(conf, "rebalance").stdout == "customers: workers make a new plan\n"
     assert worker.stop() == 0
-    assert all(event["kind"] != "revoked" for event in fleet.events[:-1])
+    both, second = {"customers.0", "customers.1"}, {"customers.1"}
+    assert fleet.told() == [
+        ("assigned", both),
+        *(("revoked", second), ("assigned", second)),
+        ("revoked", both),
+    ]
+    check_one_by_one(fleet, {stays: [*range(4)], goes: [*range(5)]})
+    tokens = [event["token"] for event in fleet.of("began") if event["key"] == goes]
+    assert tokens == 2 * [removed["token"]] + 3 * [removed["token"] + 1]
+    check_delay(fleet, 1)
+
+
+def check_delay(fleet: Fleet, seconds: float) -> None:
+    """Nothing of a partition begins before it has been assigned for so long."""
+    since: dict[str, float] = {}
+    for event in fleet.events:
+        if event["kind"] == "assigned":
+            since |= dict.fromkeys(event["partitions"], event["at"])
+        elif event["kind"] == "began":
+            assert event["at"] >= since[event["partition"]] + seconds, event
 
 
 def test_what_cannot_be_changed() -> None:
@@ -155,15 +198,15 @@ def test_worker_without_its_store(
     redis_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     """It says so, consumes nothing of the group, and does its other work."""
-    fleet = Fleet(
-        redis_space, start_worker, tmp_path, f"redis://127.0.0.1:{free_port()}/0", partitions=2
-    )
+    store = f"redis://127.0.0.1:{free_port()}/0"
+    fleet = Fleet(redis_space, start_worker, tmp_path, store, partitions=2, recovery=None)
     worker = fleet.worker()
-    wait_for(
-        lambda: "Cannot agree with group 'customers': fair_group_store: " in worker.log(),
-        20,
-        worker.log,
-    )
+    (said,) = wait_for(lambda: fleet.of("failed"), 20, worker.log)
+    assert said["message"] == f"group 'customers': fair_group_store: {said['text']}"
+    assert said["exception"] == "StoreUnreachableError"
+    assert "connecting to 127.0.0.1" in said["text"]
+    assert said["will_recover"] is False
+    assert f"Cannot agree with {said['message']}" in worker.log()
     fleet.publish(["a"], 1)
     publish(redis_space.url, {"celery": 1}, "nap", (0,))
     fleet.records.finished.wait(1)

@@ -86,6 +86,24 @@ def test_clock_runs_as_ours_does(store: GroupStore) -> None:
     assert 0 < later - before < 5
 
 
+@pytest.mark.parametrize("kind", LASTING)
+def test_clock_is_the_stores_own(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever this machine's shows: leases are judged by one clock."""
+    true = time.time
+    for url in store_url(kind, request, tmp_path):
+        name = f"celery_fair.groups.{kind if kind in {'redis', 'zookeeper'} else 'sql'}_store"
+        monkeypatch.delitem(sys.modules, name, raising=False)  # whatever name it has for the clock
+        monkeypatch.setattr(time, "time", lambda: true() - 3600)
+        store = store_at(url)
+        before = true()
+        now = store.read("g").now
+        assert before - 1 < now < true() + 1
+        monkeypatch.undo()
+        store.close()
+
+
 def test_schema_is_made_once_and_again(store: GroupStore) -> None:
     store.create()
     assert store.write("g", 0, "kept")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from celery_fair.core.membership import Group
+from celery_fair.groups import GroupStore, store_at
+from celery_fair.groups.document import decoded
 from tests.brokers import Space
-from tests.groups.fleet import STEADY, Fleet
+from tests.groups.fleet import QUEUE, STEADY, Fleet, check_one_by_one, check_told
 from tests.groups.stores import LASTING, store_url
-from tests.waiting import wait_for
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
 OTHERS = [pytest.param(kind, marks=pytest.mark.newest) for kind in LASTING if kind != "redis"]
@@ -39,32 +44,48 @@ def test_workers_come_and_go(
     published = fleet.publish(keys, 3)
     fleet.records.finished.wait(published)
     assert c.stop() == 0
-    check_order(fleet, keys, 3)
-
-
-def check_order(fleet: Fleet, keys: list[str], each: int) -> None:
-    """Each key's messages began one after another, and none before the one before had ended."""
-    seen: dict[str, list[tuple[str, int]]] = {key: [] for key in keys}
-    for event in fleet.events:
-        if event["kind"] in {"began", "ended"}:
-            seen[event["key"]].append((event["kind"], event["number"]))
-    expected = [(kind, number) for number in range(each) for kind in ("began", "ended")]
-    assert seen == dict.fromkeys(keys, expected)
+    check_one_by_one(fleet, {key: [0, 1, 2] for key in keys})
+    check_told(fleet, {b.hostname})
 
 
 @pytest.mark.newest
+@pytest.mark.either_broker
 def test_spare_workers_change_nothing(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    store = f"sqlite:///{tmp_path}/g.db"
-    fleet = Fleet(space, start_worker, tmp_path, store, partitions=2, lease=STEADY)
-    a, b = fleet.worker(), fleet.worker()
-    fleet.wait_counts([1, 1], a, b)
-    before = fleet.events
-    spare = fleet.worker()
-    assert spare.stop() == 0
-    fleet.publish(["x", "y"], 1)
-    fleet.records.finished.wait(2)
-    said = [event["kind"] for event in fleet.events[len(before) :]]
-    assert set(said) == {"began", "ended"}
-    wait_for(lambda: fleet.counts(a, b) == [1, 1], 5, "both still have theirs")
+    """Not while it comes, nor while it is there, nor when it goes."""
+    url = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(space, start_worker, tmp_path, url, partitions=2, lease=STEADY)
+    with closing(store_at(url)) as store:
+        group = partial(group_in, store)
+        a, b = fleet.worker(), fleet.worker()
+        fleet.wait_counts([1, 1], a, b)
+        before, grants = fleet.told(), group().grants
+        spare = fleet.worker()
+        wait_for(lambda: len(group().members) == 3, 20, "the spare one to join")
+        everybody_takes_turns(group)
+        fleet.publish(["a", "g"], 2)
+        fleet.records.finished.wait(4)
+        assert spare.stop() == 0
+        wait_equal(lambda: len(group().members), 2)
+        everybody_takes_turns(group)
+        assert group().grants == grants
+    assert fleet.told() == before
+    check_one_by_one(fleet, {"a": [0, 1], "g": [0, 1]})
+
+
+def group_in(store: GroupStore) -> Group:
+    return decoded(store.read(QUEUE).text)
+
+
+def everybody_takes_turns(group: Callable[[], Group]) -> None:
+    """Twice: whoever was to be told something has been."""
+    for _ in range(2):
+        before = group().members
+        later = partial(renewed, group, before)
+        wait_for(later, 20, f"all of {before} to renew their leases")
+
+
+def renewed(group: Callable[[], Group], before: Mapping[str, float]) -> bool:
+    members = group().members
+    return all(members[name] > ends for name, ends in before.items())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,3 +32,13 @@ class Gate:
         ids = publish(worker.broker_url, {queue: count}, "hold", [str(self.path)], **options).all()
         worker.records.started.wait_ids(ids)
         return ids
+
+
+@contextmanager
+def closing_gate() -> Iterator[Gate]:
+    """A gate that is open after the block."""
+    gate = Gate()
+    try:
+        yield gate
+    finally:
+        gate.open()

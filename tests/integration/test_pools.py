@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.brokers import Space
-from tests.integration.depths import left
+from tests.integration.depths import left, unsettled
+from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.waiting import wait_equal
-from tests.workers import StartWorker
+from tests.workers import StartWorker, WorkerProcess
 
 QUANTA = {"slow": 1, "medium": 5, "fast": 20}
 POOLS = {"solo": 1, "threads": 3, "prefork": 2, "gevent": 3, "eventlet": 3}
@@ -40,12 +41,33 @@ def test_quorum_queues(rabbitmq_space: Space, start_worker: StartWorker) -> None
     assert "Traceback" not in worker.log()
 
 
-@pytest.mark.parametrize("multiplier", [0, 1, 50])
-def test_prefetch_multiplier_is_accepted(
-    rabbitmq_space: Space, start_worker: StartWorker, multiplier: int
-) -> None:
-    ids = publish(rabbitmq_space.url, dict.fromkeys(QUANTA, 50))
-    conf = FAIR | {"worker_prefetch_multiplier": multiplier}
-    worker = start_worker(rabbitmq_space, queues=QUANTA, conf=conf)
+WINDOWS = {0: [2, 2, 2], 1: [2, 2, 2], 26: [2, 10, 40]}
+"""By the prefetch multiplier, of a worker with two slots: at least two, else as the quanta."""
 
+
+@pytest.mark.parametrize("multiplier", WINDOWS)
+def test_prefetch_multiplier_is_what_all_windows_hold(
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, multiplier: int
+) -> None:
+    conf = FAIR | {"worker_prefetch_multiplier": multiplier}
+    worker = start_worker(rabbitmq_space, pool="threads", concurrency=2, queues=QUANTA, conf=conf)
+    assert windows(worker) == WINDOWS[multiplier]
+    gate.hold(worker, "fast", 2)
+    ids = publish(rabbitmq_space.url, dict.fromkeys(QUANTA, 50))
+
+    def held() -> list[int]:
+        return [unsettled(rabbitmq_space, name) for name in QUANTA]
+
+    wait_equal(lambda: held() == windows(worker), True)
+    grown = zip(held(), WINDOWS[multiplier], strict=True)
+    assert all(now >= first for now, first in grown)
+    if multiplier == max(WINDOWS):  # more than they would adapt to
+        assert held() == WINDOWS[multiplier]
+
+    gate.open()
     worker.records.started.wait_once(ids.all())
+
+
+def windows(worker: WorkerProcess) -> list[int]:
+    fair = worker.inspect("stats")["fair"]
+    return [fair[name]["window"] for name in QUANTA]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.waiting import wait_equal
-from tests.workers import StartWorker
+from tests.workers import StartWorker, WorkerProcess
 
 FAIR = {"fair_queues": {"a": {"quantum": 3}, "b": {"quantum": 1}}}
 LATE = FAIR | {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": 600}}
@@ -109,3 +110,13 @@ def test_remote_shutdown(space: Space, start_worker: StartWorker) -> None:
     assert worker.control("ping")  # on Redis a command that comes too early is lost
     worker.client.control.shutdown(destination=[worker.hostname])
     assert worker.wait() == 0
+
+
+def test_prefork_without_an_event_loop(tmp_path: Path) -> None:
+    """There the pool has nothing to flush."""
+    worker = WorkerProcess("memory://", tmp_path, pool="prefork", queues=QUEUES, conf=FAIR)
+    try:
+        assert worker.wait_ready().stop() == 0
+        assert "Traceback" not in worker.log()
+    finally:
+        worker.end()

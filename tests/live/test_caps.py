@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
+from tests.integration.gate import Gate
 from tests.live.conftest import THREADS, Ask
 from tests.live.running import Running
 from tests.publishing import publish
@@ -17,13 +21,37 @@ def ran(worker: WorkerProcess, ids: list[str]) -> Running:
     return Running(worker.records, ids)
 
 
-def test_cap_holds_at_every_instant_and_leaves_no_slot_idle(worker: WorkerProcess) -> None:
+def test_cap_holds_at_every_instant(worker: WorkerProcess) -> None:
     ids = publish(worker.broker_url, {"capped": 60, "rest": 250}, "nap", [0.05])
     together = ran(worker, ids.all())
 
     assert ran(worker, ids["capped"]).most() == 2
     assert together.most() == THREADS
-    assert together.mean() >= 0.5 * THREADS
+
+
+def test_cap_leaves_no_slot_idle(worker: WorkerProcess, gate: Gate) -> None:
+    """Nor is anything else needed for it that happens: all that runs meanwhile is held."""
+    records = worker.records
+    with another_gate() as of_capped:
+        held = of_capped.hold(worker, "capped", 2)
+        behind = publish(worker.broker_url, {"capped": 5})
+        gate.hold(worker, "rest", THREADS - 3)
+        records.started.wait_once(publish(worker.broker_url, {"rest": 50}).all())  # on one slot
+        gate.hold(worker, "rest")
+        last = publish(worker.broker_url, {"rest": 5})
+        assert not records.started.times([*behind.all(), *last.all()])
+
+    records.finished.wait_once(held)
+    records.started.wait_once([*behind.all(), *last.all()])
+
+
+@contextmanager
+def another_gate() -> Iterator[Gate]:
+    gate = Gate()
+    try:
+        yield gate
+    finally:
+        gate.open()
 
 
 def test_cap_that_is_changed(worker: WorkerProcess, ask: Ask) -> None:

@@ -45,12 +45,14 @@ def test_cap(worker: WorkerProcess, ask: Ask, gate: Gate) -> None:
 
 
 def test_leash(worker: WorkerProcess, ask: Ask) -> None:
-    """Its token is far away, until the rate is changed for a while."""
+    """Its token is far away, until the rate is changed for a while; others start meanwhile."""
     ids = publish(worker.broker_url, {"leashed": 2})
     worker.records.started.wait_ids(ids["leashed"][:1])
     wait_equal(lambda: reason(ask, "leashed"), "leash")
     assert "its leash has no token: 0.01/s, the next in " in ask("explain", "leashed")["text"]
     assert 0 < ask("status")["leashed"]["throttled_seconds"] <= 100 + SLACK + 0.1
+    others = publish(worker.broker_url, {"rest": 20}).all()
+    worker.records.started.wait_once(others, timeout=15)
 
     assert "ok" in ask("set", "leashed", rate="30/m")
     worker.records.started.wait_once(ids.all())

@@ -34,7 +34,7 @@ def excess(starts: list[Record]) -> float:
 
 
 class Minute:
-    """Two workers on a broker, for a minute: the first consumes all queues, the second one."""
+    """Two workers on a broker, for a minute; one of the queues is the first's alone."""
 
     def __init__(self, first: WorkerProcess, second: WorkerProcess, ids: Ids) -> None:
         self.first, self.second, self.ids = first, second, ids
@@ -51,7 +51,7 @@ class Minute:
     def lost(self, first: Record, last: Record, workers: set[int]) -> float:
         """Seconds in which these stood still with a full bucket, between two of their starts.
 
-        The first starts some of a queue without a leash all the time.
+        They start some of a queue without a leash all the time.
         """
         starts = (r for r in self.records.started.read() if r.pid in workers)
         return stood_still((r for r in starts if first <= r <= last), BURST / RATE)
@@ -76,10 +76,10 @@ def minutes(
 
 def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
     publish(space.url, {"own": 800, "shared": 800})
-    ids = publish(space.url, {"free": 6000}, "nap", [0.05], persistent=False)
+    ids = publish(space.url, {"free": 14_000}, "nap", [0.05], persistent=False)
     options: dict[str, Any] = {"pool": "threads", "concurrency": THREADS, "conf": conf}
     first = start(space, **options)
-    return Minute(first, start(space, args=["-Q", "shared"], **options), ids)
+    return Minute(first, start(space, args=["-Q", "shared,free"], **options), ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,18 +100,25 @@ def test_no_window_has_more_than_the_law_allows(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_workers_had_their_part(minutes: dict[str, Minute], kind: str) -> None:
+def test_workers_that_are_alike_have_like_parts(minutes: dict[str, Minute], kind: str) -> None:
+    """Each token goes to who asks first."""
     run = minutes[kind]
     parts = [sum(r.pid == w.pid for r in run.starts("shared")) for w in (run.first, run.second)]
-    assert min(parts) >= 0.02 * sum(parts), parts
+    print(parts)
+    assert min(parts) >= 0.25 * sum(parts), parts
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> None:
+    """While leashed ones wait for tokens, most of the time.
+
+    Where they waited with them, slots would be idle for most of the time. Between two tasks of a
+    slot are some milliseconds, more on Redis, and more on a machine that is busy: then 0.75.
+    """
     free = Running(minutes[kind].records, minutes[kind].ids["free"])
 
     print(f"{len(free.starts)} starts, {free.mean():.2f} at once, gaps up to {free.longest_gap()}")
-    assert free.mean() >= 0.75 * THREADS
+    assert free.mean() >= 0.6 * 2 * THREADS
     assert free.longest_gap() <= 0.95  # and so a nap more between two starts
 
 

@@ -74,9 +74,31 @@ def test_strict_order(space: Space, start_worker: StartWorker, gate: Gate) -> No
     assert [name for name, _ in groupby(record.queue for record in starts)] == LEVELS[::-1]
 
 
+def test_an_empty_higher_queue_is_asked_again_after_one_lower_message(
+    space: Space, start_worker: StartWorker
+) -> None:
+    """However long it has been empty. The pauses between two questions double; here none is due."""
+    rarely = {"fair_pull_interval": 60}
+    above = {f"high{n}": {"class": 1, "fetch": "pull"} for n in range(3)}
+    queues = {"low": {"fetch": "pull"}} | above
+    conf = STRICT | rarely | {"fair_queues": queues}
+    worker = start_worker(space, conf=conf)
+    url, records = worker.broker_url, worker.records.started
+    records.wait_once(publish(url, {"low": 20}).all())
+
+    for name in above:
+        gate = Gate()
+        gate.hold(worker, "low")
+        low = publish(url, {"low": 5}).all()
+        (high,) = publish(url, {name: 1}).all()
+        gate.open()
+        starts = sorted(records.wait_once([high, *low]))
+        assert starts[0].id == high
+
+
 def test_cancelled_and_deleted_queues(space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(space, conf=PULL)
-    assert "ok" in worker.control("cancel_consumer", queue="one")
+    worker.cancel_consumer("one")
     ids = publish(space.url, {"one": 3})
     worker.records.started.wait_once(publish(space.url, {"three": 3}).all())
     wait_equal(lambda: ready(space, "one"), 3)

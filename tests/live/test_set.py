@@ -54,6 +54,14 @@ def test_rate_and_its_end(worker: WorkerProcess, ask: Ask) -> None:
     worker.records.started.wait_once(ids)
 
 
+def test_each_token_is_used_when_it_comes(worker: WorkerProcess, ask: Ask) -> None:
+    """Nothing else wakes the worker meanwhile: it sleeps until the next token."""
+    assert "ok" in ask("set", "throttled", rate="20/s", burst=1)
+    ids = publish(worker.broker_url, {"throttled": 20}).all()
+    worker.records.started.wait_once(ids, timeout=15)
+    assert "ok" in ask("set", "throttled", rate=None)
+
+
 def test_prefetch_is_exact(worker: WorkerProcess, ask: Ask) -> None:
     for window in (50, 49, 3):
         assert "ok" in ask("set", "windowed", prefetch=window)

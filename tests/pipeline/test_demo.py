@@ -20,7 +20,17 @@ def test_shares_are_those_on_the_screen(spark: SparkSession, tmp_path: Path) -> 
     log = tmp_path / "log"
     done = run_demo(
         tmp_path,
-        *("--json", "--no-html", "--messages", "300", "--work", "1000", "--event-log", str(log)),
+        *(
+            "--shares",
+            "--json",
+            "--no-html",
+            "--messages",
+            "300",
+            "--work",
+            "1000",
+            "--event-log",
+            str(log),
+        ),
     )
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     report = json.loads(done.stdout)

@@ -162,19 +162,20 @@ def test_utilisation(spark: SparkSession) -> None:
 
 def test_estimates(spark: SparkSession) -> None:
     process = Process()
-    for number, runtime in enumerate((1.0, 3.0, 7.0, 9.0, 8.0)):
+    for number, runtime in enumerate((1.0, 3.0, 6.0, 9.0, 9.0)):
         process.runs(f"{number}", number, runtime, cost_key="xy"[number > 1], task="t")
     process.runs("one", 9, 4.0, task="single")
     rows = costs(attempts(bronze(spark, [process]))).localCheckpoint()
     found = {(row["task"], row["cost_key"]): row for row in rows.collect()}
-    # Means 2 and 8, of all 5.6; the variance within is (1 + 1 + 1 + 1 + 0) / 3, the squares across
+    # Means 2 and 8, of all 5.6; the variance within is (1 + 1 + 4 + 1 + 1) / 3, the squares across
     # are 2·3.6² + 3·2.4² = 43.2, and 5 - 13/5 = 2.4.
-    between = (43.2 - 4 / 3) / 2.4
-    z = 2 / (2 + 4 / 3 / between)
+    between = (43.2 - 8 / 3) / 2.4
+    z = 2 / (2 + 8 / 3 / between)
     x = found["t", "x"]
     assert (x["mean"], x["task_mean"], x["credibility"]) == pytest.approx((2.0, 5.6, z))
     assert x["estimate"] == pytest.approx(z * 2 + (1 - z) * 5.6)
-    assert x["explained"] == pytest.approx(43.2 / 47.2)
+    assert x["explained"] == pytest.approx(43.2 / 51.2)
+    assert found["t", "y"]["mean"] == pytest.approx(8.0)
     assert found["single", None]["estimate"] == 4.0
     assert model(rows, 1) == {
         "v": 1,

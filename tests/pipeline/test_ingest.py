@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.bronze import new_events
+from celery_fair.pipeline.bronze import new_events, parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
@@ -61,6 +61,27 @@ def new_record() -> str:
     """One of a version that knows another kind, and a field more."""
     known = {"v": 3, "kind": "moved", "node": "celery@old", "pid": 3, "boot": "o", "seq": 1}
     return json.dumps(known | {"at": T0 * 1e6, "id": "old", "to": "elsewhere"})
+
+
+def test_lines_that_are_no_records(spark: SparkSession) -> None:
+    rows = [(line, "planted") for line in GARBAGE]
+    lines = parsed(spark.createDataFrame(rows, "value string, file string"))
+    assert {row["text"]: row["reason"] for row in lines.collect()} == GARBAGE
+
+
+def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
+    process = Process().boots(0)
+    process.runs("a", 1)
+    found = bronze_of_lines(spark, [*process.lines, *process.lines[1:]])
+    assert sorted(row["seq"] for row in found.collect()) == [0, 1, 2]
+
+
+def test_wait_below_zero_is_told_as_it_is(spark: SparkSession) -> None:
+    """Two clocks disagree; to call it none would hide by how much."""
+    process = Process().boots(0)
+    process.runs("skewed", 10, published=12.5)
+    (row,) = attempts(bronze_of_lines(spark, process.lines)).collect()
+    assert (row["wait"], row["skewed"]) == (-2.5, True)
 
 
 def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:

@@ -1,22 +1,21 @@
-"""``celery fair demo``: a real worker on a known backlog, and what each queue got of it.
+"""``celery fair demo``: real workers on a known backlog, and what can be measured from outside.
 
-The command's own process only watches. A worker process publishes the backlog (the in-memory
-broker reaches no further than its process), consumes it, and leaves a record on a tape for each
-start of a task; shares are computed from that tape, not from what the scheduler says of itself::
+The command's own process only watches. A worker process publishes (the in-memory broker reaches no
+further than its process), consumes, and leaves a record on a tape for each message published and
+each task started; all figures are computed from these tapes, not from what a worker says of
+itself. There are two demonstrations: how long a password mail waits behind bulk work, first with
+Celery's own worker and then with a fair one, and the shares of ten queues. What they share::
 
-    workload.py    how many queues, their quanta, what is published, when to stop
-    published.py   the figures that others got from the same workload
-    broker.py      a place on a broker: checked before, cleaned after
-    app.py         the Celery app of the worker process
-    tape.py        the records that pass between the two processes
-    child.py       the worker process: started, watched, stopped
-    run.py         one workload from its start to its shares
-    shares.py      what each queue got, and whether that is fair
-    report.py      the result as plain data, for ``--json``
-    table.py       the result as rows of text
-    plain.py       … shown line by line
-    live.py        … shown live (rich)
-    chart.py       shares over time as an SVG
-    page.py        the HTML file
-    command.py     the options
+    command.py      the options
+    demonstrate.py  a demonstration from its introduction to its page
+    screen.py       what is shown while it goes, line by line
+    live.py         … or drawn in place (rich)
+    broker.py       a place on a broker: checked before, cleaned after
+    order.py        what the worker process is told
+    app.py          the Celery app of the worker process
+    tape.py         the records that pass between the two processes
+    worker.py       the worker process: started, watched, stopped
+
+and in ``waits/`` and ``shares/`` each: what is published (scenario, workload), the tasks of the
+worker process (tasks), what was measured (waits, shares), the same as text, picture and page.
 """

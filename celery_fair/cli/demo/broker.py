@@ -6,6 +6,7 @@ with the prefix. Nothing without the prefix is read, changed or deleted.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +14,6 @@ from kombu import Connection
 
 from celery_fair.cli.connecting import trouble_with
 from celery_fair.cli.demo.errors import DemoError
-from celery_fair.cli.demo.workload import QUEUES
 
 __all__ = ["Broker"]
 
@@ -61,8 +61,8 @@ class Broker:
         if trouble is not None:
             raise DemoError(trouble)
 
-    def clean(self) -> None:
-        """Delete what the demo made."""
+    def clean(self, queues: Sequence[str]) -> None:
+        """Delete what the demo made: these queues, named without the prefix, or all its keys."""
         if self.in_memory:
             return
         with self._connection() as connection:
@@ -70,7 +70,7 @@ class Broker:
             if self.on_redis:
                 _delete_keys(channel.client, self.prefix)
             else:
-                for queue in QUEUES:
+                for queue in queues:
                     channel.queue_delete(self.prefix + queue)
 
     def _connection(self) -> Connection:

@@ -2,28 +2,24 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from celery_fair.cli.demo.demonstrate import Demonstration
+    from celery_fair.cli.demo.worker import Setup
 
 __all__ = ["demo"]
 
 _POOLS = ("solo", "threads", "prefork", "gevent", "eventlet")
-_TABLES = (100, 1)  # microseconds of work in Table 1 and Table 2
 _INTERRUPTED = 130
 
-
-def _messages(_ctx: click.Context, _param: click.Parameter, value: int) -> int:
-    from celery_fair.cli.demo.workload import LEAST_MESSAGES
-
-    if value < LEAST_MESSAGES:
-        raise click.BadParameter(
-            f"with {value} messages a queue there is nothing to measure;"
-            f" use {LEAST_MESSAGES} or more"
-        )
-    return value
+_OWN = {"waits": ("seconds",), "shares": ("messages", "stop", "work", "event_log")}
+"""The options that only one of the demonstrations has."""
 
 
-def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     if value in {"gevent", "eventlet"} and not find_spec(value):
         raise click.BadParameter(
             f"{value!r} needs a package that is not installed: pip install celery[{value}]"
@@ -31,15 +27,12 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     return value
 
 
-def _concurrency(ctx: click.Context, _param: click.Parameter, value: int) -> int:
-    if value > 1 and ctx.params.get("pool") == "solo":
-        raise click.BadParameter(
-            f"a solo worker runs one task at a time, not {value}; choose another --pool"
-        )
-    return value
-
-
 @click.command()
+@click.option(
+    "--shares",
+    is_flag=True,
+    help="Show the shares of ten queues instead, beside published figures.",
+)
 @click.option(
     "--broker",
     metavar="URL",
@@ -48,36 +41,48 @@ def _concurrency(ctx: click.Context, _param: click.Parameter, value: int) -> int
     help="memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0.",
 )
 @click.option(
+    "--pool",
+    type=click.Choice(_POOLS),
+    callback=_pool,
+    help="The workers' pool.  [default: threads; with --shares solo]",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    help="Tasks that a worker runs at once.  [default: 2; in a solo pool 1]",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 600),
+    default=3,
+    show_default=True,
+    help="How long password mails are published, to each worker.",
+)
+@click.option(
     "--messages",
     metavar="N",
     type=int,
     default=1200,
     show_default=True,
-    callback=_messages,
-    help="Messages published to each of the ten queues.",
+    help="With --shares: messages published to each of the ten queues.",
+)
+@click.option(
+    "--stop",
+    metavar="N",
+    type=int,
+    help="With --shares: starts after which a run ends.  [default: five times --messages]",
 )
 @click.option(
     "--work",
     metavar="MICROSECONDS",
     type=click.IntRange(0, 10_000_000),
-    help="Work of each task, for one run only.  [default: two runs, of 100 and of 1]",
+    help="With --shares: work of each task, for one run only.  [default: two runs, 100 and 1]",
 )
 @click.option(
-    "--pool",
-    type=click.Choice(_POOLS),
-    default="solo",
-    show_default=True,
-    is_eager=True,
-    callback=_pool,
-    help="The worker's pool.",
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    callback=_concurrency,
-    help="Tasks that the worker runs at once.",
+    "--event-log",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, writable=True, path_type=Path),
+    help="With --shares: where the worker writes its event log.  [default: nowhere]",
 )
 @click.option(
     "--html",
@@ -85,69 +90,116 @@ def _concurrency(ctx: click.Context, _param: click.Parameter, value: int) -> int
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     default="celery-fair-demo.html",
     show_default=True,
-    help="Where to write the plot of shares over time.",
+    help="Where to write the page with the plots.",
 )
-@click.option("--no-html", is_flag=True, help="Write no plot.")
-@click.option(
-    "--event-log",
-    metavar="FOLDER",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    help="Where the worker writes its event log.  [default: nowhere]",
-)
+@click.option("--no-html", is_flag=True, help="Write no page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
 def demo(
     ctx: click.Context,
+    /,
+    shares: bool,
     broker: str,
-    messages: int,
-    work: int | None,
-    pool: str,
-    concurrency: int,
+    pool: str | None,
+    concurrency: int | None,
     html: Path,
     no_html: bool,
-    event_log: Path | None,
     as_json: bool,
+    **own: Any,
 ) -> None:
-    """Watch a worker give ten queues their shares.
+    """Watch a password mail wait behind bulk work, with Celery's own worker and with a fair one.
 
-    Ten queues, p0 to p9, have quanta from 4 to 40: p9 is entitled to ten times what p0 gets, and
-    p0 to 1.82 % of the worker. Each queue is filled with messages of equal cost; a real worker
-    then consumes them until half of all are started, when every queue has a backlog still. The
-    tasks themselves record each start, and shares are counted from these records.
+    A queue 'bulk' has a backlog of newsletters; now and then a password mail arrives in the queue
+    'interactive'. First Celery's own worker consumes both queues, then a fair one with quanta 1
+    and 10: real worker processes with two threads each, else Celery's defaults (prefetch
+    multiplier 4), and the same messages at the same moments. The tasks record each start, and
+    waits are counted from publishing to these records. At the end stands one sentence, with the
+    medians and 95 % quantiles of both, and a page with both runs above each other. With prefork,
+    Celery's own worker fetches ahead on RabbitMQ and Redis, but not in memory.
 
+    With --shares, ten queues, p0 to p9, have quanta from 4 to 40: p9 is entitled to ten times what
+    p0 gets, and p0 to 1.82 % of the worker. Each is filled with messages of equal cost; a fair
+    worker then consumes them until half of all are started, when every queue has a backlog still.
     This is done twice: with tasks that take 100 µs, and with tasks that take 1 µs, so little that
     a worker with equal windows outruns its broker and all shares become equal. Published figures
-    of such a worker stand beside the result.
+    of such a worker stand beside the result; they are from 40,000 messages a queue and a stop at
+    200,000.
 
     \b
     Examples:
       celery fair demo
-      celery fair demo --work 1 --pool threads --concurrency 4
-      celery fair demo --broker amqp://guest:guest@localhost:5672// --messages 5000
+      celery fair demo --concurrency 4 --seconds 10
+      celery fair demo --broker amqp://guest:guest@localhost:5672// --pool prefork
       celery fair demo --json --no-html | python -m json.tool
-      celery fair demo --event-log demo-log
+      celery fair demo --shares
+      celery fair demo --shares --messages 40000 --stop 200000 --work 1
+      celery fair demo --shares --event-log demo-log
 
     On a real broker, the queues begin with a prefix of their own and are deleted at the end, also
     after Ctrl-C. No other queue is touched.
 
-    Exit status: 0 if every share was within 2 % of its target (in a short run, within one round of
-    the scheduler), 1 if not, 2 if there is no result, 130 after Ctrl-C.
+    Exit status: 0 if mails waited less with the fair worker, by their medians; with --shares, if
+    every share was within 2 % of its target (in a short run, within one round of the scheduler).
+    1 if not, 2 if there is no result, 130 after Ctrl-C.
     """
     from celery_fair.cli.demo.broker import Broker
-    from celery_fair.cli.demo.run import Setup
-    from celery_fair.cli.demo.session import demonstrate
-    from celery_fair.cli.demo.workload import Workload
+    from celery_fair.cli.demo.demonstrate import demonstrate
+    from celery_fair.cli.demo.worker import Setup
     from celery_fair.cli.interrupt import interruptible
 
-    log = None if event_log is None else event_log.absolute()
-    setup = Setup(Broker(broker), pool, concurrency, log)
+    _refuse_others(ctx, shares)
+    pool = pool or ("solo" if shares else "threads")
+    setup = Setup(Broker(broker), pool, _slots(pool, concurrency))
+    demonstration = _of_shares(setup, **own) if shares else _of_waits(setup, own["seconds"])
     setup.broker.check()
-    path = None if no_html else html.absolute()
-    workloads = [Workload(messages, each) for each in (_TABLES if work is None else (work,))]
     try:
         with interruptible():
-            fair = demonstrate(setup, workloads, path, as_json)
+            good = demonstrate(demonstration, None if no_html else html.absolute(), as_json)
     except KeyboardInterrupt:
         click.echo("Interrupted; the worker has ended, and its queues are deleted.", err=True)
         ctx.exit(_INTERRUPTED)
-    ctx.exit(0 if fair else 1)
+    ctx.exit(0 if good else 1)
+
+
+def _refuse_others(ctx: click.Context, shares: bool) -> None:
+    """Refuse options of the demonstration that was not asked for."""
+    for name in _OWN["waits" if shares else "shares"]:
+        if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            way = "does not go with --shares" if shares else "goes with --shares: add that"
+            raise click.UsageError(f"--{name.replace('_', '-')} {way}, or leave it out")
+
+
+def _slots(pool: str, concurrency: int | None) -> int:
+    if pool == "solo" and (concurrency or 1) > 1:
+        raise click.BadParameter(
+            f"a solo worker runs one task at a time, not {concurrency}; choose another --pool",
+            param_hint="--concurrency",
+        )
+    return concurrency or (1 if pool == "solo" else 2)
+
+
+def _of_waits(setup: "Setup", seconds: float) -> "Demonstration":
+    from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
+
+    return WaitsDemonstration(setup, seconds)
+
+
+def _of_shares(
+    setup: "Setup",
+    messages: int,
+    stop: int | None,
+    work: int | None,
+    event_log: Path | None,
+    seconds: float,  # noqa: ARG001 - of the other demonstration
+) -> "Demonstration":
+    from celery_fair.cli.demo.shares.demonstration import SharesDemonstration
+    from celery_fair.cli.demo.shares.published import TABLES
+    from celery_fair.cli.demo.shares.workload import Workload
+
+    try:
+        workloads = [
+            Workload.of(messages, each, stop) for each in (TABLES if work is None else (work,))
+        ]
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
+    return SharesDemonstration(setup, workloads, event_log and event_log.absolute())

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 __all__ = ["FOLDER_VARIABLE", "Order"]
 
@@ -17,16 +18,16 @@ class Order:
         folder: where it is, and where the tapes are.
         broker: the broker's URL.
         prefix: begins every name at the broker.
-        messages: to be published to each queue.
-        work: microseconds per task.
+        work: the fields of what is to be published.
+        fair: whether the worker is a fair one.
         event_log: the folder of the worker's event log, if it is to write one.
     """
 
     folder: str
     broker: str
     prefix: str
-    messages: int
-    work: int
+    work: dict[str, Any]
+    fair: bool
     event_log: str | None
 
     @property

@@ -1,28 +1,92 @@
-"""Where the demo shows what it does, and which way of showing suits that place."""
+"""Where a demonstration shows what it does, and which way of showing suits that place."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol
 
 import click
 
-from celery_fair.cli.demo.plain import PlainScreen
-from celery_fair.cli.demo.run import Progress, Result, Setup
-from celery_fair.cli.demo.workload import Workload
+from celery_fair.cli.columns import aligned
 
-__all__ = ["Screen", "suitable_screen"]
+__all__ = ["Picture", "PlainScreen", "Rows", "Screen", "suitable_screen"]
+
+Rows = list[list[str]]
+"""A table of texts; the first row are its heads."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """How far a run has come.
+
+    Attributes:
+        rows: the figures so far.
+        what: is being done.
+        done: of it, out of `total`.
+        line: the same in short, for a place that cannot be drawn over.
+        step: a line is due when this has changed.
+    """
+
+    rows: Rows
+    what: str
+    done: int
+    total: int
+    line: str
+    step: int
 
 
 class Screen(Protocol):
-    """Shows runs: `introduce`, then `begin`, `progress`…, `end` for each, then `conclude`."""
+    """Shows runs: for each of them `begin`, `show`…, `end`, and text around them."""
 
-    def introduce(self, setup: Setup, messages: int) -> None: ...
-    def begin(self, workload: Workload) -> None: ...
-    def progress(self, progress: Progress) -> None: ...
-    def end(self, result: Result) -> None: ...
+    def say(self, text: str = "", style: str = "") -> None: ...
+    def begin(self, title: str) -> None: ...
+    def show(self, picture: Picture) -> None: ...
+    def end(self, *tables: Rows) -> None: ...
+    def table(self, rows: Rows) -> None: ...
     def close(self) -> None: ...
-    def conclude(self, results: Sequence[Result]) -> None: ...
+
+
+class PlainScreen:
+    """Writes lines of text, without control characters: for pipes and files, and without rich.
+
+    Arguments:
+        write: takes one line, without its end.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._step = 0
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """Write some text."""
+        self._write(text)
+
+    def begin(self, title: str) -> None:
+        """Begin a run."""
+        self._step = 0
+        self._write("")
+        self._write(title)
+
+    def show(self, picture: Picture) -> None:
+        """Say how far the run has come, a few times."""
+        if picture.step != self._step:
+            self._step = picture.step
+            self._write(f"  {picture.line}")
+
+    def end(self, *tables: Rows) -> None:
+        """Show a run's figures."""
+        for rows in tables:
+            self._write("")
+            self.table(rows)
+
+    def table(self, rows: Rows) -> None:
+        """Write some figures."""
+        for line in aligned(rows):
+            self._write(f"  {line}")
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def suitable_screen(json: bool) -> Screen:

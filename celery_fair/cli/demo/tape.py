@@ -1,4 +1,4 @@
-"""Records that pass from many processes and threads to one reader: which queue, and when.
+"""Records that pass from many processes and threads to one reader: what, and when.
 
 A record is one `write` of a few bytes on a descriptor opened with O_APPEND. So records never
 interleave, their order is the order of the writes, and what a killed process wrote stays.
@@ -11,10 +11,10 @@ from time import monotonic
 
 __all__ = ["Record", "TapeReader", "TapeWriter"]
 
-_RECORD = struct.Struct("<Bd")
+_RECORD = struct.Struct("<Id")
 
 Record = tuple[int, float]
-"""A queue's number, and seconds of the machine's monotonic clock."""
+"""The number of a queue or of a message, and seconds of the machine's monotonic clock."""
 
 
 class TapeWriter:
@@ -23,9 +23,9 @@ class TapeWriter:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def write(self, queue: int) -> None:
-        """Record that something happened to a message of this queue now."""
-        os.write(self._file, _RECORD.pack(queue, monotonic()))
+    def write(self, number: int) -> None:
+        """Record that something happens to this one now."""
+        os.write(self._file, _RECORD.pack(number, monotonic()))
 
 
 class TapeReader:

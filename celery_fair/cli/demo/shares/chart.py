@@ -8,11 +8,10 @@ import math
 from collections.abc import Iterator
 from html import escape
 
-from celery_fair.cli.demo import table
-from celery_fair.cli.demo.published import TABLES
-from celery_fair.cli.demo.run import Result
-from celery_fair.cli.demo.shares import timeline
-from celery_fair.cli.demo.workload import QUANTA, QUEUES
+from celery_fair.cli.demo.shares import table
+from celery_fair.cli.demo.shares.published import TABLES
+from celery_fair.cli.demo.shares.shares import Result, timeline
+from celery_fair.cli.demo.shares.workload import QUANTA, QUEUES
 
 __all__ = ["chart"]
 

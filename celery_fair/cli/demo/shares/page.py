@@ -5,9 +5,10 @@ from html import escape
 from importlib.resources import files
 
 from celery_fair import html_page
-from celery_fair.cli.demo import table
-from celery_fair.cli.demo.chart import chart
-from celery_fair.cli.demo.run import Result, Setup
+from celery_fair.cli.demo.shares import table
+from celery_fair.cli.demo.shares.chart import chart
+from celery_fair.cli.demo.shares.shares import Result
+from celery_fair.cli.demo.worker import Setup
 
 __all__ = ["page"]
 
@@ -21,9 +22,11 @@ def page(setup: Setup, results: Sequence[Result]) -> str:
     """Return the page for the runs of one command."""
     note = f'<p class="note">{escape(table.NOTE)}</p>'
     return html_page.page(
-        title="celery fair demo: shares over time",
+        title="celery fair demo --shares: shares over time",
         introduction=f"{table.introduction(setup, results[0].workload.messages)}.",
-        style=files("celery_fair.cli.demo").joinpath("chart.css").read_text(encoding="utf-8"),
+        style=files("celery_fair.cli.demo.shares")
+        .joinpath("chart.css")
+        .read_text(encoding="utf-8"),
         body="\n".join([*map(_verdict, results), *map(_run, results), note]),
     )
 
@@ -34,13 +37,14 @@ def _verdict(result: Result) -> str:
 
 def _run(result: Result) -> str:
     workload, shares = result.workload, result.shares
-    heads, *comparison = table.comparison(workload, shares, result.rate)
+    heads, *rows = table.figures(workload, shares)
+    summary_heads, *summaries = table.comparison(workload, shares, result.rate)
     return "\n".join(
         [
             f"<h2>{escape(table.title(workload))}</h2>",
             chart(result),
             f'<p class="note">{escape(_CHART_NOTE)}</p>',
-            html_page.table(table.headings(workload), table.rows(workload, shares)),
-            html_page.table(heads, comparison),
+            html_page.table(heads, rows),
+            html_page.table(summary_heads, summaries),
         ]
     )

@@ -7,7 +7,7 @@ shares become those in which the broker refills them: equal.
 
 from dataclasses import dataclass
 
-from celery_fair.cli.demo.shares import Shares
+from celery_fair.cli.demo.shares.shares import Shares
 
 __all__ = ["TABLES", "Table"]
 

@@ -1,11 +1,11 @@
 """The figures as text: the rows, headings and sentences that every output shows."""
 
-from celery_fair.cli.demo.published import TABLES
-from celery_fair.cli.demo.run import Result, Setup
-from celery_fair.cli.demo.shares import TOLERANCE, Shares
-from celery_fair.cli.demo.workload import COST, QUANTA, QUEUES, Workload
+from celery_fair.cli.demo.shares.published import TABLES
+from celery_fair.cli.demo.shares.shares import TOLERANCE, Result, Shares
+from celery_fair.cli.demo.shares.workload import COST, QUANTA, QUEUES, Workload
+from celery_fair.cli.demo.worker import Setup
 
-__all__ = ["NOTE", "comparison", "headings", "introduction", "rows", "title", "verdict"]
+__all__ = ["NOTE", "comparison", "figures", "introduction", "title", "verdict"]
 
 NOTE = (
     "Published: the figures that a consumer with equal windows got from the same queues, with"
@@ -29,26 +29,23 @@ def title(workload: Workload) -> str:
     return f"{workload.work:,} µs of work per task, stop at {workload.stop:,} starts"
 
 
-def headings(workload: Workload) -> list[str]:
-    """Return the heads of the columns of `rows`."""
+def figures(workload: Workload, shares: Shares) -> list[list[str]]:
+    """Return one row of text for each queue, under a row of heads."""
     table = TABLES.get(workload.work)
-    columns = ["queue", "quantum", "count", "target", "share", "error"]
-    return columns + ([f"published ({table.name})", "its error"] if table else [])
-
-
-def rows(workload: Workload, shares: Shares) -> list[list[str]]:
-    """Return one row of text for each queue."""
-    table = TABLES.get(workload.work)
+    heads = ["queue", "quantum", "count", "target", "share", "error"]
     return [
-        [
-            queue,
-            str(QUANTA[number]),
-            f"{shares.counts[number]:,}",
-            _percent(shares.targets[number]),
-            *_share_and_error(shares, number),
-            *(_share_and_error(table.shares, number) if table else ()),
-        ]
-        for number, queue in enumerate(QUEUES)
+        heads + ([f"published ({table.name})", "its error"] if table else []),
+        *(
+            [
+                queue,
+                str(QUANTA[number]),
+                f"{shares.counts[number]:,}",
+                _percent(shares.targets[number]),
+                *_share_and_error(shares, number),
+                *(_share_and_error(table.shares, number) if table else ()),
+            ]
+            for number, queue in enumerate(QUEUES)
+        ),
     ]
 
 

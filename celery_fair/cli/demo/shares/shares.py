@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from celery_fair.cli.demo.shares.workload import COST, QUANTA, QUEUES, ROUND, Workload
 from celery_fair.cli.demo.tape import Record
-from celery_fair.cli.demo.workload import COST, QUANTA, QUEUES, ROUND
 
-__all__ = ["TOLERANCE", "Shares", "timeline"]
+__all__ = ["TOLERANCE", "Result", "Shares", "timeline"]
 
 TOLERANCE = 0.02
 """How far a share may be from its target, as a part of the target."""
@@ -79,6 +79,29 @@ class Shares:
             abs(error) <= max(TOLERANCE, quantum / COST / (target * self.total))
             for error, quantum, target in zip(self.errors, QUANTA, self.targets, strict=True)
         )
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that came to its end: the starts up to the stop, in their order."""
+
+    workload: Workload
+    starts: list[Record]
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The shares, after the first windows have filled."""
+        return Shares.of(self.starts[self.workload.warm_up :])
+
+    @property
+    def seconds(self) -> float:
+        """From the first start to the last."""
+        return self.starts[-1][1] - self.starts[0][1]
+
+    @property
+    def rate(self) -> float:
+        """Starts per second."""
+        return len(self.starts) / self.seconds if self.seconds > 0 else 0.0
 
 
 def timeline(records: Sequence[Record], parts: int) -> list[tuple[float, Shares]]:

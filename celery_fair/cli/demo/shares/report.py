@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from celery_fair.cli.demo.published import TABLES
-from celery_fair.cli.demo.run import Result, Setup
-from celery_fair.cli.demo.shares import TOLERANCE, Shares
-from celery_fair.cli.demo.workload import COST, QUANTA, QUEUES
+from celery_fair.cli.demo.shares.published import TABLES
+from celery_fair.cli.demo.shares.shares import TOLERANCE, Result, Shares
+from celery_fair.cli.demo.shares.workload import COST, QUANTA, QUEUES
+from celery_fair.cli.demo.worker import Setup
 
 __all__ = ["report"]
 
 
-def report(setup: Setup, results: list[Result], page: Path | None) -> dict[str, Any]:
+def report(setup: Setup, results: list[Result], event_log: Path | None) -> dict[str, Any]:
     """Return all that the other outputs show, in types of JSON."""
     return {
         "fair": all(result.shares.fair for result in results),
@@ -20,8 +20,7 @@ def report(setup: Setup, results: list[Result], page: Path | None) -> dict[str, 
         "pool": setup.pool,
         "concurrency": setup.concurrency,
         "cost": COST,
-        "html": None if page is None else str(page),
-        "event_log": None if setup.event_log is None else str(setup.event_log),
+        "event_log": None if event_log is None else str(event_log),
         "workloads": [_workload(result) for result in results],
     }
 

@@ -1,0 +1,71 @@
+"""A worker that sleeps is woken at the earliest of the times that were asked for, or by news."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from kombu.asynchronous import Hub
+
+from celery_fair.worker.wakeup import HubWakeup
+
+LONG = 60.0
+SOON = 10.0
+"""Seconds: what is not set right would come after `LONG`, or never."""
+
+
+class Woken:
+    """Kombu's own loop, and how often it was woken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.hub = Hub()
+        self.wakeup = HubWakeup(self.hub, self.run)
+        self.wakeup.register()
+
+    def run(self) -> None:
+        self.count += 1
+
+    def wait(self, count: int) -> None:
+        """Until it was woken so often; as long as it sleeps, it does nothing else."""
+        deadline = time.monotonic() + SOON
+        self.hub.timer.call_after(SOON, lambda: None)  # or it would sleep on
+        for _ in self.hub.create_loop():
+            if self.count >= count:
+                return
+            assert time.monotonic() < deadline, f"woken {self.count} times, not {count}"
+
+
+@pytest.fixture
+def woken() -> Iterator[Woken]:
+    woken = Woken()
+    yield woken
+    woken.wakeup.close()
+    woken.hub.close()
+
+
+@pytest.mark.parametrize("times", [(0.05,), (LONG, 0.05), (0.05, LONG), (LONG, LONG / 2, 0.05)])
+def test_it_wakes_at_the_earliest_time(woken: Woken, times: tuple[float, ...]) -> None:
+    now = time.monotonic()
+    for seconds in times:
+        woken.wakeup.at(now + seconds)
+    woken.wait(1)
+    assert time.monotonic() >= now + 0.05
+
+
+def test_it_wakes_again(woken: Woken) -> None:
+    for count in (1, 2):
+        woken.wakeup.at(time.monotonic() + 0.02)
+        woken.wait(count)
+
+
+def test_news_wakes_it_once_until_it_has_looked(woken: Woken) -> None:
+    for _ in range(3):
+        woken.wakeup.soon()
+    woken.wait(1)
+    woken.wakeup.at(time.monotonic())
+    woken.wait(2)
+    woken.wakeup.soon()
+    woken.wait(3)
+    assert woken.count == 3
