@@ -60,6 +60,7 @@ class Boarding:
         """Let a request board, if it may start; else see to what becomes of it."""
         try:
             check_time_limits(request)
+            hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
                 return
             if self._once.admits(request) and self._acknowledged(request):

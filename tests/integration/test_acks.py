@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.brokers import Space
-from tests.integration.depths import left, unsettled
+from tests.faults.proxy import Proxy
+from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
 from tests.publishing import publish
-from tests.waiting import wait_equal
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
 LATE = {
@@ -53,3 +54,39 @@ def test_late_ack_of_a_failed_task(space: Space, start_worker: StartWorker) -> N
     worker = start_worker(space, queues=["a"], conf=LATE)
     worker.records.started.wait_once(publish(space.url, {"a": 3}, "fail").all())
     wait_equal(lambda: left(space, "a"), 0)
+
+
+def test_what_was_buffered_does_not_start_after_a_cut(
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate
+) -> None:
+    """It comes again, and would run twice."""
+    with Proxy(rabbitmq_space) as proxy:
+        options = {"pool": "threads", "queues": ["a"], "conf": LATE | {"fair_queues": {}}}
+        worker = start_worker(proxy.url, args=["--prefetch-multiplier", "10"], **options)
+        plug = publish(rabbitmq_space.url, {"a": 1}, "hold", [str(gate.path)]).all()
+        worker.records.started.wait_ids(plug)
+        ids = publish(rabbitmq_space.url, {"a": 20}).all()
+        wait_equal(lambda: ready(rabbitmq_space, "a") < 20, True)
+        proxy.cut()
+        wait_for(lambda: "Connection to broker lost" in worker.log(), 15, worker.log)
+        gate.open()
+
+        worker.records.started.wait_ids(ids)
+
+        wait_equal(lambda: left(rabbitmq_space, "a"), 0)
+        assert worker.records.started.times(ids) == dict.fromkeys(ids, 1)
+
+
+def test_the_broker_sends_a_window(
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate
+) -> None:
+    """Of each queue its own, and no more."""
+    windows = {"a": 2, "b": 5}
+    conf = {"fair_queues": {name: {"prefetch": size} for name, size in windows.items()}}
+    worker = start_worker(rabbitmq_space, queues=list(windows), conf=conf)
+    gate.hold(worker, "a")
+
+    publish(rabbitmq_space.url, dict.fromkeys(windows, 20))
+
+    wait_equal(lambda: [unsettled(rabbitmq_space, name) for name in windows], [2, 5])
+    assert [ready(rabbitmq_space, name) for name in windows] == [18, 15]

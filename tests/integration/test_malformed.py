@@ -5,22 +5,37 @@ from __future__ import annotations
 import pytest
 
 from tests.brokers import Space
+from tests.integration.batch import Outcome, outcomes_in_time
 from tests.integration.depths import left
 from tests.integration.malformed import DEADLY, MALFORMED
-from tests.integration.survivor import Survivor
 from tests.publishing import publish
 from tests.waiting import wait_equal
 from tests.workers import StartWorker
 
+WITHIN = 1.0
+"""Seconds in which a worker is through with a malformed message."""
 
-@pytest.fixture(scope="module")
-def survivor(module_space: Space, start_module_worker: StartWorker) -> Survivor:
-    return Survivor(start_module_worker, module_space.server.space())
+
+@pytest.fixture(scope="module", params=["solo", pytest.param("prefork", marks=pytest.mark.newest)])
+def of_kinds(
+    request: pytest.FixtureRequest, module_space: Space, start_module_worker: StartWorker
+) -> dict[str, Outcome]:
+    space = module_space.server.space()
+    worker = start_module_worker(space, app="tests.apps.once", pool=request.param, queues=["a"])
+    return outcomes_in_time(worker, space, MALFORMED, WITHIN)
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_malformed_message(survivor: Survivor, kind: str) -> None:
-    survivor.check(MALFORMED[kind])
+def test_malformed_message(of_kinds: dict[str, Outcome], kind: str) -> None:
+    """The good message behind it starts, and it is a dead letter, with the reason."""
+    message, outcome = MALFORMED[kind], of_kinds[kind]
+    assert outcome.after < WITHIN
+    assert outcome.reasons == ([] if message.harmless or message.fails else [message.reason])
+
+
+def test_there_are_sixty_kinds_at_least() -> None:
+    buried = [m for m in MALFORMED.values() if not m.harmless and not m.fails]
+    assert len(buried) >= 60
 
 
 @pytest.mark.parametrize("kind", list(DEADLY)[:3])
