@@ -130,9 +130,18 @@ class RedisSource(Source):
             self._at(monotonic() + self._wait)
 
     def fetch(self) -> None:
-        """Fill the feeds that have room and may have messages, in one round trip."""
+        """Fill the feeds that have room and may have messages, in one round trip.
+
+        Not those that would ring the bell: they are empty, or what it brings comes before the rest.
+        """
+        if self._listening:
+            self._hear()
         now = self._looked = monotonic()
-        feeds = [f for f in self._feeds.values() if self._room(f) > 0 and f.worth_a_look(now)]
+        feeds = [
+            feed
+            for feed in self._feeds.values()
+            if feed.room > 0 and feed.name not in self._listening and feed.worth_a_look(now)
+        ]
         if not feeds:
             return
         for feed, (left, *messages) in zip(feeds, self._taken(feeds), strict=True):
@@ -151,11 +160,7 @@ class RedisSource(Source):
         for feed in feeds:
             keys += self._send.lists(feed.name)
         steps = len(self.channel.priority_steps)
-        return self._script(keys, [time(), steps, *(most or self._room(feed) for feed in feeds)])
-
-    def _room(self, feed: "RedisFeed") -> int:
-        """Return how many messages may be taken now; the bell, too, may bring one."""
-        return feed.room - (feed.name in self._listening)
+        return self._script(keys, [time(), steps, *(most or feed.room for feed in feeds)])
 
     def listen(self) -> None:
         """Make sure that a message for any empty feed rings the bell."""
@@ -186,6 +191,13 @@ class RedisSource(Source):
         self._hub.add_reader(self._bell._sock, self._on_bell)
 
     def _on_bell(self) -> None:
+        self._hear()
+        self._soon()  # it listens again if there is a slot for what may come
+
+    def _hear(self) -> None:
+        """Take in the bell's answer, if it is there."""
+        if self._bell._sock is None or not self._bell.can_read(timeout=0):
+            return
         answer = self._bell.read_response()
         names, self._listening = self._listening, set()
         if answer:
@@ -196,7 +208,6 @@ class RedisSource(Source):
                 self._send("RPUSH", key, raw)
             else:
                 feed.rung(raw)
-        self._soon()  # it listens again if there is a slot for what may come
 
     def _unblock(self) -> None:
         self._send("CLIENT", "UNBLOCK", self._bell_id)
