@@ -45,12 +45,14 @@ class Allowed(NamedTuple):
     """Both together."""
     dead: float = math.inf
     """Dead letters."""
+    dead_started: float = math.inf
+    """Dead letters of messages that have started."""
     dead_twice: float = 0
     """Messages with two dead letters."""
 
 
 NOTHING = Allowed()
-EVERYTHING = Allowed(*[math.inf] * 5)
+EVERYTHING = Allowed(*[math.inf] * 6)
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class Account:
             ("lost, and never started", self.never_started, allowed.unstarted),
             ("lost", self.lost, allowed.lost),
             ("dead letters", self.dead, allowed.dead),
+            ("dead letters of what has started", self.dead_started, allowed.dead_started),
             ("dead letters twice", self.dead_twice, allowed.dead_twice),
         ):
             if len(ids) > most:

@@ -46,6 +46,11 @@ SLOW = 40_000
 """Bytes per second: some tens of messages."""
 
 
+def by_round_trip(kind: str) -> set[str]:
+    """The tasks whose acknowledgement is answered before they start."""
+    return {"before", "confirmed"} if kind == "redis" else {"confirmed"}
+
+
 class Loss(NamedTuple):
     """What a fault may cost at the most."""
 
@@ -86,20 +91,22 @@ class Fault:
 
     def loss(self, kind: str, tasks: tuple[str, ...]) -> Loss:
         early = set(tasks) - {"after"}
-        by_round_trip = early if kind == "redis" else early & {"confirmed"}
-        return Loss(self.deletes, self.kills if early else 0, self.cuts if by_round_trip else 0)
+        waiting = early & by_round_trip(kind)
+        return Loss(self.deletes, self.kills if early else 0, self.cuts if waiting else 0)
 
     def allowed(self, scene: Scene, tasks: tuple[str, ...]) -> Allowed:
         """What may become of messages of these tasks.
 
         A second cut may come amid the moves that the first has led to. On RabbitMQ it takes along
-        the acknowledgements that are under way then; on Redis a move is one step.
+        the acknowledgements that are under way then; on Redis a move is one step. What starts when
+        the broker has answered its acknowledgement never comes again, if the broker survives.
         """
         kind = scene.space.kind
         twice = math.inf if kind == "rabbitmq" and self.cuts > 1 else 0
         dead = math.inf if self.buries else 0
         allowed = self.loss(kind, tasks).allowed(scene.concurrency)
-        return allowed._replace(dead=dead, dead_twice=twice)
+        started = 0 if set(tasks) <= by_round_trip(kind) and not self.mortal else math.inf
+        return allowed._replace(dead=dead, dead_started=started, dead_twice=twice)
 
 
 # The network -------------------------------------------------------------------

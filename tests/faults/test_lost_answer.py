@@ -1,4 +1,4 @@
-"""On Redis, nothing is lost between the server and an idle worker.
+"""On Redis, nothing is lost between the server and an idle worker, nor starts in doubt.
 
 A worker that waits in a BRPOP, as every worker with kombu does, loses what the server has taken
 off its list for it if the answer is lost. Where tasks are non-repeatable, it does not wait so.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.brokers import RedisServer
+from tests.faults.accounting import NOTHING
 from tests.faults.scene import Scene
 from tests.waiting import wait_for
 
@@ -28,5 +29,23 @@ def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: P
         scene.settle()
 
         scene.account(ids).check()
+    finally:
+        scene.end()
+
+
+def test_acknowledgement_is_cut_off(redis_server: RedisServer, tmp_path: Path) -> None:
+    """What could not be acknowledged does not start, and is a dead letter when it comes again."""
+    scene = Scene(redis_server.space(), tmp_path)
+    try:
+        scene.ready()
+        trap = scene.proxy.on("ZREM")
+        ids = scene.publish(1, "before")
+        trap.wait()
+
+        scene.settle()
+
+        account = scene.account(ids)
+        account.check(NOTHING._replace(dead_started=0))
+        assert account.dead == set(ids)
     finally:
         scene.end()

@@ -12,6 +12,9 @@ from typing import Any
 from tests.publishing import publish
 from tests.workers import WorkerProcess
 
+STARTS_WITHIN = 20
+"""Seconds; a worker that is ready takes a moment."""
+
 
 class Gate:
     """A listening socket; who has connected waits until it is closed, which opens the gate."""
@@ -30,7 +33,7 @@ class Gate:
     def hold(self, worker: WorkerProcess, queue: str, count: int = 1, **options: Any) -> list[str]:
         """Publish so many tasks, wait until all of them run; returns their ids."""
         ids = publish(worker.broker_url, {queue: count}, "hold", [str(self.path)], **options).all()
-        worker.records.started.wait_ids(ids)
+        worker.records.started.wait_ids(ids, STARTS_WITHIN)
         return ids
 
 

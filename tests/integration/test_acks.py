@@ -71,7 +71,7 @@ def test_what_was_buffered_does_not_start_after_a_cut(
         wait_for(lambda: "Connection to broker lost" in worker.log(), 15, worker.log)
         gate.open()
 
-        worker.records.started.wait_ids(ids)
+        worker.records.started.wait_ids(ids, 20)
 
         wait_equal(lambda: left(rabbitmq_space, "a"), 0)
         assert worker.records.started.times(ids) == dict.fromkeys(ids, 1)

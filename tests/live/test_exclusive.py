@@ -72,5 +72,5 @@ def test_single_active_consumer_of_a_quorum_queue(
 def test_broker_that_cannot_do_it(redis_space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(redis_space, conf=FAIR, wait=False)
 
-    assert worker.wait() != 0
+    assert worker.wait(20) != 0
     assert "fair_queues['mine']['exclusive']: this broker" in worker.log()

@@ -16,6 +16,7 @@ from tests.brokers import PostgreSQL, RedisServer, Space
 from tests.integration.depths import left, ready
 from tests.integration.gate import Gate
 from tests.once.conftest import DeadLetters
+from tests.once.test_once import SOON
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
@@ -159,7 +160,7 @@ def test_a_ledger_that_is_away(
     has_been_there_for_an_hour(ledger)
     own_redis.kill()
     unclaimed = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now()).all()
-    first.records.started.wait_ids(unclaimed)
+    first.records.started.wait_ids(unclaimed, 20)
     assert "The ledger cannot be reached" in first.log()
     own_redis.start()
     own_redis.wait_ready()
@@ -168,7 +169,7 @@ def test_a_ledger_that_is_away(
 
     second = start_worker(space, conf=conf(ledger), **POOL)
 
-    wait_equal(lambda: sorted(dead_letters()), sorted(unclaimed), timeout=30)
+    wait_equal(lambda: sorted(dead_letters()), sorted(unclaimed), SOON[space.kind])
     second.records.finished.wait_once(publish(space.url, {"a": 5}, "after", headers=now()).all())
     assert second.records.started.repeated() == []
 
