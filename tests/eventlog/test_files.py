@@ -95,7 +95,8 @@ def take_out_torn(folder: Path) -> None:
     It is the line before the word of the writer's end; any other must be whole.
     """
     for path in folder.rglob("*.jsonl"):
-        *lines, end = path.read_bytes().splitlines(keepends=True)
+        # Who was killed between two files leaves the new one empty.
+        *lines, end = path.read_bytes().splitlines(keepends=True) or [b""]
         if lines and b'"state":"dead"' in end and not lines[-1].endswith(b"}\n"):
             path.write_bytes(b"".join((*lines[:-1], end)))
 
