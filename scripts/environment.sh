@@ -40,28 +40,43 @@ current() {
     return 0
 }
 
-for done in "$venv/.dev" "$stamp"; do
-    if current "$done"; then exit 0; fi
-done
-
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 find_python() {
-    for python in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
-        new_enough "$python" && return
+    for python in "${PYTHON:-python3}" ${PYTHON:+--} python3.14 python3.13 python3.12 python3.11; do
+        [ "$python" != -- ] || break  # one that was named is taken, or none
+        if new_enough "$python"; then return; fi
     done
-    found="$("${PYTHON:-python3}" --version 2>/dev/null || echo 'not there')"
+    found="$("${PYTHON:-python3}" --version 2>&1)" || found='not there'
     say "celery-fair needs Python 3.11 or newer; ${PYTHON:-python3} is $found." \
         "If you have one elsewhere: make PYTHON=/path/to/python3.11 …"
     exit 1
 }
 
+# Whether .venv is of another Python than the one that was named.
+another_python() {
+    [ -n "${PYTHON:-}" ] &&
+        [ "$(version_of "$PYTHON")" != "$(version_of "$venv/bin/python")" ]
+}
+
+version_of() { "$1" -c 'import sys; print(*sys.version_info[:3], sys.base_prefix)' 2>/dev/null; }
+
+# Two at once would be in each other's way. The lock goes with the process.
+if command -v flock >/dev/null 2>&1; then
+    exec 9>.venv.lock
+    flock 9
+fi
+if ! another_python; then
+    for done in "$venv/.dev" "$stamp"; do
+        if current "$done"; then exit 0; fi
+    done
+fi
 find_python
 PYTHON="$python" scripts/system-packages.sh python3-venv
 trap explain EXIT
 
-# A folder that was moved, or whose Python is gone, or in which something was broken off.
-if [ ! -e "$venv/.made" ] || [ "$(cat "$venv/.made")" != "$here" ] || [ -e "$venv/.unfinished" ] ||
+# A folder that was moved, or whose Python is gone or another, or in which something was broken off.
+if another_python || [ ! -e "$venv/.made" ] || [ "$(cat "$venv/.made")" != "$here" ] || [ -e "$venv/.unfinished" ] ||
     ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     doing="making $venv with $python"
     rm -rf "$venv"

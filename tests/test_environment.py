@@ -64,13 +64,36 @@ def test_no_python(checkout: Path) -> None:
 
 def test_old_python(checkout: Path) -> None:
     old = checkout / "python3.10"
-    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.10.13\nexit 1\n')
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] || exit 1\necho Python 3.10.13\n')
     old.chmod(0o755)
 
     done = make_demo(checkout, {"PYTHON": str(old)})
 
     assert done.returncode
     assert f"{old} is Python 3.10.13" in done.stderr
+
+
+def test_a_python_in_a_folder_with_a_space(checkout: Path, no_index: dict[str, str]) -> None:
+    folder = checkout / "py dir"
+    folder.mkdir()
+    (folder / "python").symlink_to(sys.executable)
+
+    done = make_demo(checkout, no_index | {"PYTHON": str(folder / "python")})
+
+    assert "fetching uv" in done.stderr  # and so it was taken
+
+
+def test_another_python_makes_another_folder(checkout: Path, no_index: dict[str, str]) -> None:
+    make_demo(checkout, no_index)
+    of_another = checkout / ".venv" / "bin" / "python"
+    of_another.unlink()
+    of_another.write_text("#!/bin/sh\necho 3 10 0 /elsewhere\n")
+    of_another.chmod(0o755)
+    (checkout / ".venv" / ".demo").write_text(f"{checkout.resolve()}\n")
+
+    make_demo(checkout, no_index)
+
+    assert of_another.is_symlink()
 
 
 def test_no_network(checkout: Path, no_index: dict[str, str]) -> None:

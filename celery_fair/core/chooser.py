@@ -84,6 +84,11 @@ class Chooser:
         self._landed = 0
         self._watch: HoldWatch | None = None
 
+    @property
+    def ages(self) -> bool:
+        """Whether heads that have waited for long rise."""
+        return self._ageing is not None
+
     def watch(self, watch: HoldWatch) -> None:
         """Tell this one from now on who is held back."""
         self._watch = watch
@@ -114,8 +119,9 @@ class Chooser:
     def remove(self, flow: Flow, now: float) -> None:
         """Forget a queue, whatever its state."""
         del self._gates[flow], self._quanta[flow]
-        if self._held.pop(flow, None) is not None and self._watch is not None:
-            self._watch.released(flow.key, now)
+        if flow in self._held:
+            self._release(flow, now)
+            self._plan_to_open()
         if self._ageing is not None:
             self._ageing.remove(flow)
         self.scheduler.remove(flow)
@@ -128,13 +134,16 @@ class Chooser:
     def regate(self, flow: Flow, now: float) -> None:
         """A queue's gate was changed: look at it again."""
         if flow in self._held:
-            self._let_go(flow, now)
+            self._release(flow, now)
+            self.scheduler.release(flow)
+            self._plan_to_open()
 
     def why(self, flow: Flow, now: float) -> tuple[str | None, float]:
         """Return why a queue's gate is closed, if it is, and until when at the most."""
         hold = self._held.get(flow)
         if hold is None or hold.until <= now:  # a leash that has a token again; nobody has asked
-            hold = self._gates[flow].look(now, self._running.of(flow.key))
+            gate = self._gates.get(flow)
+            hold = None if gate is None else gate.look(now, self._running.of(flow.key))
         return hold if hold is not None else (None, now)
 
     def is_held(self, flow: Flow) -> bool:
@@ -184,15 +193,16 @@ class Chooser:
         cost: float,
         head: float | None,
         owed: bool,
-        since: float | None,
-        now: float,
+        since: float | None = None,
+        now: float = 0.0,
     ) -> None:
         """The message of the chosen queue is gone, `cost` (0 if it did not start) is charged.
 
         Arguments:
             head: the cost of its next message, or None when none is here.
             owed: with no head: whether more is known to be on its way.
-            since: when the next message began to wait, None when none is here.
+            since: when the next message began to wait, None when none is here; it and `now` only
+                need be said where heads age.
         """
         self.scheduler.serve(flow, cost, head, owed)
         if self._ageing is not None:
@@ -255,11 +265,14 @@ class Chooser:
             else:
                 is_open = self._gates[flow].look(now, self._running.of(flow.key)) is None
             if is_open:
-                self._let_go(flow, now)
+                self._release(flow, now)
+                self.scheduler.release(flow)
+        self._plan_to_open()
+
+    def _plan_to_open(self) -> None:
         self._open_at = min((hold.until for hold in self._held.values()), default=math.inf)
 
-    def _let_go(self, flow: Flow, now: float) -> None:
+    def _release(self, flow: Flow, now: float) -> None:
         del self._held[flow]
         if self._watch is not None:
             self._watch.released(flow.key, now)
-        self.scheduler.release(flow)

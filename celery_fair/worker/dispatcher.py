@@ -166,7 +166,7 @@ class Dispatcher:
             source.look(now)
             if self._news:
                 continue
-            feed = self._choose(now)
+            feed = self._choose(self._clock())  # the look may have taken long; fences go by it
             if feed is None:
                 source.seek()
                 if self._news:
@@ -267,13 +267,15 @@ class Dispatcher:
         if not feed.buffer:
             feed.refill()
         head = feed.next_cost(self._cost)
-        now = self._clock()
         if head is None:
             if feed.emptied is None:
-                feed.emptied = now
+                feed.emptied = self._clock()
             feed.starved += feed.owed
-        since = feed.waits_since if feed.buffer else None
-        self.chooser.served(feed.flow, cost, head, feed.owed, since, now)
+        if self.chooser.ages:
+            since = feed.waits_since if feed.buffer else None
+            self.chooser.served(feed.flow, cost, head, feed.owed, since, self._clock())
+        else:
+            self.chooser.served(feed.flow, cost, head, feed.owed)
 
     def _hand_over(self, feed: Feed, item: Any) -> None:
         if not isinstance(item, Message):  # a request that had been put off

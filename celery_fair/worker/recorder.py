@@ -43,7 +43,6 @@ Note = tuple[str, int, bool, str | None, float]
 
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
-_COSTS: dict[Any, str] = {None: "one", "runtime": "runtime"}
 _SWEEP = 10.0
 
 
@@ -271,7 +270,7 @@ def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str
     leashed = {name: options for name, options in queues.items() if options.rate is not None}
     return {
         "quanta": {name: options.quantum for name, options in queues.items()},
-        "costs": _COSTS.get(settings.cost, "custom"),
+        "costs": _costs(settings.cost),
         "max_wait": settings.max_wait,
         "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
         "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
@@ -283,6 +282,12 @@ def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str
             if options.max_in_flight is not None
         },
     }
+
+
+def _costs(cost: Any) -> str:
+    if cost is None:
+        return "one"
+    return "runtime" if isinstance(cost, str) else "custom"
 
 
 def _microseconds(seconds: Any) -> int | None:

@@ -197,6 +197,21 @@ def test_a_queue_that_is_gone_is_not_chosen() -> None:
         assert world.starts(3) == "bbb"
 
 
+def test_nobody_is_woken_for_a_leash_that_is_gone() -> None:
+    for gone in (True, False):
+        world = World()
+        a = world.queue("a", rate=1.0, burst=1)
+        assert world.starts(2) == "a-"
+        assert world.chooser.wake_at < math.inf
+        if gone:
+            world.chooser.remove(a, world.now)
+        else:
+            world.gates["a"].change(QueueOptions(1), None)
+            world.chooser.regate(a, world.now)
+        assert world.chooser.wake_at == math.inf
+        assert world.chooser.why(a, world.now) == (None, world.now)
+
+
 def test_a_wait_for_what_is_owed_is_told() -> None:
     world = World()
     a = world.queue("a", 2)

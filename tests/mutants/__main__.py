@@ -51,7 +51,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="list them, and try none")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.jobs < 1 or not options.minutes > 0:
+        parser.error("--jobs must be at least 1, and --minutes above 0")
+    return options
 
 
 def chosen(options: argparse.Namespace) -> list[Fault]:

@@ -70,7 +70,11 @@ class Fault:
 def read(paths: Iterable[Path] = ()) -> Iterator[Fault]:
     """Yield the faults of these files; of all, if none is named."""
     for path in sorted(paths) or sorted(FOLDER.glob("*.toml")):
-        for table in tomllib.loads(path.read_text()).get("fault", []):
+        try:
+            tables = tomllib.loads(path.read_text()).get("fault", [])
+        except (OSError, ValueError) as exc:
+            raise FaultError(f"{path} is no list of faults: {exc}") from exc
+        for table in tables:
             try:
                 yield _fault(table)
             except (KeyError, TypeError) as exc:

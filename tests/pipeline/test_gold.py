@@ -10,6 +10,7 @@ from celery_fair.pipeline.attempts import attempts
 from celery_fair.pipeline.capacity import capacity
 from celery_fair.pipeline.costs import costs, model
 from celery_fair.pipeline.fairness import by_queue, fairness
+from celery_fair.pipeline.processes import SHARING
 from celery_fair.pipeline.processes import processes as processes_of
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.traces.recorded import recorded_scenario
@@ -158,6 +159,30 @@ def test_recorded_is_what_the_workers_had(spark: SparkSession) -> None:
             "c": Plan(1.0, rate=4.0, burst=3.0),
         },
     )
+
+
+def test_each_queue_is_as_who_consumed_it_last_had_it(spark: SparkSession) -> None:
+    former = Process(node="celery@old").boots(0)
+    former.beats(1, quanta={"x": 1.0, "y": 1.0}, caps={"x": 2.0, "y": 2.0}, costs="runtime")
+    former.ends(10)
+    lone = Process(node="celery@lone").boots(20)
+    lone.beats(21, quanta={"x": 1.0}, rates={"x": 2.0}, bursts={"x": 1.0}, costs="runtime")
+    others = [Process(node=f"celery@{n}").boots(20) for n in range(3)]
+    for worker in others:
+        worker.beats(22, quanta={"z": 1.0})  # of a version that says no more
+    made = processes_of(bronze(spark, [former, lone, *others]))
+
+    scenario = recorded_scenario(made)
+
+    assert scenario.cost == "runtime"
+    assert scenario.concurrency == 4
+    assert scenario.queues == {
+        "x": Plan(1.0, rate=2.0, burst=1.0),
+        "y": Plan(1.0, max_in_flight=2),
+        "z": Plan(1.0),
+    }
+    before = recorded_scenario(made.drop(*SHARING))
+    assert before.queues == {queue: Plan(1.0) for queue in "xyz"}
 
 
 def test_utilisation(spark: SparkSession) -> None:

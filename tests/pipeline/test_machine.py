@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,13 +140,30 @@ def test_a_pause_by_hand() -> None:
     assert started(paused, *trace) == [("a", 10), ("a", 10.5), ("b", 11.25), ("a", 14), ("a", 14.5)]
 
 
+def test_a_pause_from_the_first_message_on() -> None:
+    paused = Scenario("s", queues={"a": Plan(pauses=((0.0, 4.0),))})
+    assert started(paused, message(10.0, "a", 0.5)) == [("a", 14.0)]
+
+
+def test_a_pause_while_the_leash_is_empty_comes_to_its_end() -> None:
+    queues = {"a": Plan(rate=0.2, pauses=((3.0, 4.0),)), "b": Plan()}
+    trace = [message(0.0, "a", 0.1), message(0.0, "a", 0.1), message(1.0, "b", 7.0)]
+    assert started(Scenario("s", queues=queues), *trace) == [("a", 0.0), ("b", 1.0), ("a", 8.0)]
+
+
 def test_a_pause_in_words() -> None:
     scenario = parse_scenario("p: a.paused=60..120,10..20 max_wait=30", Scenario("base"))
     assert scenario.plan("a").pauses == ((10.0, 20.0), (60.0, 120.0))
     assert scenario.max_wait == 30.0
     assert Scenario.from_json(scenario.to_json()) == scenario
-    for bad in ("a.paused=60", "a.paused=9..3", "a.paused=x..3", "max_wait=0"):
-        with pytest.raises(PipelineError, match=bad.partition("=")[2]):
+    for bad in (
+        "a.paused=60",
+        "a.paused=9..3",
+        "a.paused=x..3",
+        "a.paused=1..3,2..4",
+        "max_wait=0",
+    ):
+        with pytest.raises(PipelineError, match=re.escape(bad.partition("=")[2])):
             parse_scenario(bad, Scenario("base"))
 
 

@@ -89,6 +89,7 @@ class Machine:
                 begun = True
                 self._plan_pauses(message.published)
             yield from self._until(message.published)
+            self._take_turns(message.published)
             self._arrive(message)
             yield from self._dispatch(message.published)
         yield from self._until(math.inf)
@@ -98,8 +99,7 @@ class Machine:
         while (now := self._next()) < end:
             while self._running and self._running[0][0] <= now:
                 self._finish()
-            while self._turns and self._turns[0][0] <= now:
-                self._pause(*self._turns.popleft())
+            self._take_turns(now)
             yield from self._dispatch(now)
 
     def _next(self) -> float:
@@ -116,6 +116,10 @@ class Machine:
             for at, paused in zip(pause, (True, False), strict=True)
         ]
         self._turns.extend(sorted(turns))
+
+    def _take_turns(self, now: float) -> None:
+        while self._turns and self._turns[0][0] <= now:
+            self._pause(*self._turns.popleft())
 
     def _pause(self, at: float, queue: str, paused: bool) -> None:
         flow = self._flows.get(queue) or self._declare(queue, at)

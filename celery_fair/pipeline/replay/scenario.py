@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from celery_fair.core.dwrr import check_quantum
@@ -130,7 +131,10 @@ def _pauses(text: str) -> tuple[tuple[float, float], ...]:
         if not dots or not _seconds(begin) < _seconds(end):
             raise ValueError(f"must be FROM..UNTIL in seconds, such as 60..120, not {pause}")
         pauses.append((float(begin), float(end)))
-    return tuple(sorted(pauses))
+    pauses.sort()
+    if any(end >= begin for (_, end), (begin, _) in pairwise(pauses)):
+        raise ValueError(f"must be pauses that do not overlap or touch, not {text}")
+    return tuple(pauses)
 
 
 def _cost(text: str) -> str:

@@ -1,8 +1,14 @@
 """What the workers themselves recorded."""
 
-from pyspark.sql import Column, DataFrame
+from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.processes import SHARING
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 
 __all__ = ["recorded_scenario", "recorded_trace"]
@@ -24,63 +30,60 @@ def recorded_trace(attempts: DataFrame) -> DataFrame:
 def recorded_scenario(processes: DataFrame) -> Scenario:
     """Return what the workers shared their slots by last, and the most slots they had at once.
 
-    A leash or a cap that each worker has of its own is taken times the workers that there were at
-    once. Of a queue that differs between workers, the one counts that was heard of last.
+    Of a queue the worker counts that consumed it and was heard of last, with all that it said. A
+    leash or a cap that each worker has of its own is taken times the workers that consumed the
+    queue at once. A cost of the user's own cannot be replayed: each message costs one then.
     """
-    workers = processes.where("boot = worker and concurrency is not null")
-    slots, count = _most(workers, F.col("concurrency")), _most(workers, F.lit(1))
-    each = {name: _by_queue(workers, name) for name in ("quanta", *_MAPS)}
-    queues = {
-        name: Plan(
-            quantum=quantum,
-            level=int(each["classes"].get(name, 0)),
-            rate=_times(each["rates"].get(name), count) or each["shared_rates"].get(name),
-            burst=_burst(name, each, count),
-            max_in_flight=_whole(_times(each["caps"].get(name), count)),
-        )
-        for name, quantum in each["quanta"].items()
-        if quantum > 0
-    }
-    last = workers.agg(*(F.max_by(name, "last_at").alias(name) for name in ("costs", "max_wait")))
-    said = last.first()
-    runtime = said is not None and said["costs"] == "runtime"
+    known = [name for name in SHARING if name in processes.columns]  # older warehouses lack them
+    until = F.coalesce("ended_at", "last_at").alias("until")
+    workers = (
+        processes.where("boot = worker and concurrency is not null")
+        .select("first_at", until, "last_at", "concurrency", "quanta", *known)
+        .orderBy("last_at")
+        .collect()
+    )
+    said = [row.asDict() for row in workers]
+    last = {queue: row for row in said for queue in _consumed(row)}
+    costs = [row for row in said if row.get("costs") is not None]
+    runtime = bool(costs) and costs[-1]["costs"] == "runtime"
     return Scenario(
         "recorded",
-        concurrency=slots,
+        concurrency=_most(said, lambda row: int(row["concurrency"])),
         cost="runtime" if runtime else "one",
-        max_wait=said["max_wait"] if said is not None else None,
-        queues=queues,
+        max_wait=costs[-1].get("max_wait") if costs else None,
+        queues={
+            queue: _plan(queue, row, _most(said, partial(_consumes, queue)))
+            for queue, row in sorted(last.items())
+        },
     )
 
 
-_MAPS = ("classes", "rates", "shared_rates", "bursts", "caps")
+def _consumed(row: dict[str, Any]) -> dict[str, float]:
+    """The queues that a worker consumed last, with their quanta."""
+    return {queue: quantum for queue, quantum in (row["quanta"] or {}).items() if quantum > 0}
 
 
-def _most(workers: DataFrame, what: Column) -> int:
-    """Return the most of it that there was at once."""
-    until = F.coalesce("ended_at", "last_at")
-    changes = workers.select(F.col("first_at").alias("at"), what.alias("change"))
-    changes = changes.unionByName(workers.select(until.alias("at"), (-what).alias("change")))
-    total = F.expr("sum(change) over (order by at, change rows unbounded preceding)")
-    most = changes.select(total.alias("total")).agg(F.max("total").alias("most")).first()
-    return int(most["most"]) if most is not None and most["most"] else 1
+def _consumes(queue: str, row: dict[str, Any]) -> int:
+    return queue in _consumed(row)
 
 
-def _by_queue(workers: DataFrame, name: str) -> dict[str, float]:
-    """Return what was said last of each queue that was consumed."""
-    said = workers.select("last_at", F.explode(name)).groupBy("key")
-    rows = said.agg(F.max_by("value", "last_at").alias("value")).collect()
-    return {row["key"]: row["value"] for row in rows}
+def _plan(queue: str, row: dict[str, Any], workers: int) -> Plan:
+    def of(name: str) -> float | None:
+        return (row.get(name) or {}).get(queue)
+
+    each, cap = of("rates"), of("caps")
+    burst = of("bursts") or 1.0
+    return Plan(
+        quantum=row["quanta"][queue],
+        level=int(of("classes") or 0),
+        rate=of("shared_rates") if each is None else each * workers,
+        burst=burst if each is None else burst * workers,
+        max_in_flight=None if cap is None else int(cap) * workers,
+    )
 
 
-def _burst(queue: str, each: dict[str, dict[str, float]], workers: int) -> float:
-    burst = each["bursts"].get(queue, 1.0)
-    return burst * workers if queue in each["rates"] else burst
-
-
-def _times(value: float | None, workers: int) -> float | None:
-    return None if value is None else value * workers
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _most(rows: list[dict[str, Any]], count: Callable[[dict[str, Any]], int]) -> int:
+    """Return the most that there was at once, at least 1."""
+    changes = [(row["first_at"], count(row)) for row in rows]
+    changes += [(row["until"], -count(row)) for row in rows]
+    return max(1, max(accumulate(change for _, change in sorted(changes)), default=1))
