@@ -115,7 +115,7 @@ faults: environment brokers ## the fault matrix, again and again for SECONDS=600
 	$(RUN) tests.faults --seconds $(SECONDS)
 
 .PHONY: mutants
-mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; 25 minutes
+mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes a quarter of an hour
 	@$(RUN) tests.brokers.lent $(RUN) tests.mutants
 
 .PHONY: churn
