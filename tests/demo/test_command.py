@@ -48,6 +48,8 @@ REFUSED = {
     "no URL": (["--broker", "localhost"], "--broker 'localhost' is no URL"),
     "unknown scheme": (["--broker", "kafka://localhost"], "use memory://, amqp://"),
     "no seconds": (["--seconds", "0"], "0.0 is not in the range"),
+    "seconds that are no number": (["--seconds", "nan"], "'nan' is not a number"),
+    "endless seconds": (["--seconds", "inf"], "inf is not in the range"),
     "no messages": (
         ["--shares", "--messages", "0"],
         "with --messages 0 a queue there is nothing to measure",
@@ -59,7 +61,10 @@ REFUSED = {
     "negative work": (["--shares", "--work=-1"], "-1 is not in the range"),
     "messages without shares": (["--messages", "50"], "--messages goes with --shares: add that"),
     "a log without shares": (["--event-log", "log"], "--event-log goes with --shares"),
-    "seconds with shares": (["--shares", "--seconds", "3"], "--seconds does not go with --shares"),
+    "seconds with shares": (
+        ["--shares", "--seconds", "3"],
+        "--seconds does not go with --shares; leave it out",
+    ),
     "unknown pool": (["--pool", "party"], "'party' is not one of 'solo', 'threads'"),
     "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
     "solo in parallel": (
@@ -229,6 +234,14 @@ def test_unknown_command() -> None:
     outcome = CliRunner().invoke(fair, ["dome"])
     assert outcome.exit_code == 2
     assert "No such command 'dome'" in outcome.output
+
+
+def test_full_disk() -> None:
+    command = [sys.executable, "-m", "celery_fair", "demo", "--no-html"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "Error: cannot write to standard output: No space left on device\n"
 
 
 def test_every_command_of_celery_loads_little() -> None:
