@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they end a run at any time, and never its cleaning up."""
+"""Ctrl-C, SIGTERM and a closed terminal: they end a run at any time, and never its cleaning up."""
 
 import signal
 from collections.abc import Iterator
@@ -11,25 +11,31 @@ __all__ = ["interruptible", "uninterrupted"]
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does: raise `KeyboardInterrupt`."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: raise `KeyboardInterrupt`.
+
+    A SIGHUP that is ignored already, as after ``nohup``, stays so.
+    """
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    ends = (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGHUP)
+    with _handled(ends, _interrupt):
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ignore both for the time of the block, which is to be short."""
-    before: dict[int, Any] = {
-        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    """Ignore them all for the time of the block, which is to be short."""
+    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handled(numbers: tuple[signal.Signals, ...], handler: Any) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ from click.testing import Result as Outcome
 
 from celery_fair.cli import fair
 from celery_fair.cli.demo import command
+from celery_fair.cli.demo.broker import Broker
 from celery_fair.cli.demo.errors import DemoError
 from celery_fair.cli.demo.shares import demonstration as of_shares
 from celery_fair.cli.demo.shares.shares import Result
@@ -47,6 +48,8 @@ REFUSED = {
     "no URL": (["--broker", "localhost"], "--broker 'localhost' is no URL"),
     "unknown scheme": (["--broker", "kafka://localhost"], "use memory://, amqp://"),
     "no seconds": (["--seconds", "0"], "0.0 is not in the range"),
+    "seconds that are no number": (["--seconds", "nan"], "'nan' is not a number"),
+    "endless seconds": (["--seconds", "inf"], "inf is not in the range"),
     "no messages": (
         ["--shares", "--messages", "0"],
         "with --messages 0 a queue there is nothing to measure",
@@ -58,7 +61,10 @@ REFUSED = {
     "negative work": (["--shares", "--work=-1"], "-1 is not in the range"),
     "messages without shares": (["--messages", "50"], "--messages goes with --shares: add that"),
     "a log without shares": (["--event-log", "log"], "--event-log goes with --shares"),
-    "seconds with shares": (["--shares", "--seconds", "3"], "--seconds does not go with --shares"),
+    "seconds with shares": (
+        ["--shares", "--seconds", "3"],
+        "--seconds does not go with --shares; leave it out",
+    ),
     "unknown pool": (["--pool", "party"], "'party' is not one of 'solo', 'threads'"),
     "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
     "solo in parallel": (
@@ -87,6 +93,63 @@ def test_unreachable_broker(scheme: str) -> None:
     assert f"no connection to the broker {scheme}://ann:**@127.0.0.1" in outcome.output
     assert "start it, or correct" in outcome.output
     assert "secret" not in outcome.output
+
+
+MALFORMED = {
+    "hash": "amqp://user:s3cr#et@127.0.0.1:1//",
+    "slash": "amqp://user:s3cr/et@127.0.0.1:1//",
+    "question mark": "redis://user:s3cr?et@127.0.0.1:1/0",
+    "bracket": "amqp://user:s3cr[et@127.0.0.1:1//",
+    "semicolon": "amqp://user:12;s3cr@127.0.0.1:1//",
+    "a port's digits": "amqp://user:12345/s3cr@127.0.0.1:1//",
+    "high port": "amqp://user:s3cr@127.0.0.1:99999//",
+    "no port": "redis://user:s3cr@127.0.0.1:notaport/0",
+    "password behind": "redis://127.0.0.1:1/0?password=s3cr",
+    "no such option": "redis://127.0.0.1:1/0?ssl_cert_reqs=s3cr",
+}
+
+
+@pytest.mark.parametrize("url", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_broker_keeps_its_secret(url: str) -> None:
+    outcome = invoke("--no-html", "--broker", url)
+    assert outcome.exit_code == 2, outcome.output
+    assert "must be percent-encoded" in outcome.output
+    for part in ("s3cr", "12345", "et@", "127.0.0.1"):
+        assert part not in outcome.output
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ampq://user:s3cret@host/v", "--broker ampq://… is no URL"),
+        ("user:s3cret@host", "--broker *** is no URL"),
+        ("user:s3cret://host", "--broker *** is no URL"),
+    ],
+)
+def test_unknown_broker_keeps_its_secret(url: str, shown: str) -> None:
+    outcome = invoke("--no-html", "--broker", url)
+    assert outcome.exit_code == 2
+    assert shown in outcome.output
+    assert "s3cret" not in outcome.output
+
+
+def test_scheme_in_capitals_is_the_same() -> None:
+    broker = Broker("MEMORY://")
+    assert (broker.url, broker.in_memory, str(broker)) == ("memory://", True, "memory://")
+    assert Broker("AMQP://host/Vhost").url == "amqp://host/Vhost"
+
+
+def test_missing_client_of_redis() -> None:
+    code = (
+        "import sys; sys.modules['redis'] = None; sys.argv[1:] = ['demo', '--no-html', '--broker',"
+        " 'redis://:s3cret@127.0.0.1:1/0']; import runpy; runpy.run_module('celery_fair',"
+        " run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "pip install celery-fair[redis]" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "s3cret" not in done.stderr
 
 
 def test_missing_package_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +234,14 @@ def test_unknown_command() -> None:
     outcome = CliRunner().invoke(fair, ["dome"])
     assert outcome.exit_code == 2
     assert "No such command 'dome'" in outcome.output
+
+
+def test_full_disk() -> None:
+    command = [sys.executable, "-m", "celery_fair", "demo", "--no-html"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == "Error: cannot write to standard output: No space left on device\n"
 
 
 def test_every_command_of_celery_loads_little() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,8 +17,11 @@ from typing import Any
 import psutil
 import pytest
 
+from celery_fair.cli.demo.order import FOLDER_VARIABLE, Order
+from celery_fair.cli.demo.waits.scenario import Scenario
 from tests.brokers import Space
 from tests.demo.demonstration import run_demo, start_demo
+from tests.preloaded import PreloadedCelery
 from tests.processes import Process
 from tests.waiting import wait_for
 
@@ -170,7 +177,10 @@ def midway(space: Space, tmp_path: Path, what: str) -> Iterator[Process]:
         process.end()
 
 
-@pytest.mark.parametrize(("what", "number"), [("waits", signal.SIGINT), ("shares", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [("waits", signal.SIGINT), ("shares", signal.SIGTERM), ("waits", signal.SIGHUP)],
+)
 def test_interrupted_demo_leaves_nothing(
     space: Space, midway: Process, number: signal.Signals
 ) -> None:
@@ -182,6 +192,24 @@ def test_interrupted_demo_leaves_nothing(
     assert "Interrupted" in midway.log()
     assert not any(worker.is_running() for worker in workers)
     assert not space.ready()
+
+
+def test_worker_ends_whose_command_was_gone_before_it_was_ready(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    work = asdict(Scenario(60, 1))
+    Order(str(tmp_path), "memory://", "fair-demo-test.", work, False, None, gone.pid).write()
+    orphan = PreloadedCelery(
+        ["-A", "celery_fair.cli.demo.waits.tasks", "worker", "-P", "solo", "-c", "1"],
+        tmp_path / "worker.log",
+        os.environ | {FOLDER_VARIABLE: str(tmp_path)},
+        cwd=tmp_path,
+    )
+    try:
+        assert orphan.wait(20) == 0, orphan.log()
+    finally:
+        orphan.end()
+    assert not (tmp_path / "order.json").exists()  # in which a broker's password may be
 
 
 def test_worker_does_not_outlive_a_killed_demo(midway: Process) -> None:

@@ -90,6 +90,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, show: Show) -> str:
 def test_live_table_fits_a_terminal(monkeypatch: pytest.MonkeyPatch, show: Show) -> None:
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", drawn(monkeypatch, show))
     assert max(map(len, text.splitlines())) <= 80
+    assert show is show_waits or re.search("  queue +quantum", text)  # not broken
     assert "…" not in text.replace("4, 8, …", "").replace("starts …", "")
     for said in {
         show_shares: ("publishing", "consuming", "NOT FAIR at 1 µs", "here"),
@@ -128,6 +129,7 @@ def test_screen_suits_its_place(
     rich: bool,
     json: bool,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: terminal)
     monkeypatch.setattr(screen, "find_spec", lambda name: rich or None)
@@ -137,6 +139,15 @@ def test_screen_suits_its_place(
     output = capsys.readouterr()
     assert bool(output.out) == (not json)
     assert bool(output.err) == (json and terminal)
+
+
+@pytest.mark.parametrize(("columns", "kind"), [(40, PlainScreen), (80, LiveScreen)])
+def test_narrow_terminal_gets_lines(
+    monkeypatch: pytest.MonkeyPatch, columns: int, kind: type[Screen]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert isinstance(suitable_screen(json=False), kind)
 
 
 class Elements(HTMLParser):

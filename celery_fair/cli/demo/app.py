@@ -33,16 +33,13 @@ class Guard(bootsteps.StartStopStep):
 
     requires = (Connection,)
 
-    def __init__(self, c: Any, **kwargs: Any) -> None:
-        super().__init__(c, **kwargs)
-        self._parent = os.getppid()
-
     def start(self, c: Any) -> None:
-        """Look now and then: who is orphaned belongs to another process."""
+        """Look at once, and then now and then: who is orphaned belongs to another process."""
+        self._look()
         c.timer.call_repeatedly(_LOOKS_FOR_ITS_PARENT_EVERY, self._look)
 
     def _look(self) -> None:
-        if os.getppid() != self._parent:
+        if os.getppid() != order.command:  # which may have ended before this process was ready
             os.kill(os.getpid(), signal.SIGTERM)
 
 

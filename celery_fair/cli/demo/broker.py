@@ -6,19 +6,27 @@ with the prefix. Nothing without the prefix is read, changed or deleted.
 """
 
 import os
+import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
-from urllib.parse import urlsplit
 
 from kombu import Connection
 
-from celery_fair.cli.connecting import trouble_with
+from celery_fair.cli.connecting import missing_client, trouble_with
 from celery_fair.cli.demo.errors import DemoError
 
 __all__ = ["Broker"]
 
 _SCHEMES = ("memory", "amqp", "amqps", "pyamqp", "redis", "rediss")
 _PATIENCE = 5  # seconds
+
+# A URL that cannot be read may show its password anywhere, and so may the error of who read it.
+_UNREADABLE = (
+    "the URL of --broker cannot be read: special characters in a user name or password must be"
+    " percent-encoded (an @ as %40, a / as %2F), a port is a number up to 65535, and options behind"
+    " a ? are those of kombu's Connection"
+)
 
 
 class Broker:
@@ -29,18 +37,21 @@ class Broker:
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self.scheme = urlsplit(url).scheme
-        if self.scheme not in _SCHEMES or "://" not in url:
+        scheme, mark, rest = url.partition("://")
+        self.scheme = scheme.lower()
+        if self.scheme not in _SCHEMES or not mark:
             raise DemoError(
-                f"--broker {url!r} is no URL of a broker that the demo knows; use memory://,"
-                " amqp://user:password@host:5672/vhost or redis://host:6379/0"
+                f"--broker {_harmless(url)} is no URL of a broker that the demo knows; use"
+                " memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0"
             )
+        if re.search("[/?#].*@|;", rest):  # ends the host, or begins another, within a password
+            raise DemoError(_UNREADABLE)
+        self.url = f"{self.scheme}://{rest}"
         self.prefix = f"fair-demo-{os.urandom(4).hex()}."
 
     def __str__(self) -> str:
         """Return the URL without its password."""
-        return "memory://" if self.in_memory else str(Connection(self.url).as_uri())
+        return "memory://" if self.in_memory else str(self._connection().as_uri())
 
     @property
     def in_memory(self) -> bool:
@@ -74,7 +85,20 @@ class Broker:
                     channel.queue_delete(self.prefix + queue)
 
     def _connection(self) -> Connection:
-        return Connection(self.url, connect_timeout=_PATIENCE)
+        if self.on_redis and not find_spec("redis"):  # kombu fails in its own way, by its version
+            raise DemoError(missing_client("--broker", "the package 'redis' is not installed"))
+        try:
+            return Connection(self.url, connect_timeout=_PATIENCE)
+        except Exception:  # noqa: BLE001 - ValueError, TypeError, KeyError…, for each mistake another
+            raise DemoError(_UNREADABLE) from None
+
+
+def _harmless(url: str) -> str:
+    """Return what can be shown of a URL of any kind: no part of a password."""
+    scheme, mark, _ = url.partition("://")
+    if mark and re.fullmatch(r"[a-zA-Z0-9+]+", scheme):
+        return f"{scheme}://…"
+    return repr(url) if re.fullmatch(r"[\w.-]+", url) else "***"
 
 
 def _delete_keys(client: Any, prefix: str) -> None:

@@ -1,6 +1,7 @@
 """The command: its options, its order of events, its exit status."""
 
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,12 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
         raise click.BadParameter(
             f"{value!r} needs a package that is not installed: pip install celery[{value}]"
         )
+    return value
+
+
+def _number(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
+    if isnan(value):  # a range does not notice
+        raise click.BadParameter("'nan' is not a number")
     return value
 
 
@@ -54,6 +61,7 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
 @click.option(
     "--seconds",
     type=click.FloatRange(1, 600),
+    callback=_number,
     default=3,
     show_default=True,
     help="How long password mails are published, to each worker.",
@@ -165,8 +173,8 @@ def _refuse_others(ctx: click.Context, shares: bool) -> None:
     """Refuse options of the demonstration that was not asked for."""
     for name in _OWN["waits" if shares else "shares"]:
         if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            way = "does not go with --shares" if shares else "goes with --shares: add that"
-            raise click.UsageError(f"--{name.replace('_', '-')} {way}, or leave it out")
+            way = "does not go with --shares;" if shares else "goes with --shares: add that, or"
+            raise click.UsageError(f"--{name.replace('_', '-')} {way} leave it out")
 
 
 def _slots(pool: str, concurrency: int | None) -> int:

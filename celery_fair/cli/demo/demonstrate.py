@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import click
-
-from celery_fair.cli.demo.errors import DemoError
+from celery_fair.cli.demo.errors import DemoError, printed
 from celery_fair.cli.demo.screen import Screen, suitable_screen
 
 __all__ = ["Demonstration", "demonstrate", "writing"]
@@ -43,9 +41,9 @@ def demonstrate(demonstration: Demonstration, path: Path | None, as_json: bool) 
             path.write_text(demonstration.page(), encoding="utf-8")
     if as_json:
         report = {"html": None if path is None else str(path), **demonstration.report()}
-        click.echo(json.dumps(report, indent=2))
+        printed(json.dumps(report, indent=2))
     elif path is not None:
-        click.echo(f"{demonstration.page_shows}: {path}")
+        printed(f"{demonstration.page_shows}: {path}")
     return good
 
 

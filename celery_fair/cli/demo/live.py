@@ -57,8 +57,8 @@ class LiveScreen:
 
 
 def _drawn(rows: Rows, title: str = "") -> Table:
-    # What stands in brackets stays together when a head is broken into lines.
-    heads = [head.replace("(Table ", "(Table\N{NO-BREAK SPACE}") for head in rows[0]]
+    # The widest head takes two lines, or the first column would have to give way.
+    heads = [head.replace(" (Table ", "\n(Table ") for head in rows[0]]
     return drawn(title, heads, rows[1:])
 
 

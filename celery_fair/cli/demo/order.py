@@ -21,6 +21,7 @@ class Order:
         work: the fields of what is to be published.
         fair: whether the worker is a fair one.
         event_log: the folder of the worker's event log, if it is to write one.
+        command: the process of the command, for which the worker works.
     """
 
     folder: str
@@ -29,6 +30,7 @@ class Order:
     work: dict[str, Any]
     fair: bool
     event_log: str | None
+    command: int
 
     @property
     def published(self) -> Path:
@@ -51,5 +53,8 @@ class Order:
 
     @classmethod
     def read(cls, folder: Path) -> "Order":
-        """Read the order that was left in a folder."""
-        return cls(**json.loads((folder / "order.json").read_text()))
+        """Take the order that was left in a folder away, as it holds the broker's password."""
+        path = folder / "order.json"
+        order = cls(**json.loads(path.read_text()))
+        path.unlink()
+        return order

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol
 
-import click
-
 from celery_fair.cli.columns import aligned
+from celery_fair.cli.demo.errors import printed
 
 __all__ = ["Picture", "PlainScreen", "Rows", "Screen", "suitable_screen"]
 
 Rows = list[list[str]]
 """A table of texts; the first row are its heads."""
+
+_NARROWEST = 80
+"""Columns of a terminal without which a drawn table would lose some of its own."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class PlainScreen:
 
 
 def suitable_screen(json: bool) -> Screen:
-    """Return a live screen for a terminal, else a plain one; silent beside JSON.
+    """Return a live screen for a terminal that is wide enough, else a plain one, or a silent one.
 
     With ``--json``, standard output is for the result alone; a terminal on standard error still
     shows the runs.
@@ -101,7 +103,9 @@ def suitable_screen(json: bool) -> Screen:
 
         from celery_fair.cli.demo.live import LiveScreen
 
-        return LiveScreen(Console(stderr=json))
+        console = Console(stderr=json)
+        if console.width >= _NARROWEST:
+            return LiveScreen(console)
     if json and not stream.isatty():
         return PlainScreen(lambda line: None)
-    return PlainScreen(lambda line: click.echo(line, err=json))
+    return PlainScreen(lambda line: printed(line, err=json))

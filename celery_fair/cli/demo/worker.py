@@ -122,7 +122,7 @@ def worker(
     """
     broker, log = setup.broker, None if event_log is None else str(event_log)
     with tempfile.TemporaryDirectory(prefix="fair-demo-") as folder, _cleaning(broker, queues):
-        order = Order(folder, broker.url, broker.prefix, work, fair, log)
+        order = Order(folder, broker.url, broker.prefix, work, fair, log, os.getpid())
         order.write()
         child = Child(order, tasks, setup)
         try:

@@ -88,7 +88,7 @@ def comparison(runs: Sequence[Run], width: int = 16) -> Rows:
         ("█" * max(1, round(width * run.mails.median / longest))).ljust(width, "░") for run in runs
     ]
     return [
-        ["password mails waited", "median", "95 %", "newsletters"] + [""] * bool(width),
+        ["password mails waited", "median", "95 %", "newsletters meanwhile"] + [""] * bool(width),
         *(
             [
                 title(run.worker),
