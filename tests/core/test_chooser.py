@@ -90,6 +90,7 @@ def test_higher_classes_come_first_only_if_strict() -> None:
         world.queue("a")
         world.queue("b", level=1)
 
+    assert not fair.chooser.ages
     assert fair.starts(4) == "abab"
     assert strict.starts(4) == "bbbb"
 
@@ -98,6 +99,7 @@ def test_a_head_that_waits_rises() -> None:
     world = World(strict=True, max_wait=10.0)
     low, _high = world.queue("a"), world.queue("b", level=1)
 
+    assert world.chooser.ages
     assert world.starts(3) == "bbb"
     world.now = 10.0
     assert "a" in world.starts(2)
