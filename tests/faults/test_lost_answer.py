@@ -18,8 +18,8 @@ def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: P
     scene = Scene(redis_server.space(), tmp_path)
     try:
         scene.ready()
-        # It looks again and again; one that waits in a BRPOP would have stopped by now.
-        scene.proxy.on("EVALSHA", nth=20, action="hold").wait()
+        # It looks again and again; one that waits in a BRPOP would have stopped before.
+        scene.proxy.on("EVALSHA", nth=8, action="hold").wait()
         ids = scene.publish(1, "after")
         scene.proxy.hold("down")
         scene.proxy.release("up")
