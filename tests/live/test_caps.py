@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from tests.integration.gate import Gate
+from tests.integration.gate import Gate, closing_gate
 from tests.live.conftest import THREADS, Ask
 from tests.live.running import Running
 from tests.publishing import publish
@@ -28,7 +25,7 @@ def test_cap_holds_at_every_instant(worker: WorkerProcess) -> None:
 def test_cap_leaves_no_slot_idle(worker: WorkerProcess, gate: Gate) -> None:
     """Nor is anything else needed for it that happens: all that runs meanwhile is held."""
     records = worker.records
-    with another_gate() as of_capped:
+    with closing_gate() as of_capped:
         held = of_capped.hold(worker, "capped", 2)
         behind = publish(worker.broker_url, {"capped": 5})
         gate.hold(worker, "rest", THREADS - 3)
@@ -39,15 +36,6 @@ def test_cap_leaves_no_slot_idle(worker: WorkerProcess, gate: Gate) -> None:
 
     records.finished.wait_once(held)
     records.started.wait_once([*behind.all(), *last.all()])
-
-
-@contextmanager
-def another_gate() -> Iterator[Gate]:
-    gate = Gate()
-    try:
-        yield gate
-    finally:
-        gate.open()
 
 
 def test_cap_that_is_changed(worker: WorkerProcess, ask: Ask) -> None:
