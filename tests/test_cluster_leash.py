@@ -104,6 +104,28 @@ def test_two_members_obey_one_bound_by_the_clock_of_the_server(member: Member) -
     assert len(spans) >= 20
 
 
+def test_they_take_turns_however_quick_one_is(member: Member) -> None:
+    """One of them is always the first to ask."""
+    leashes = [member("w1", 50, 1), member("w2", 50, 1)]
+    tokens = [0, 0]
+
+    def over() -> bool:
+        for i, leash in enumerate(leashes):
+            tokens[i] += leash.take(monotonic())
+        return sum(tokens) >= 40
+
+    wait_for(over, 30, interval=0.001)
+    print(tokens)
+    assert min(tokens) >= 10
+
+
+def test_who_does_not_come_for_its_turn_keeps_nobody_waiting(member: Member) -> None:
+    one, gone = member("w1", 50, 1), member("w2", 50, 1)
+    assert one.take(monotonic())
+    assert not gone.take(monotonic())
+    wait_for(lambda: one.take(monotonic()), 30, "a token", interval=0.001)
+
+
 def test_what_was_not_used_can_be_given_back(member: Member) -> None:
     one, other = member("w1", rate=0.01), member("w2", rate=0.01)
     assert takes(one) == 3

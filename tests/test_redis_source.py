@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pytest
 from kombu import Connection, Queue
 from kombu.asynchronous import Hub
+from kombu.transport.redis import QoS
 
 from celery_fair.core.dwrr import Flow
+from celery_fair.worker.delivery import NotHeldError
 from celery_fair.worker.redis_source import RedisFeed, RedisSource
 from tests.brokers import Space
 from tests.publishing import publish
@@ -90,3 +92,23 @@ def test_a_bell_that_was_heard_already_keeps_nobody_waiting(listening: Listening
     listening.source.listen()
     listening.source._on_bell()
     assert listening.source._listening == {"a"}
+
+
+def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> None:
+    """It was restored when its time was over, and a second worker has taken it."""
+    with Connection(redis_space.url) as one, Connection(redis_space.url) as other:
+        sleeper, second = Listening(one, redis_space.url), Listening(other, redis_space.url)
+        ids = publish(redis_space.url, {"a": 1}).all()
+        wait_for(lambda: sleeper.source.fetch() or sleeper.ids, 10, "the message")
+        held = sleeper.feed.buffer[0]
+        qos = second.source.channel.qos
+        assert isinstance(qos, QoS)
+        qos.restore_by_tag(held.delivery_tag)
+        wait_for(lambda: second.source.fetch() or second.ids, 10, "it again")
+        assert second.ids == ids
+
+        with pytest.raises(NotHeldError):
+            sleeper.source.acknowledge(held)
+        second.source.acknowledge(second.feed.buffer[0])
+        sleeper.source.close()
+        second.source.close()

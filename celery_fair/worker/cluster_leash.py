@@ -1,7 +1,8 @@
 """A leash that all workers share, through Redis.
 
 One atomic script keeps the bucket, by the server's clock; a worker asks it once per message of the
-queue, and after a refusal not before the time it was told. While Redis is away each worker keeps to
+queue, and after a refusal not before the time it was told. A token that several wait for is theirs
+in turns, as long as they come for it. While Redis is away each worker keeps to
 its share of the rate, by the number of workers that were last seen; together they then start no
 more than the rate in the long run.
 """
@@ -39,7 +40,8 @@ class ClusterLeash:
 
     def __init__(self, url: str, queue: str, rate: float, burst: float, member: str) -> None:
         self._script = _script_at(url)
-        self._keys = [f"celery-fair:leash:{{{queue}}}", f"celery-fair:leash:{{{queue}}}:members"]
+        key = f"celery-fair:leash:{{{queue}}}"
+        self._keys = [key, f"{key}:members", f"{key}:waiting"]
         self._queue = queue
         self._rate = rate
         self._burst = burst

@@ -5,13 +5,49 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kombu.message import Message
+from kombu.transport import virtual
 
-__all__ = ["Settled", "delivery_class", "message_of"]
+__all__ = [
+    "NotHeldError",
+    "Settled",
+    "acknowledge_held",
+    "book_settled",
+    "delivery_class",
+    "message_of",
+]
+
+
+class NotHeldError(Exception):
+    """The broker has given the message to another worker meanwhile."""
 
 
 def message_of(item: Any) -> Any:
     """Return a message itself, and that of a request."""
     return item if isinstance(item, Message) else item.message
+
+
+def acknowledge_held(message: Any) -> None:
+    """Acknowledge a delivery of kombu's Redis transport, if it is still held here.
+
+    Kombu does not look whether it was: a message that was held for longer than the visibility
+    timeout has been restored, and may run elsewhere.
+
+    Raises:
+        NotHeldError: it is not; it is settled all the same.
+        redis.RedisError: it may or may not be.
+    """
+    removed, _ = message.channel.qos._remove_from_indices(message.delivery_tag).execute()
+    book_settled(message)
+    if not removed:
+        raise NotHeldError("its visibility timeout is over; the broker has restored it")
+
+
+def book_settled(message: Any) -> None:
+    """Note in kombu's books, and ours, that a command of our own has settled a delivery."""
+    virtual.QoS.ack(message.channel.qos, message.delivery_tag)
+    message._state = "ACK"
+    if (feed := getattr(message, "feed", None)) is not None:
+        feed.settled(message)
 
 
 class Settled(Protocol):

@@ -3,12 +3,15 @@
 --
 -- KEYS: 1 the hash of unacknowledged messages, 2 its index by time, then for each queue its lists,
 --       the most urgent first.
--- ARGV: 1 now (seconds), 2 lists per queue, then for each queue how many messages are wanted.
--- Returns for each queue: {messages left in its lists, message, message, ...}.
+-- ARGV: 1 now (seconds), 2 lists per queue, 3 what the tags begin with, then for each queue how many
+--       messages are wanted.
+-- Returns for each queue: {messages left in its lists, message, message, ...}. The nth message of the
+-- answer is recorded by a tag that ends in n. A message's own tag would not do: it has the same when
+-- another worker takes it later, and each could acknowledge what the other holds.
 local lists = tonumber(ARGV[2])
-local answer = {}
-for queue = 1, #ARGV - 2 do
-    local wanted = tonumber(ARGV[queue + 2])
+local answer, all = {}, 0
+for queue = 1, #ARGV - 3 do
+    local wanted = tonumber(ARGV[queue + 3])
     local taken, left = { 0 }, 0
     for list = 1, lists do
         local key = KEYS[2 + (queue - 1) * lists + list]
@@ -17,15 +20,15 @@ for queue = 1, #ARGV - 2 do
             if not raw then
                 break
             end
-            wanted = wanted - 1
+            wanted, all = wanted - 1, all + 1
             taken[#taken + 1] = raw
             -- What cannot be understood is handed over unrecorded: nobody could acknowledge it.
-            local ok, tag, exchange, routing_key = pcall(function()
-                local properties = cjson.decode(raw).properties
-                local info = properties.delivery_info
-                return properties.delivery_tag, cjson.encode(info.exchange), cjson.encode(info.routing_key)
+            local ok, exchange, routing_key = pcall(function()
+                local info = cjson.decode(raw).properties.delivery_info or {}
+                return cjson.encode(info.exchange), cjson.encode(info.routing_key)
             end)
-            if ok and type(tag) == 'string' then
+            if ok then
+                local tag = ARGV[3] .. all
                 redis.call('ZADD', KEYS[2], ARGV[1], tag)
                 redis.call('HSET', KEYS[1], tag, '[' .. raw .. ', ' .. exchange .. ', ' .. routing_key .. ']')
             end

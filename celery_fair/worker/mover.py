@@ -19,11 +19,11 @@ from typing import Any
 from uuid import uuid4
 
 from amqp import AccessRefused, PreconditionFailed
-from kombu.transport import virtual
 from kombu.utils.json import dumps
 
 from celery_fair.dead_letter import dead_letter_queue, properties_of, with_headers
 from celery_fair.redis_client import Commands
+from celery_fair.worker.delivery import book_settled
 
 __all__ = ["AmqpMover", "Mover", "RedisMover", "VirtualMover", "mover_for", "queue_of"]
 
@@ -229,10 +229,7 @@ class RedisMover(Mover):
             to, push = send.list_of(queue, message._raw), "RPUSH"
         tag = message.delivery_tag
         moved = send("EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push)
-        virtual.QoS.ack(message.channel.qos, tag)
-        message._state = "ACK"
-        if (feed := getattr(message, "feed", None)) is not None:
-            feed.settled(message)
+        book_settled(message)
         return bool(moved)
 
     def bury_raw(self, channel: Any, raw: bytes, headers: Mapping[str, Any]) -> None:

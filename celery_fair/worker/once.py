@@ -29,6 +29,7 @@ from celery_fair.worker.dead_letters import (
     described,
     is_redelivered,
 )
+from celery_fair.worker.delivery import NotHeldError
 from celery_fair.worker.mover import Mover, mover_for
 from celery_fair.worker.source import Source
 
@@ -121,10 +122,17 @@ class Once:
         message = request.message
         message.claimed = work
         try:
-            message.ack()
+            if policy_of(request.task) is Policy.REPEATABLE:
+                message.ack()
+            else:
+                self._source().acknowledge(message)
             if getattr(request.task, "confirm", False):
                 self._source().flush()
                 self._source().confirm(message)
+        except NotHeldError as exc:
+            logger.warning("Not started: task %s[%s]: %s", request.name, request.id, exc)
+            self._claims.give_up(work)
+            return False
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
             self.not_acknowledged(request, exc)
             return False

@@ -16,18 +16,19 @@ not wait for a bell; it looks again after a while.
 """
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.resources import files
+from itertools import count
 from time import monotonic, time
 from typing import Any
+from uuid import uuid4
 
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
 from celery_fair.redis_client import Commands
-from celery_fair.worker.delivery import delivery_class
+from celery_fair.worker.delivery import acknowledge_held, delivery_class
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.pulled import Pulled
 from celery_fair.worker.source import Source
@@ -78,6 +79,8 @@ class RedisSource(Source):
         self._rung_at = 0.0
         self._bell_id: int | None = None
         self._looked = 0.0
+        self._tags = str(uuid4())
+        self._takings = count(1)
         interval = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
         self._timers = [
             hub.call_repeatedly(interval, self._restore_overdue),
@@ -144,23 +147,38 @@ class RedisSource(Source):
         ]
         if not feeds:
             return
-        for feed, (left, *messages) in zip(feeds, self._taken(feeds), strict=True):
+        for feed, left, messages in self._taken(feeds):
             feed.fetched(messages, left, now)
             if messages:
                 self._wait = 0.0
 
     def take(self, feed: "RedisFeed") -> int:
         """Take one message of a feed, if there is one; return how many are left."""
-        ((left, *messages),) = self._taken([feed], 1)
+        ((_, left, messages),) = self._taken([feed], 1)
         feed.fetched(messages, left, monotonic())
-        return int(left)
+        return left
 
-    def _taken(self, feeds: list["RedisFeed"], most: int | None = None) -> Any:
+    def _taken(
+        self, feeds: list["RedisFeed"], most: int | None = None
+    ) -> Iterator[tuple["RedisFeed", int, list[tuple[str, bytes]]]]:
+        """Take messages: for each feed, how many are left, and what has come, with its tag."""
         keys = self._send.unacked
         for feed in feeds:
             keys += self._send.lists(feed.name)
-        steps = len(self.channel.priority_steps)
-        return self._script(keys, [time(), steps, *(most or feed.room for feed in feeds)])
+        tags = self.new_tag()
+        wanted = [most or feed.room for feed in feeds]
+        answer = self._script(keys, [time(), len(self.channel.priority_steps), tags, *wanted])
+        number = 0
+        for feed, (left, *raws) in zip(feeds, answer, strict=True):
+            yield feed, int(left), [(f"{tags}{n}", raw) for n, raw in enumerate(raws, number + 1)]
+            number += len(raws)
+
+    def new_tag(self) -> str:
+        """Return what no delivery's tag begins with yet."""
+        return f"{self._tags}.{next(self._takings)}."
+
+    def acknowledge(self, message: Any) -> None:
+        acknowledge_held(message)
 
     def listen(self) -> None:
         """Make sure that a message for any empty feed rings the bell."""
@@ -275,18 +293,18 @@ class RedisFeed(Feed):
         """Whether the queue may have messages: it had some, or was not looked at for a while."""
         return self._left > 0 or now - self._looked > _LOOK_AGAIN
 
-    def fetched(self, raws: list[bytes], left: int, now: float) -> None:
-        """Take in what the script took: recorded already."""
+    def fetched(self, taken: list[tuple[str, bytes]], left: int, now: float) -> None:
+        """Take in what the script took, with its tags: recorded already."""
         self._left, self._looked = left, now
-        for raw in raws:
-            self._take_in(raw, virtual.QoS.append)
-        if raws:
+        for tag, raw in taken:
+            self._take_in(raw, tag, virtual.QoS.append)
+        if taken:
             self._on_arrival(self)
 
     def rung(self, raw: bytes) -> None:
         """Take in what the bell brought: to be recorded."""
         self._left = 1
-        self._take_in(raw, type(self.channel.qos).append)
+        self._take_in(raw, self._source.new_tag(), type(self.channel.qos).append)
         self._on_arrival(self)
 
     def hand_back(self) -> None:
@@ -297,26 +315,26 @@ class RedisFeed(Feed):
     def close(self) -> None:
         self.buffer.clear()
 
-    def _take_in(self, raw: bytes, record: Callable[[Any, Any, str], object]) -> None:
+    def _take_in(self, raw: bytes, tag: str, record: Callable[[Any, Any, str], object]) -> None:
         try:
             message = self._message(loads(raw), channel=self.channel)
+            message.delivery_tag = tag
             if not isinstance(message.delivery_info, dict):
                 raise TypeError(f"delivery info is {message.delivery_info!r}")  # noqa: TRY301
-            record(self.channel.qos, message, message.delivery_tag)
+            record(self.channel.qos, message, tag)
         except Exception as exc:  # anything can be in a list; the worker must live
             if _is_lost_connection(exc):
                 raise
-            self._drop(raw, exc)
+            self._drop(raw, tag, exc)
             return
         self.window.delivered(0.0)
         message.accept = self._accept
         message.arrived = monotonic()
         self.buffer.append(message)
 
-    def _drop(self, raw: bytes, reason: Exception) -> None:
+    def _drop(self, raw: bytes, tag: str, reason: Exception) -> None:
         self.on_garbage(raw, reason)
-        with suppress(Exception):  # of what has no tag nothing was recorded
-            self.channel.qos.ack(loads(raw)["properties"]["delivery_tag"])
+        self.channel.qos.ack(tag)
 
     def _apply_prefetch(self) -> None:
         self.window.resize(self.prefetch)

@@ -13,6 +13,7 @@ from amqp.transport import TCPTransport
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.amqp_feed import AmqpFeed
+from celery_fair.worker.delivery import acknowledge_held
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.frames import Frames
 from celery_fair.worker.pulled import PulledAmqpFeed, PulledVirtualFeed
@@ -47,6 +48,14 @@ class Source(ABC):
 
     def last(self) -> None:
         """The dispatcher runs no more: keep nothing from now on."""
+
+    def acknowledge(self, message: Any) -> None:
+        """Acknowledge a message whose task may start only if it is still held here.
+
+        Raises:
+            Exception: whatever the transport does, or `NotHeldError`; it must not start.
+        """
+        message.ack()
 
     def confirm(self, message: Any) -> None:
         """Wait until the broker has seen the message's acknowledgement."""
@@ -118,6 +127,12 @@ class VirtualSource(Source):
 
     def pulled(self, **options: Any) -> Feed:
         return PulledVirtualFeed(channel=self._connection.channel(), **options)
+
+    def acknowledge(self, message: Any) -> None:
+        if self._connection.transport.driver_type == "redis":
+            acknowledge_held(message)
+        else:
+            super().acknowledge(message)
 
 
 def source_for(

@@ -342,6 +342,17 @@ def stopped(run: Run) -> None:
     wait_for(lambda: log().count(LOST) > before, 15, log)
 
 
+def overslept(run: Run) -> None:
+    """The same, and its connection is as it was: what it holds is another's by now."""
+    run.buffer()
+    os.kill(run.worker_process.pid, signal.SIGSTOP)
+    try:
+        run.scene.second()
+        run.scene.drained()
+    finally:
+        os.kill(run.worker_process.pid, signal.SIGCONT)
+
+
 _DEAD = b"dead-letters"
 _AMQP = {
     f"cut {when} {method}": Fault(partial(cut_at, method, when, most), ("rabbitmq",))
@@ -400,6 +411,7 @@ FAULTS: dict[str, Fault] = (
         "SIGTERM, then cut": Fault(terminated_and_cut),
         "SIGQUIT": Fault(quit_, pools=("threads", "prefork"), kills=1, cuts=0),
         "SIGSTOP and SIGCONT": Fault(stopped),
+        "SIGSTOP, overslept": Fault(overslept, ("redis",), cuts=0),
     }
 )
 

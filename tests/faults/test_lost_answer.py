@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.brokers import RedisServer
 from tests.faults.accounting import NOTHING
-from tests.faults.scene import Scene
+from tests.faults.scene import QUEUES, Scene
 from tests.waiting import wait_for
 
 
@@ -19,7 +19,8 @@ def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: P
     try:
         scene.ready()
         # It looks again and again; one that waits in a BRPOP would have stopped before.
-        scene.proxy.on("EVALSHA", nth=8, action="hold").wait()
+        look = QUEUES[0].encode()  # what restores has scripts, too
+        scene.proxy.on("EVALSHA", nth=20, action="hold", containing=look).wait()
         ids = scene.publish(1, "after")
         scene.proxy.hold("down")
         scene.proxy.release("up")

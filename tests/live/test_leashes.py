@@ -101,7 +101,7 @@ def test_no_window_has_more_than_the_law_allows(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_workers_that_are_alike_have_like_parts(minutes: dict[str, Minute], kind: str) -> None:
-    """Each token goes to who asks first."""
+    """Each token goes to who has waited longest."""
     run = minutes[kind]
     parts = [sum(r.pid == w.pid for r in run.starts("shared")) for w in (run.first, run.second)]
     print(parts)
