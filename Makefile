@@ -1,13 +1,15 @@
 # Everything runs from here; `make help` lists it. Needs make and Python 3.11 or newer.
 # Which Python makes .venv: `make PYTHON=/path/to/python3.12 …`; else the first on PATH that will do.
 export PYTHON
+# Tests start hundreds of processes: without bytecode each of them would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 # These make a Celery release; other Celerys in tox take all other pins.
 CELERY := ^(amqp|billiard|celery|kombu|redis|vine)==
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
-ASIDE := -n 4 --dist loadfile
+ASIDE := -n 6 --dist loadfile
 # One session of Spark serves them all, and mostly plans, on one core.
 SPARK := tests/pipeline
 TESTS := test-computing test-older test-current test-fairness

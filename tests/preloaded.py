@@ -21,6 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -184,11 +185,17 @@ def become(order: Mapping[str, Any]) -> None:
     runpy.run_module("celery", run_name="__main__", alter_sys=True)
 
 
-def preload() -> None:
-    import kombu.transport.pyamqp
-    import kombu.transport.redis  # noqa: F401
+MODULES = """
+    celery.apps.worker celery.bin.celery celery.concurrency.prefork celery.concurrency.solo
+    celery.concurrency.thread celery.loaders.app celery.utils.debug kombu.transport.pyamqp
+    kombu.transport.redis celery_fair.worker.fair_worker
+"""
+"""With the commands come those of Celery's extensions: Flower's, and ours."""
 
-    import celery_fair.worker.fair_worker  # noqa: F401
+
+def preload() -> None:
+    for module in MODULES.split():
+        import_module(module)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ publisher (`tests/publishing.py`) puts it there.
 from __future__ import annotations
 
 import os
+import random
 import socket
 import time
 from contextlib import suppress
@@ -86,6 +87,14 @@ def nap(self: Any, seq: int, seconds: float) -> None:
     """Take time without taking a processor."""
     start(self, seq)
     work_for(seconds)
+    finish(self, seq)
+
+
+@app.task(bind=True, name="doze")
+def doze(self: Any, seq: int, seconds: float) -> None:
+    """A nap of half to one and a half times as long, so that slots do not fall into step."""
+    start(self, seq)
+    work_for(seconds * random.uniform(0.5, 1.5))
     finish(self, seq)
 
 

@@ -76,7 +76,7 @@ def minutes(
 
 def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
     publish(space.url, {"own": 800, "shared": 800})
-    ids = publish(space.url, {"free": 3_500}, "nap", [0.2], persistent=False)
+    ids = publish(space.url, {"free": 3_500}, "doze", [0.2], persistent=False)
     options: dict[str, Any] = {"pool": "threads", "concurrency": THREADS, "conf": conf}
     first = start(space, **options)
     return Minute(first, start(space, args=["-Q", "shared,free"], **options), ids)
@@ -113,7 +113,7 @@ def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> 
     """While leashed ones wait for tokens, most of the time.
 
     Where they waited with them, slots would be idle for most of the time. Between two tasks of a
-    slot are some milliseconds, more on Redis and on a busy machine; a task takes 200.
+    slot are some milliseconds, more on Redis and on a busy machine; a task takes 200 or so.
     """
     free = Running(minutes[kind].records, minutes[kind].ids["free"])
 
