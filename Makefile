@@ -12,7 +12,7 @@ CELERY := ^(amqp|billiard|celery|kombu|redis|vine)==
 ASIDE := -n 6 --dist loadfile
 # One session of Spark serves them all, and mostly plans, on one core.
 SPARK := tests/pipeline
-TESTS := test-computing test-older test-current test-fairness
+TESTS := test-beside test-current test-fairness
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
 BENCHMARKS := scheduler fairness throughput trickle once clients memory profile eventlog groups
@@ -32,10 +32,10 @@ demo: ## an interactive task behind a bulk job: on Celery's worker, then on a fa
 test: environment brokers spark ## lint, and the tests
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory $(TESTS)
 
-# These compute and hardly wait.
-.PHONY: test-computing
-test-computing: environment brokers spark ## the pipeline's tests, and beside them lint and the algorithms'
-	@$(MAKE) --no-print-directory -j 3 test-spark lint test-core
+# Spark computes, and the others are done sooner.
+.PHONY: test-beside
+test-beside: environment brokers spark ## the pipeline's tests, lint, the algorithms', older Celerys'
+	@$(MAKE) --no-print-directory -j 4 test-spark lint test-core test-older
 
 .PHONY: lint
 lint: environment ## style, types and layers
