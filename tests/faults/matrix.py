@@ -84,6 +84,9 @@ class Fault:
     deletes: bool = False
     buries: bool = True
     """Whether it leads to dead letters."""
+    halves: int = 0
+    """Messages that are given back by half, on RabbitMQ: the copy is in its queue and starts, and the
+    original was not acknowledged, comes again and is a dead letter."""
     mortal: bool = False
     """Whether it hurts a whole broker."""
     ledgers: tuple[bool, ...] = (False,)
@@ -105,7 +108,8 @@ class Fault:
         twice = math.inf if kind == "rabbitmq" and self.cuts > 1 else 0
         dead = math.inf if self.buries else 0
         allowed = self.loss(kind, tasks).allowed(scene.concurrency)
-        started = 0 if set(tasks) <= by_round_trip(kind) and not self.mortal else math.inf
+        halves = self.halves if kind == "rabbitmq" else 0
+        started = halves if set(tasks) <= by_round_trip(kind) and not self.mortal else math.inf
         return allowed._replace(dead=dead, dead_started=started, dead_twice=twice)
 
 
@@ -408,7 +412,7 @@ FAULTS: dict[str, Fault] = (
         "ledger away, then cut": Fault(ledger_away, ledgers=(True,)),
         "child kill -9": Fault(child_killed, pools=("prefork",), kills=1, cuts=0),
         "SIGTERM": Fault(terminated, pools=("threads", "prefork"), cuts=0, buries=False),
-        "SIGTERM, then cut": Fault(terminated_and_cut),
+        "SIGTERM, then cut": Fault(terminated_and_cut, halves=1),
         "SIGQUIT": Fault(quit_, pools=("threads", "prefork"), kills=1, cuts=0),
         "SIGSTOP and SIGCONT": Fault(stopped),
         "SIGSTOP, overslept": Fault(overslept, ("redis",), cuts=0),
