@@ -43,6 +43,7 @@ lint: environment ## style, types and layers
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/python scripts/foreign_assignments.py
 
 .PHONY: test-core
 test-core: environment ## the algorithms, every branch of them

@@ -119,6 +119,7 @@ def with_ours(url: str, count: int, queues: list[str]) -> dict[str, float]:
     from celery_fair.core.dwrr import DeficitRoundRobin
     from celery_fair.core.window import RefillMeter
     from celery_fair.worker.source import AmqpSource
+    from tests.feeds import gate, ports
 
     scheduler, hub = DeficitRoundRobin(), Hub()
     with Connection(url) as connection:
@@ -130,7 +131,8 @@ def with_ours(url: str, count: int, queues: list[str]) -> dict[str, float]:
                 queue=Queue(queue),
                 flow=scheduler.add(queue, 1.0),
                 window=PREFETCH,
-                on_arrival=lambda _: None,
+                gate=gate(),
+                ports=ports(),
             )
             for queue in queues
         ]

@@ -9,7 +9,7 @@ __all__ = ["OTHER", "STAGES", "by_stage"]
 STAGES = {
     "reading frames": (
         r"\(celery_fair/worker/(reader|frames)\.py"
-        r"|^AmqpFeed\._(take_frames|arrived|deliver) |^Feed\._receive |^Dispatcher\.arrived "
+        r"|^AmqpFeed\._(take_frames|arrived|deliver) |^Feed\._receive |^News\.arrived "
         r"|\.(read_frame|_read|blocking_read|drain_events|on_inbound_\w+|on_frame|dispatch_method"
         r"|_on_basic_deliver|_receive|_receive_callback) "
     ),
@@ -23,7 +23,7 @@ STAGES = {
     ),
     "acknowledging": (
         r"\(celery_fair/worker/ack_writer\.py|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
-        r"|^AmqpSource\.flush |<lambda> \(celery_fair/worker/fair_worker\.py"
+        r"|^AmqpSource\.flush "
     ),
     "running the task": (
         r"\(celery/app/trace\.py|\(celery_fair/worker/fast_tracer\.py|\(benchmarks/"
@@ -34,13 +34,13 @@ STAGES = {
     ),
     "making the request": (
         r"\(celery/worker/(request|strategy|state)\.py|\.on_task_received "
-        r"|\(celery_fair/worker/(fast_requests|fair_worker|shield|once|consumer)\.py"
+        r"|\(celery_fair/worker/(fast_requests|requests|handover|admission|shield|consumer)\.py"
     ),
     "choosing": (
         r"\(celery_fair/core/(?!window)|\(celery_fair/worker/(dispatcher|served|gate|cost|sizing)\.py"
     ),
     "event loop": (
-        r"\(kombu/asynchronous/|\(celery/worker/loops\.py|\(celery_fair/worker/(wakeup|loop)\.py"
+        r"\(kombu/asynchronous/|\(celery/worker/loops\.py|\(celery_fair/worker/bell\.py"
     ),
 }
 """What frames say so, as py-spy writes them: ``name (file:line)``.

@@ -13,6 +13,7 @@ from celery_fair.core.dwrr import Flow
 from celery_fair.worker.delivery import NotHeldError
 from celery_fair.worker.redis_source import RedisFeed, RedisSource
 from tests.brokers import Space
+from tests.feeds import gate, ports
 from tests.publishing import publish
 from tests.waiting import wait_for
 
@@ -27,7 +28,7 @@ class Listening:
         self.source = RedisSource(connection, Hub(), soon=lambda: None)
         flow = Flow("a", 1.0)
         self.feed: RedisFeed = self.source.feed(
-            queue=Queue("a"), flow=flow, window=WINDOW, on_arrival=lambda feed: None
+            queue=Queue("a"), flow=flow, window=WINDOW, gate=gate(), ports=ports()
         )
         self.feed.open()
         self.source.seek()

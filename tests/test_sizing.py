@@ -16,6 +16,7 @@ from celery_fair.worker.feed import Feed
 from celery_fair.worker.sizing import Sizing
 from celery_fair.worker.virtual_feed import VirtualFeed
 from tests.fairness.ten_queues import QUANTA
+from tests.feeds import ports
 
 ALIKE = {"a": QueueOptions(1), "b": QueueOptions(1), "c": QueueOptions(1)}
 LEASHED = QueueOptions(1, rate=1, burst=5)
@@ -40,9 +41,13 @@ def feeds_of() -> Iterator[MakeFeeds]:
             feeds: dict[str, Feed] = {}
             for name, each in options.items():
                 flow = Flow(name, each.quantum)
-                known: dict[str, Any] = {"flow": flow, "window": LEAST, "on_arrival": id}
+                known: dict[str, Any] = {
+                    "flow": flow,
+                    "window": LEAST,
+                    "gate": Gate(each, None),
+                    "ports": ports(),
+                }
                 feeds[name] = VirtualFeed(queue=Queue(name), channel=connection.channel(), **known)
-                feeds[name].gate = Gate(each, None)
             return feeds
 
         yield made

@@ -22,27 +22,44 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.settings import QueueOptions
+from celery_fair.worker.bell import Bell
+from celery_fair.worker.cost import Costs
 from celery_fair.worker.dispatcher import Dispatcher
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.handover import Outcome
 from celery_fair.worker.in_flight import InFlight
+from celery_fair.worker.news import News
+from celery_fair.worker.open_feeds import OpenFeeds
 from celery_fair.worker.runtimes import Runtimes
-from celery_fair.worker.source import Source
+from celery_fair.worker.served import Served
+from tests.feeds import ports
 
 STARTS = 10_000
 
 Started = tuple[str, float, float]  # queue, published, started
 
 
-class Supplier(Source):
+class Supply:
     """A connection over which everything has come already."""
 
-    asks = False
+    def look(self, now: float) -> None: ...
 
-    def feed(self, **options: Any) -> Feed:
-        return Shelf(**options)
+    def seek(self) -> None: ...
 
-    def pulled(self, **options: Any) -> Feed:
-        raise AssertionError("nothing is pulled here")
+    def flush(self) -> None: ...
+
+
+class Clock(Bell):
+    """A bell that is set to ring on a virtual clock, and says at what times."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.times: list[float] = []
+
+    def soon(self) -> None: ...
+
+    def at(self, when: float) -> None:
+        self.times.append(when)
 
 
 class Shelf(Feed):
@@ -65,39 +82,41 @@ class Shelf(Feed):
             content_encoding="utf-8",
             headers={"task": message.task, "key": message.cost_key},
         )
-        delivery.arrived, delivery.traced = now, message
+        delivery.arrive(now)
+        delivery.traced = message
         self.buffer.append(delivery)
-        self._on_arrival(self)
+        self.report()
 
 
 class Worker:
-    """The dispatcher and its parts, wired as `FairWorker` does, on a clock that jumps."""
+    """The dispatcher and its parts, wired as in a worker, on a clock that jumps; it is the crew."""
 
     def __init__(self, scenario: Scenario, strict: bool) -> None:
         self.now = 0.0
         self.started: list[Started] = []
         self._ends: list[tuple[float, int, Any]] = []
-        self._wakes: list[float] = []
-        self.in_flight = InFlight()
+        self._concurrency = scenario.concurrency
         pricing = Pricing() if scenario.cost == "runtime" else None
-        self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing)
-        runtimes = None
+        prices: Runtimes | Costs = Costs(None)
         if pricing is not None:
-            runtimes = Runtimes(pricing, lambda task, args, kwargs, headers: headers["key"], None)
-            self.in_flight.on_ended = runtimes.ended
+            prices = Runtimes(pricing, lambda task, args, kwargs, headers: headers["key"], None)
+        self.in_flight = InFlight(ended=[prices.ended] if isinstance(prices, Runtimes) else [])
+        self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing)
+        self._bell = Clock()
+        self._news = News(self._bell)
+        self._open = OpenFeeds(self.chooser, lambda: self.now)
         self.dispatcher = Dispatcher(
             self.chooser,
-            self.in_flight,
+            self._open,
+            self._news,
+            self._bell,
+            Supply(),
+            self,
+            prices,
             RefillMeter(),
-            slots=lambda: scenario.concurrency,
-            to_pool=self._to_pool,
-            cost=runtimes.price if runtimes else lambda item: 1.0,
-            runtimes=runtimes,
+            Served(),
             clock=lambda: self.now,
         )
-        self.dispatcher.source = Supplier()
-        self.dispatcher.handler = self._handle
-        self.dispatcher.schedule_at = self._wakes.append
         self._feeds: dict[str, Shelf] = {}
         for name, plan in scenario.queues.items():
             self._attach(name, plan)
@@ -117,24 +136,39 @@ class Worker:
             channel=SimpleNamespace(Message=Delivery),
             flow=self.chooser.add(name, plan.quantum, plan.level, gate),
             window=10**6,
-            on_arrival=self.dispatcher.arrived,
+            gate=gate,
+            ports=ports()._replace(news=self._news),
         )
-        feed.gate = gate
         self._feeds[name] = feed
-        self.dispatcher.attach(feed)
+        self._open.add(feed)
 
-    def _handle(self, message: Any) -> None:
-        self.dispatcher.on_request(SimpleNamespace(message=message))
+    @property
+    def boarded(self) -> int:
+        return self.in_flight.boarded
 
-    def _to_pool(self, request: Any) -> None:
+    @property
+    def running(self) -> int:
+        return len(self.in_flight)
+
+    def slots(self) -> int:
+        return self._concurrency
+
+    def offer(self, message: Any) -> Any:
+        return SimpleNamespace(message=message)
+
+    def depart(self) -> bool:
+        return False
+
+    def take(self, request: Any) -> Outcome:
         self.in_flight.board(request)
         traced = request.message.traced
         self.started.append((traced.queue, traced.published, self.now))
         heappush(self._ends, (self.now + traced.runtime, len(self.started), request))
+        return Outcome.STARTED
 
     def _pause(self, queue: str, paused: bool) -> None:
         self._feeds[queue].gate.pause(paused)
-        self.dispatcher.regate(queue)
+        self.chooser.regate(self._feeds[queue].flow, self.now)
 
     def run(self, history: list[Message], pauses: list[tuple[float, str, bool]]) -> None:
         """Live through all of it."""
@@ -156,9 +190,10 @@ class Worker:
         self._until(float("inf"))
 
     def _until(self, end: float) -> None:
-        while (now := min([at for at, *_ in self._ends[:1]] + self._wakes, default=end)) < end:
+        wakes = self._bell.times
+        while (now := min([at for at, *_ in self._ends[:1]] + wakes, default=end)) < end:
             self.now = max(self.now, now)
-            self._wakes.clear()
+            wakes.clear()
             while self._ends and self._ends[0][0] <= self.now:
                 _, _, request = heappop(self._ends)
                 self.in_flight.land(request, request.message.traced.runtime)

@@ -60,6 +60,7 @@ class Chooser:
         strict: whether higher classes come first; else classes do not matter.
         max_wait: seconds of waiting that count for one class, if heads age; only with `strict`.
         pricing: what costs and quanta are converted by, if costs are run times.
+        watches: told of who is held back.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Chooser:
         strict: bool = False,
         max_wait: float | None = None,
         pricing: Pricing | None = None,
+        watches: Sequence[HoldWatch] = (),
     ) -> None:
         self.scheduler: DeficitRoundRobin | ClassScheduler = (
             ClassScheduler() if strict else DeficitRoundRobin()
@@ -82,16 +84,12 @@ class Chooser:
         self._held: dict[Flow, Hold] = {}
         self._open_at = math.inf  # the earliest time at which a leash has a token again
         self._landed = 0
-        self._watch: HoldWatch | None = None
+        self._watches = tuple(watches)
 
     @property
     def ages(self) -> bool:
         """Whether heads that have waited for long rise."""
         return self._ageing is not None
-
-    def watch(self, watch: HoldWatch) -> None:
-        """Tell this one from now on who is held back."""
-        self._watch = watch
 
     # Queues ---------------------------------------------------------------------
 
@@ -238,7 +236,7 @@ class Chooser:
             if change.first or (change.ratio < 1 and flow.deficit > 0):
                 self.scheduler.settle(flow, flow.deficit * (1 - change.ratio))
             if change.first:
-                flow.last_cost *= change.ratio
+                flow.rescale(change.ratio)
             if flow.head is not None:
                 head = price(flow)
                 self.scheduler.offer(flow, flow.last_cost if head is None else head)
@@ -251,8 +249,8 @@ class Chooser:
 
     def _hold(self, flow: Flow, hold: Hold, now: float) -> None:
         self._held[flow] = hold
-        if self._watch is not None:
-            self._watch.held(flow.key, hold.reason, now)
+        for watch in self._watches:
+            watch.held(flow.key, hold.reason, now)
         self._open_at = min(self._open_at, hold.until)
         self.scheduler.hold(flow)
 
@@ -274,5 +272,5 @@ class Chooser:
 
     def _release(self, flow: Flow, now: float) -> None:
         del self._held[flow]
-        if self._watch is not None:
-            self._watch.released(flow.key, now)
+        for watch in self._watches:
+            watch.released(flow.key, now)

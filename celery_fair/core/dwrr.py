@@ -110,6 +110,10 @@ class Flow:
         self.due = 0  # the round it is filed under; 0 while idle, below when held or removed
         self.place = 0  # in every round; places are given out in the order of becoming backlogged
 
+    def rescale(self, ratio: float) -> None:
+        """What costs are counted in has changed: what cost one costs `ratio` now."""
+        self.last_cost *= ratio
+
     def __repr__(self) -> str:
         return f"<Flow {self.key} quantum={self.quantum:g} deficit={self.deficit:g} due={self.due}>"
 

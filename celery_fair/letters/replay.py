@@ -68,6 +68,17 @@ class Plan:
         else:
             self.todo[copies.key] = copies
 
+    def take_all(self, messages: Iterable[Copies]) -> None:
+        """Take messages in, whatever becomes of them: they are to be removed."""
+        self.todo.update({copies.key: copies for copies in messages})
+
+    def foresee(self, done: Callable[[Copies], int], duplicates: Callable[[Copies], int]) -> Report:
+        """Return what would be reported; the functions say of how many copies of a message."""
+        for key, copies in self.todo.items():
+            self.report.done += [self.name(key)] * done(copies)
+            self.report.duplicates += [self.name(key)] * duplicates(copies)
+        return self.report
+
     def name(self, key: Key) -> str:
         """Return what to call a message."""
         return key.digest if self.census.ambiguous(key) else key.id

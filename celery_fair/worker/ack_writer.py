@@ -15,6 +15,8 @@ from typing import Any
 from amqp import RecoverableConnectionError, spec
 from amqp.transport import TCPTransport
 
+from celery_fair.worker import host
+
 __all__ = ["AckWriter"]
 
 _ACK = tuple(spec.Basic.Ack)
@@ -45,7 +47,7 @@ class AckWriter:
         self._waiting: list[bytes] = []
         self._lock = threading.RLock()  # a cold shutdown unsubscribes within the signal's handler
         self._most = _MOST
-        connection.frame_writer = self
+        host.write_by(connection, self)
 
     def __call__(self, type_: int, channel: int, method_sig: Any, args: Any, content: Any) -> None:
         """Write a frame, or keep it if it is an acknowledgement."""
@@ -99,7 +101,7 @@ class AckWriter:
         try:
             self._sock.sendall(data, flags)
         except OSError:
-            self._transport.connected = False
+            host.is_lost(self._transport)
             raise
 
     def write_through(self) -> None:

@@ -1,7 +1,6 @@
 """A feed from an AMQP broker, which pushes messages into the window."""
 
 from contextlib import suppress
-from functools import partial
 from struct import Struct
 from time import monotonic
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from amqp import ChannelError
 
 from celery_fair.core.window import RefillMeter
+from celery_fair.worker import host
 from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.frames import Frames
@@ -49,7 +49,7 @@ class AmqpFeed(Feed):
         self._frames = frames
         if frames is not None:
             self._undecoded = undecoded_class(self.channel.Message)
-            self.channel.basic_ack = partial(acks.ack, self.channel)
+            host.acknowledge_by(self.channel, acks.ack)
         self._tag = ""
         self._tag_bytes = b""
         self._held = 0  # of what came by the present subscription
@@ -150,7 +150,7 @@ class AmqpFeed(Feed):
 
     def _refused(self, answer: ChannelError) -> None:
         self._tag = ""
-        self.on_refused(self, answer)
+        self._recovery.refused(self, answer)
 
     @property
     def _single_active(self) -> bool:
@@ -199,12 +199,12 @@ class AmqpFeed(Feed):
     def _arrived(self, message: Any, tag: str) -> None:
         self._believed = False
         self._receive(message)
-        message.subscription = tag
+        message.come_by(tag)
         self._held += tag == self._tag
         delay = self.window.delivered(message.arrived)
         if delay is not None:
             self._meter.refilled(delay)
-        self._on_arrival(self)
+        self._news.arrived(self)
 
     def settled(self, message: Any) -> None:
         super().settled(message)
@@ -219,4 +219,4 @@ class AmqpFeed(Feed):
         if tag == self._tag:
             self._tag = ""
             self.window.disappointed()
-            self.on_lost(self)
+            self._recovery.lost(self)

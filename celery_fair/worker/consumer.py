@@ -5,7 +5,9 @@ from typing import Any
 
 from kombu.common import QoS
 
-from celery_fair.worker.feed import Feed
+from celery_fair.worker.feed import Feed, Recovery
+from celery_fair.worker.lost_queues import Consumed
+from celery_fair.worker.open_feeds import OpenFeeds
 
 __all__ = ["FairQoS", "FairTaskConsumer"]
 
@@ -16,8 +18,9 @@ class FairTaskConsumer:
     Arguments:
         channel: the connection's default channel.
         queues: the queues to start with, declared already.
-        make_feed: makes a feed for a queue.
-        on_open, on_close: told of each feed that starts and ends.
+        make_feed: makes a feed for a queue; what the broker takes away, it tells the `Recovery`.
+        recovery: makes that, for these queues.
+        open_feeds: has each feed that has started and not ended.
         levels_of: the physical queues of a logical one, or the queue itself.
         deselect: told the name of each queue that is not to be consumed any more.
     """
@@ -26,9 +29,9 @@ class FairTaskConsumer:
         self,
         channel: Any,
         queues: list[Any],
-        make_feed: Callable[[Any], Feed],
-        on_open: Callable[[Feed], object],
-        on_close: Callable[[Feed], object],
+        make_feed: Callable[[Any, Recovery], Feed],
+        recovery: Callable[[Consumed], Recovery],
+        open_feeds: OpenFeeds,
         levels_of: Callable[[Any], list[Any]] = lambda queue: [queue],
         deselect: Callable[[str], object] = lambda name: None,
     ) -> None:
@@ -37,8 +40,9 @@ class FairTaskConsumer:
         self._queues = {queue.name: queue for queue in queues}
         self._feeds: dict[str, Feed] = {}
         self._make_feed = make_feed
-        self._on_open = on_open
-        self._on_close = on_close
+        self._recovery = recovery(self)
+        self._open_feeds = open_feeds
+        self._is_over = False
         self._levels_of = levels_of
         self._deselect = deselect
 
@@ -66,11 +70,16 @@ class FairTaskConsumer:
 
     def consume(self, no_ack: bool | None = None) -> None:
         """Start the queues that are not consumed from yet."""
-        for name, queue in self._queues.items():
+        for name, queue in () if self._is_over else self._queues.items():
             if name not in self._feeds:
-                feed = self._feeds[name] = self._make_feed(queue)
-                self._on_open(feed)
+                feed = self._feeds[name] = self._make_feed(queue, self._recovery)
+                self._open_feeds.add(feed)
                 feed.open()
+
+    def try_again(self) -> set[str]:
+        """Start those that were refused; return the names of all that are consumed then."""
+        self.consume()
+        return set(self._feeds)
 
     def cancel_by_queue(self, queue: Any) -> None:
         """Stop consuming from a queue; what is buffered of it goes back."""
@@ -100,10 +109,11 @@ class FairTaskConsumer:
 
     def _detach(self, feed: Feed) -> None:
         if self._feeds.pop(feed.name, None) is not None:
-            self._on_close(feed)
+            self._open_feeds.remove(feed)
 
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
+        self._is_over = True
         for feed in self.feeds:
             self.drop(feed)
 
@@ -121,9 +131,8 @@ class FairTaskConsumer:
 
         The broker redelivers what was there.
         """
-        feed.dead = True
         self._detach(feed)
-        feed.buffer.clear()
+        feed.die()
 
     def purge(self) -> int:
         """Delete all messages that wait at the broker; return their number."""

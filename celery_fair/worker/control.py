@@ -20,7 +20,7 @@ def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
     if worker is None:
         return {"error": "this worker has no FairConsumerStep", "code": "not_fair"}
     try:
-        return ask(worker.desk)
+        return ask(worker.parts.answers)
     except ImproperlyConfigured as exc:
         return {"error": str(exc)}
     except LookupError as exc:
@@ -30,13 +30,13 @@ def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
 @inspect_command(default_timeout=2.0)
 def fair_status(state: Any, **_: Any) -> Any:
     """Per queue: quantum, shares, credit, window, what waits, runs and was served."""
-    return _answer(state, lambda desk: desk.status())
+    return _answer(state, lambda answers: answers.status())
 
 
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_explain(state: Any, queue: str, **_: Any) -> Any:
     """Why nothing of a queue starts now."""
-    return _answer(state, lambda desk: desk.explain(queue))
+    return _answer(state, lambda answers: answers.explain(queue))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
@@ -44,16 +44,16 @@ def fair_set(
     state: Any, queue: str, options: dict[str, Any] | None = None, check: bool = False, **_: Any
 ) -> Any:
     """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch; or only check."""
-    return _answer(state, lambda desk: desk.set(queue, options or {}, check))
+    return _answer(state, lambda answers: answers.set(queue, options or {}, check))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_pause(state: Any, queue: str, **_: Any) -> Any:
     """Start nothing of a queue until it is resumed; what runs goes on."""
-    return _answer(state, lambda desk: desk.pause(queue, True))
+    return _answer(state, lambda answers: answers.pause(queue, True))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_resume(state: Any, queue: str, **_: Any) -> Any:
     """End a queue's pause."""
-    return _answer(state, lambda desk: desk.pause(queue, False))
+    return _answer(state, lambda answers: answers.pause(queue, False))

@@ -41,18 +41,18 @@ _RETRY = 10.0
 
 
 class DeadLetters:
-    """What a worker buries.
+    """What a worker buries, on one connection.
 
     Arguments:
         hostname: the worker's name.
-        mover: returns the present connection's mover.
+        mover: the connection's.
         later: calls something in so many seconds; without, what cannot be moved is not tried again.
     """
 
     def __init__(
         self,
         hostname: str,
-        mover: Callable[[], Mover],
+        mover: Mover,
         later: Callable[[float, Callable[[], object]], object] | None = None,
     ) -> None:
         self._hostname = hostname
@@ -80,7 +80,7 @@ class DeadLetters:
         )
         name, id_ = described(message)
         try:
-            if not self._mover().bury(message, headers):
+            if not self._mover.bury(message, headers):
                 logger.info("Task %s[%s] of queue %s was given to another worker", name, id_, queue)
                 return
         except Exception as exc:  # noqa: BLE001 - whatever it is, the worker goes on
@@ -112,9 +112,8 @@ class DeadLetters:
             What the dead letter says of its death.
         """
         headers = death_headers(None, queue, self._hostname, MALFORMED, detail, False)
-        mover = self._mover()
-        assert isinstance(mover, RedisMover)
-        mover.bury_raw(channel, raw, headers)
+        assert isinstance(self._mover, RedisMover)
+        self._mover.bury_raw(channel, raw, headers)
         logger.error("Dead-lettered what is no message of queue %s: %s: %.200r", queue, detail, raw)
         return headers
 

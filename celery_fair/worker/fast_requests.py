@@ -107,7 +107,7 @@ class FastRequests:
             return False
         if type(payload) is not list or len(payload) != 3:
             return False
-        message._decoded_cache = payload
+        message.is_decoded(payload)
         return True
 
     def _maker(self, name: str) -> Callable[..., Any] | None:

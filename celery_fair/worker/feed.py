@@ -10,13 +10,12 @@ polling; there the feed itself takes what the window allows, and a short answer 
 the queue is empty (`virtual_feed`).
 """
 
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from kombu.serialization import prepare_accept_content
 
@@ -24,14 +23,54 @@ from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
 from celery_fair.core.window import Window
 from celery_fair.settings import QueueOptions
+from celery_fair.worker import host
 from celery_fair.worker.delivery import delivery_class, message_of
+from celery_fair.worker.news import News
 
-__all__ = ["Feed"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["Custody", "Feed", "Ports", "Recovery"]
 
 _GROW, _SHRINK = 1.25, 4
 """How many times too small or too large a window must be to be changed: a change has a price."""
+
+
+class Custody(Protocol):
+    """What becomes of messages that do not simply start."""
+
+    def starts_once(self, message: Any) -> bool:
+        """Whether a message must not be started again once it counts as redelivered."""
+
+    def give_back(self, message: Any) -> None:
+        """Return a message that has not started to its queue."""
+
+    def refuse(self, message: Any, exc: BaseException | None) -> None:
+        """See to what becomes of a message that no task is started for, for an error."""
+
+    def worker_lost(self, message: Any) -> None:
+        """The process that ran a message's task has died."""
+
+    def garbage(self, feed: "Feed", raw: bytes, reason: Exception) -> None:
+        """This was in the queue, and is no message."""
+
+
+class Recovery(Protocol):
+    """What becomes of a queue that the broker has taken away."""
+
+    def lost(self, feed: "Feed") -> None:
+        """The broker has deleted the queue."""
+
+    def refused(self, feed: "Feed", answer: Exception) -> None:
+        """The queue cannot be consumed (any more), says the broker's answer.
+
+        It has closed the channel, and with it every delivery is gone.
+        """
+
+
+class Ports(NamedTuple):
+    """Whom a queue knows: given to it when it is made."""
+
+    news: News
+    custody: Custody
+    recovery: Recovery
 
 
 class Feed(ABC):
@@ -40,24 +79,15 @@ class Feed(ABC):
     Attributes:
         name: the queue's name.
         flow: the queue as the scheduler sees it.
+        gate: what may keep the queue from starting what it has.
+        custody: see `Custody`.
         buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
             come due.
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA.
-        filled: when something came while nothing was here, last.
-        emptied: when nothing was left here after a message was taken, first since somebody has
-            looked, who sets it to None. Both on the monotonic clock.
+        filled: when something came while nothing was here, last, on the monotonic clock.
         starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
-        on_lost: told when the broker has deleted the queue.
-        on_refused: told, with the broker's answer, when the queue cannot be consumed (any more).
-            The answer has closed the channel, and with it every delivery is gone.
-        gate: what may keep the queue from starting what it has.
-        starts_once: whether a message must not be started again once it counts as redelivered.
-        give_back: returns a message that has not started to its queue.
-        refuse: sees to what becomes of a message that no task is started for, for an error.
-        on_worker_lost: told of a message whose task's process has died.
-        on_garbage: told of what was in the queue and is no message, and why.
         asks: whether the queue is asked for each message (see `celery_fair.worker.pulled`).
     """
 
@@ -69,7 +99,8 @@ class Feed(ABC):
         channel: Any,
         flow: Flow,
         window: int,
-        on_arrival: Callable[["Feed"], object],
+        gate: Gate[QueueOptions],
+        ports: Ports,
         accept: Any = None,
         in_flight_allowance: int = 0,
     ) -> None:
@@ -77,31 +108,26 @@ class Feed(ABC):
         self.queue = queue(channel)
         self.channel = channel
         self.flow = flow
+        self.gate = gate
+        self.custody = ports.custody
+        self._news = ports.news
+        self._recovery = ports.recovery
         self.buffer: deque[Any] = deque()
         self.parked = 0
         self.dead = False
         self.filled = 0.0
-        self.emptied: float | None = None
+        self._emptied: float | None = None
         self.starved = 0
         self._limited = 0
         self._aside: dict[int, Any] = {}
-        self.starts_once: Callable[[Any], bool] = lambda message: False
-        self.give_back: Callable[[Any], object] = lambda message: message.requeue()
-        self.refuse: Callable[[Any, BaseException | None], object] = lambda message, exc: None
-        self.on_worker_lost: Callable[[Any], object] = lambda message: None
-        self.on_garbage: Callable[[bytes, Exception], object] = lambda raw, reason: None
-        self.on_lost: Callable[[Feed], object] = lambda feed: None
-        self.on_refused: Callable[[Feed, Exception], object] = lambda feed, answer: None
-        self.gate: Gate[QueueOptions] = Gate(QueueOptions(flow.quantum), None)
         self._allowance = in_flight_allowance
         self._wanted = window
         self.window = Window(window + in_flight_allowance)
-        self._on_arrival = on_arrival
         self._accept = prepare_accept_content(accept)
         self._adopt(channel)
 
     def _adopt(self, channel: Any) -> None:
-        channel.Message = delivery_class(channel.Message, self)
+        host.adopt(channel, delivery_class(channel.Message, self))
 
     @abstractmethod
     def open(self) -> None:
@@ -129,6 +155,30 @@ class Feed(ABC):
             started: how many messages the worker has ever started.
         """
         return self.buffer.popleft()
+
+    def report(self) -> None:
+        """Say that there may be something here."""
+        self._news.arrived(self)
+
+    def is_filled(self, now: float) -> None:
+        """Something came while nothing was here."""
+        self.filled = now
+
+    def is_empty(self, now: float) -> None:
+        """Nothing was left here after a message was taken."""
+        if self._emptied is None:
+            self._emptied = now
+        self.starved += self.owed
+
+    def was_empty(self) -> float | None:
+        """Return when the queue was found empty first since the last call; None if it was not."""
+        emptied, self._emptied = self._emptied, None
+        return emptied
+
+    def die(self) -> None:
+        """The channel is gone, and with it every delivery: none of them may start."""
+        self.dead = True
+        self.buffer.clear()
 
     @property
     def owed(self) -> bool:
@@ -170,7 +220,7 @@ class Feed(ABC):
 
         The window grows by ETAs, so that they do not block their queue.
         """
-        message.aside = "eta" if eta else "limit"
+        message.put_aside("eta" if eta else "limit")
         self._aside[id(message)] = message
         if eta:
             self.parked += 1
@@ -179,28 +229,32 @@ class Feed(ABC):
         else:
             self._limited += 1
 
-    def came_due(self, message: Any) -> None:
-        """A message that was set aside is back."""
+    def came_due(self, message: Any, request: Any) -> None:
+        """The request of a message that was set aside is back."""
+        self._take_back(message)
+        message.arrive(monotonic(), message.accept)
+        self._news.due(self, request)
+
+    def _take_back(self, message: Any) -> None:
         if message.aside == "eta":
             self.parked -= 1
         elif message.aside == "limit":
             self._limited -= 1
-        message.aside = ""
+        message.put_aside("")
         self._aside.pop(id(message), None)
-        message.arrived = monotonic()
 
     def hand_back(self) -> None:
         """Return every buffered delivery to the queue."""
         while self.buffer:
             message = message_of(self.buffer.popleft())
             if not message.acknowledged:
-                self.give_back(message)
+                self.custody.give_back(message)
 
     def hand_back_aside(self) -> None:
         """For a clean stop: return what Celery has put off, if it must not count as redelivered."""
         for message in list(self._aside.values()):
-            if not message.acknowledged and self.starts_once(message):
-                self.give_back(message)
+            if not message.acknowledged and self.custody.starts_once(message):
+                self.custody.give_back(message)
 
     def close(self) -> None:
         """Forget the buffer (the broker redelivers it) and close the channel."""
@@ -223,7 +277,7 @@ class Feed(ABC):
         the event loop later than Celery's handler returns.
         """
         if message.aside:
-            self.came_due(message)
+            self._take_back(message)
         self.window.settled(monotonic())
 
     def reopen(self) -> None:
@@ -231,9 +285,7 @@ class Feed(ABC):
         self.open()
 
     def _receive(self, message: Any) -> None:
-        message.arrived = monotonic()
-        if self._accept is not None:
-            message.accept = self._accept
+        message.arrive(monotonic(), self._accept)
         self.buffer.append(message)
 
     @abstractmethod

@@ -16,6 +16,8 @@ from typing import Any
 from amqp import spec
 from amqp.exceptions import UnexpectedFrame
 
+from celery_fair.worker import host
+
 __all__ = ["Frames", "Taker"]
 
 Frame = tuple[int, int, bytes]
@@ -43,7 +45,7 @@ class Frames:
         self.plain: Callable[[Frame], bool] = connection.on_inbound_frame
         self._takers: dict[int, Taker] = {}
         self._begun: dict[int, _Delivery] = {}
-        connection.on_inbound_frame = self
+        host.read_by(connection, self)
 
     def register(self, channel: int, taker: Taker) -> None:
         """Hand over the deliveries on a channel from now on."""
@@ -82,7 +84,7 @@ class Frames:
             return None
         if kind != delivery.expects:
             raise UnexpectedFrame(f"Received frame {kind} while expecting {delivery.expects}")
-        self._connection.bytes_recv += 1  # the broker lives: what its heartbeats are for
+        host.heard(self._connection)
         if not delivery.add(payload):
             return None
         del self._begun[channel]

@@ -33,7 +33,8 @@ class GroupStep(bootsteps.StartStopStep):
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        settings = c.fair.settings
+        parts = c.fair.parts
+        settings = parts.settings
         self.partitions: list[Partitions] = []
         self._exchanges: list[KeyExchange] = []
         self._timer: Any = None
@@ -50,12 +51,22 @@ class GroupStep(bootsteps.StartStopStep):
                 refuse_elsewhere(queue, c.conninfo.transport.driver_type)
         self._exchanges += key_exchanges(c.app.amqp, settings.partitioned).values()
         if self._exchanges:
-            c.fair.lost_queues.on_declared = partial(self._declare, c)
+            c.fair.when_declared(partial(self._declare, c))
         self._store = store_at(settings.group.store)
         me = f"{c.hostname}:{uuid4().hex[:8]}"
         for group, partitions in settings.partitions.items():
             keeper = Keeper(self._store, group, partitions, me, settings.group)
-            self.partitions.append(Partitions(c.fair, keeper, settings.group))
+            self.partitions.append(
+                Partitions(
+                    keeper,
+                    settings.group,
+                    parts.gates,
+                    parts.in_flight,
+                    parts.tokens,
+                    c.app.amqp.queues,
+                    sender=c.fair,
+                )
+            )
 
     def start(self, c: Any) -> None:
         """Join, once; and consume on a new connection what is owned."""
@@ -98,7 +109,7 @@ class GroupStep(bootsteps.StartStopStep):
     def _look_at_all(self, c: Any) -> None:
         try:
             for each in self.partitions:
-                each.look()
+                each.look(c.fair.consumer)
         except c.connection_errors as exc:  # the consumer's loop will notice, too
             logger.warning("Lost the broker while partitions were changed: %s", exc)
-        c.fair.wakeup.soon()  # what was given back is to be written
+        c.fair.parts.bell.soon()  # what was given back is to be written

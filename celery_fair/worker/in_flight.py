@@ -9,9 +9,9 @@ each has ended.
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from billiard.einfo import ExceptionInfo
 from celery.concurrency import solo
@@ -22,29 +22,42 @@ from celery.worker import state
 from celery_fair.worker.prefork import settle, write_now
 from celery_fair.worker.relay import Relay
 
-__all__ = ["InFlight", "ObservedPool", "check_time_limits"]
+__all__ = ["BreakWatch", "InFlight", "ObservedPool", "Way", "check_time_limits", "short_way"]
 
 logger = logging.getLogger("celery.pool")
 
 
+class BreakWatch(Protocol):
+    """Is told of work that was broken off."""
+
+    def broken_off(self, request: Any, exc: BaseException) -> None:
+        """A request's process was stopped in its midst, or has died."""
+
+
 class InFlight:
-    """The requests that occupy a slot. Told by `ObservedPool`; tells `on_freed` of each end.
+    """The requests that occupy a slot. Told by `ObservedPool` of their ends.
+
+    Arguments:
+        freed: called at each end, on any thread.
+        ended: told of each request that has ended, and its run time if that is known.
 
     Attributes:
         boarded: how many requests were ever handed to the pool.
         landed: how many of them have ended.
-        on_broken_off: told of a request whose process was stopped in its midst, or has died.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        freed: Callable[[], object] = lambda: None,
+        ended: Sequence[Callable[[Any, float | None], object]] = (),
+    ) -> None:
+        self._freed = freed
+        self._ended = tuple(ended)
         self._requests: dict[int, Any] = {}
         self.boarded = 0
         self.landed = 0
         self._by_queue: Counter[str] = Counter()
         self._by_lane: Counter[tuple[str, str]] = Counter()
-        self.on_freed: Callable[[], object] = lambda: None
-        self.on_ended: Callable[[Any, float | None], object] | None = None
-        self.on_broken_off: Callable[[Any, BaseException], object] | None = None
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -57,7 +70,7 @@ class InFlight:
         if id(request) in self._requests:
             return
         self.boarded += 1
-        request.message.boarded_at = monotonic()
+        request.message.board(monotonic())
         self._requests[id(request)] = request
         self._by_queue[_queue(request)] += 1
         lane = request.message.lane
@@ -82,9 +95,9 @@ class InFlight:
             self._by_queue[_queue(request)] -= 1
             self._leave_lane(request)
             self.landed += 1
-            if self.on_ended is not None:
-                self.on_ended(request, seconds)
-            self.on_freed()
+            for told in self._ended:
+                told(request, seconds)
+            self._freed()
 
     def _leave_lane(self, request: Any) -> None:
         lane = _queue(request), request.message.lane
@@ -92,12 +105,6 @@ class InFlight:
             self._by_lane[lane] -= 1
             if not self._by_lane[lane]:
                 del self._by_lane[lane]
-
-    def failed(self, request: Any, error: Any) -> None:
-        """The pool has no result of a request, but an error of its own."""
-        exc = getattr(error.exception, "exc", error.exception)  # as pickled, with its traceback
-        if self.on_broken_off is not None and isinstance(exc, _BROKEN_OFF):
-            self.on_broken_off(request, exc)
 
     def forget_dropped(self, pool: Any) -> None:
         """After a connection loss a prefork pool drops what no process had accepted yet.
@@ -121,30 +128,45 @@ def _queue(request: Any) -> str:
     return str(request.message.feed.name)
 
 
+Way = Callable[..., Any]
+"""Into a pool: like its ``apply_async``."""
+
+
+def short_way(pool: Any, freed: Callable[[], object]) -> tuple[Way, Callable[[], object]]:
+    """Return a way into a pool in this process that spares what need not be.
+
+    Arguments:
+        freed: what is to be called when a request has ended.
+
+    Returns:
+        The way, and what is to be called in the place of `freed`.
+    """
+    kind: Any = type(pool)
+    if kind is threads.TaskPool:
+        relay = Relay(pool.executor, pool.limit, freed)
+        return relay.apply, relay.ended
+    if kind is solo.TaskPool and not logger.isEnabledFor(logging.DEBUG):
+        return pool.on_apply, freed  # which ``apply_async`` would call
+    return pool.apply_async, freed
+
+
 class ObservedPool:
     """The worker's pool, with each request's beginning and end told to `InFlight`.
 
     Anything else is the pool's own.
+
+    Arguments:
+        way: into the pool.
+        watches: told of what was broken off.
     """
 
-    def __init__(self, pool: Any, in_flight: InFlight) -> None:
+    def __init__(
+        self, pool: Any, in_flight: InFlight, way: Way, watches: Sequence[BreakWatch] = ()
+    ) -> None:
         self._observed = pool
         self._in_flight = in_flight
-        self._apply = pool.apply_async
-
-    def take_short_way(self, on_ended: Callable[[], object]) -> Callable[[], object]:
-        """Spare pools in this process what they need not have; return what tells `on_ended`.
-
-        Arguments:
-            on_ended: what is to be told when a request has ended.
-        """
-        pool, kind = self._observed, type(self._observed)
-        if kind is threads.TaskPool:
-            relay = Relay(pool.executor, pool.limit, on_ended)
-            self._apply, on_ended = relay.apply, relay.ended
-        elif kind is solo.TaskPool and not logger.isEnabledFor(logging.DEBUG):
-            self._apply = pool.on_apply  # which ``apply_async`` would call
-        return on_ended
+        self._apply = way
+        self._watches = tuple(watches)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._observed, name)
@@ -184,7 +206,7 @@ class ObservedPool:
                 error_callback(error)
             finally:
                 land(request)
-                self._in_flight.failed(request, error)
+                self._failed(request, error)
 
         def on_timeout(soft: bool, timeout: float) -> None:
             try:
@@ -210,6 +232,13 @@ class ObservedPool:
             land(request)
             raise
         return job
+
+    def _failed(self, request: Any, error: Any) -> None:
+        """The pool has no result of a request, but an error of its own."""
+        exc = getattr(error.exception, "exc", error.exception)  # as pickled, with its traceback
+        if isinstance(exc, _BROKEN_OFF):
+            for watch in self._watches:
+                watch.broken_off(request, exc)
 
     def handed_over(self) -> None:
         """All that can be started now has been handed over."""

@@ -41,5 +41,5 @@ def _lane(message: Any) -> str:
     """Return a message's key: as it was published with, or by other publishers, the routing key."""
     if message.lane is None:
         key = (message.headers or {}).get(KEY, message.delivery_info.get("routing_key"))
-        message.lane = str(key)
+        message.take_lane(str(key))
     return str(message.lane)

@@ -5,47 +5,67 @@ refuses otherwise is left to `Refused`. The other queues notice nothing of eithe
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from amqp import NotFound
 
-from celery_fair.worker.consumer import FairTaskConsumer
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.refused import Refused
 
-__all__ = ["LostQueues"]
+__all__ = ["Consumed", "LostQueues"]
 
 logger = logging.getLogger(__name__)
 
 
-class LostQueues:
-    """Told by feeds of what has become of their queues.
+class Consumed(Protocol):
+    """What a connection consumes; see `celery_fair.worker.consumer.FairTaskConsumer`."""
 
-    Attributes:
-        on_declared: told the name of a queue that was declared again.
+    @property
+    def queues(self) -> list[Any]: ...
+
+    def consuming_from(self, queue: Any) -> bool: ...
+
+    def add_queue(self, queue: Any) -> Any: ...
+
+    def consume(self) -> None: ...
+
+    def try_again(self) -> set[str]: ...
+
+    def suspend(self, feed: Feed) -> None: ...
+
+    def drop(self, feed: Feed) -> None: ...
+
+    def forget(self, name: str) -> None: ...
+
+
+class LostQueues:
+    """Told by feeds of what has become of their queues. One a connection.
 
     Arguments:
         c: Celery's consumer.
-        consumer: returns the present connection's, if there is one.
-        refused: tries those again that the broker refuses.
+        queues: what is consumed.
+        call_later: calls a function after so many seconds, on the thread that owns the channels.
+        declared: told the name of each queue that was declared again.
     """
 
     def __init__(
-        self, c: Any, consumer: Callable[[], FairTaskConsumer | None], refused: Refused
+        self,
+        c: Any,
+        queues: "Consumed",
+        call_later: Callable[[float, Callable[[], object]], object],
+        declared: Sequence[Callable[[str], object]] = (),
     ) -> None:
         self._c = c
-        self._consumer = consumer
-        self._refusals = refused
-        self.on_declared: Callable[[str], object] = lambda name: None
+        self._queues = queues
+        self._refusals = Refused(call_later, queues.try_again)
+        self._declared = tuple(declared)
 
     def refused(self, feed: Feed, answer: Exception) -> None:
         """The broker has closed the feed's channel with this answer."""
-        consumer = self._consumer()
-        if consumer is not None:
-            consumer.suspend(feed)
+        self._queues.suspend(feed)
         feed.close()  # the channel: py-amqp has opened it anew
         if isinstance(answer, NotFound):
             _say_deleted(feed)
@@ -59,19 +79,23 @@ class LostQueues:
         self._c.call_soon(self._reopen, feed)
 
     def _declare(self, queue: Any) -> None:
-        consumer = self._consumer()
-        if consumer is not None and queue.name in {q.name for q in consumer.queues}:
-            with self._undeclarable(queue.name, partial(consumer.forget, queue.name)):
-                consumer.add_queue(queue)
-                self.on_declared(queue.name)
-                consumer.consume()
+        queues = self._queues
+        if queue.name in {q.name for q in queues.queues}:
+            with self._undeclarable(queue.name, partial(queues.forget, queue.name)):
+                queues.add_queue(queue)
+                self._say_declared(queue.name)
+                queues.consume()
 
     def _reopen(self, feed: Feed) -> None:
-        consumer = self._consumer()
-        if consumer is not None and consumer.consuming_from(feed.name) and not feed.dead:
-            with self._undeclarable(feed.name, partial(consumer.drop, feed)):
+        queues = self._queues
+        if queues.consuming_from(feed.name) and not feed.dead:
+            with self._undeclarable(feed.name, partial(queues.drop, feed)):
                 feed.reopen()
-                self.on_declared(feed.name)
+                self._say_declared(feed.name)
+
+    def _say_declared(self, queue: str) -> None:
+        for told in self._declared:
+            told(queue)
 
     @contextmanager
     def _undeclarable(self, queue: str, give_up: Callable[[], object]) -> Iterator[None]:

@@ -7,11 +7,9 @@ The number of time series is bounded: the first `most` queues have their own lab
 are summed up under "other". A label is given once, so that no counter ever goes back.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
-from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import (
     CollectorRegistry,
@@ -23,74 +21,41 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from celery_fair.core.gate import REASONS
+from celery_fair.settings import Address
+from celery_fair.worker.answers import Answers
 from celery_fair.worker.feed import Feed
 from celery_fair.worker.metrics_server import MetricsServer
-from celery_fair.worker.observed import BOUNDS, Observed
-from celery_fair.worker.slots import pool_size
+from celery_fair.worker.observed import BOUNDS, Labels, Observed
 
-if TYPE_CHECKING:
-    from celery_fair.worker.fair_worker import FairWorker
-
-__all__ = ["OTHER", "Labels", "metrics_server"]
-
-OTHER = "other"
-"""The label of all queues beyond the limit."""
+__all__ = ["metrics_server"]
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 
 
-def metrics_server(worker: "FairWorker") -> MetricsServer | None:
+def metrics_server(
+    address: Address, answers: Answers, labels: Labels, observed: Observed
+) -> MetricsServer:
     """Return a server of the worker's metrics, bound to its address, not yet started.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
     """
-    settings = worker.settings
-    if settings.metrics is None:
-        return None
-    labels = Labels(settings.metrics_queues, settings.queues)
-    observed = Observed(labels.of)
-    worker.dispatcher.watch(observed)
     registry = CollectorRegistry()
-    registry.register(FairCollector(worker, labels, observed))
-    return MetricsServer(settings.metrics, registry)
-
-
-class Labels:
-    """Which label a queue's figures go by: its name, for so many queues, else "other".
-
-    Arguments:
-        most: how many queues have a label of their own.
-        first: these do, before all others.
-    """
-
-    def __init__(self, most: int, first: Iterable[str] = ()) -> None:
-        self._most = most
-        self._lock = Lock()
-        self._known = set(list(first)[:most])
-
-    def of(self, queue: str) -> str:
-        """Return the queue's label. From any thread."""
-        if queue in self._known:
-            return queue
-        with self._lock:
-            if len(self._known) >= self._most:
-                return OTHER
-            self._known.add(queue)
-            return queue
+    registry.register(FairCollector(answers, labels, observed))
+    return MetricsServer(address, registry)
 
 
 class FairCollector(Collector):
     """Reads one worker, from the server's threads: only what is copied in one step."""
 
-    def __init__(self, worker: "FairWorker", labels: Labels, observed: Observed) -> None:
-        self._worker = worker
+    def __init__(self, answers: Answers, labels: Labels, observed: Observed) -> None:
+        self._answers = answers
         self._labels = labels
         self._observed = observed
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        feeds = self._worker.feeds
+        feeds = list(self._answers.feeds)
         yield from self._totals(feeds)
         yield from self._shares()
         yield from self._states(feeds)
@@ -98,14 +63,14 @@ class FairCollector(Collector):
         yield from self._slots()
 
     def _totals(self, feeds: list[Feed]) -> Iterator[Metric]:
-        served, none = self._worker.served, dict.fromkeys((feed.name for feed in feeds), 0)
+        served, none = self._answers.served, dict.fromkeys((feed.name for feed in feeds), 0)
         yield self._counter("served_messages", "Messages started.", none | dict(served.count))
         yield self._counter(
             "served_cost", "Cost of the messages started.", none | dict(served.cost)
         )
 
     def _shares(self) -> Iterator[Metric]:
-        shares = self._worker.desk.shares(monotonic())
+        shares = self._answers.shares(monotonic())
         yield self._gauge(
             "target_share",
             "The queue's quantum by those of all queues active in the last ten seconds.",
@@ -118,7 +83,7 @@ class FairCollector(Collector):
         )
 
     def _states(self, feeds: list[Feed]) -> Iterator[Metric]:
-        of = self._worker.in_flight.of
+        of = self._answers.in_flight.of
         gauges: list[tuple[str, str, Callable[[Feed], float]]] = [
             ("credit", "The deficit counter, in units of cost.", lambda f: f.flow.deficit),
             ("window_messages", "Unsettled deliveries allowed.", lambda f: f.window.size),
@@ -151,12 +116,9 @@ class FairCollector(Collector):
         yield held
 
     def _slots(self) -> Iterator[Metric]:
-        worker = self._worker
-        slots = pool_size(worker.c.pool)
+        slots, busy = self._answers.slots.here(), len(self._answers.in_flight)
         yield GaugeMetricFamily("celery_fair_slots", "Tasks that the pool runs at once.", slots)
-        yield GaugeMetricFamily(
-            "celery_fair_busy_slots", "Tasks that it runs now.", len(worker.in_flight)
-        )
+        yield GaugeMetricFamily("celery_fair_busy_slots", "Tasks that it runs now.", busy)
 
     def _counter(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
         family = CounterMetricFamily(f"celery_fair_{name}", text, labels=["queue"])

@@ -5,11 +5,14 @@ would count as a restart of the worker.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
-from threading import RLock
+from collections.abc import Callable, Iterable
+from threading import Lock, RLock
 from typing import NamedTuple
 
-__all__ = ["BOUNDS", "Observed", "Waits"]
+__all__ = ["BOUNDS", "OTHER", "Labels", "Observed", "Waits"]
+
+OTHER = "other"
+"""The label of all queues beyond the limit."""
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the classes that waits are counted in, in seconds; one more has none."""
@@ -20,6 +23,30 @@ class Waits(NamedTuple):
 
     counts: list[int]
     seconds: float
+
+
+class Labels:
+    """Which label a queue's figures go by: its name, for so many queues, else "other".
+
+    Arguments:
+        most: how many queues have a label of their own.
+        first: these do, before all others.
+    """
+
+    def __init__(self, most: int, first: Iterable[str] = ()) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known = set(list(first)[:most])
+
+    def of(self, queue: str) -> str:
+        """Return the queue's label. From any thread."""
+        if queue in self._known:
+            return queue
+        with self._lock:
+            if len(self._known) >= self._most:
+                return OTHER
+            self._known.add(queue)
+            return queue
 
 
 class Observed:

@@ -7,6 +7,7 @@ knows when that is, and lets nothing pass then.
 """
 
 import logging
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -16,6 +17,9 @@ from celery_fair.core.tenure import Tenure
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
 from celery_fair.settings import GroupOptions
+from celery_fair.worker.consumer import FairTaskConsumer
+from celery_fair.worker.gates import Gates
+from celery_fair.worker.in_flight import InFlight
 
 __all__ = ["Partitions", "partitions_assigned", "partitions_revoked", "rebalance_failed"]
 
@@ -37,13 +41,30 @@ class Partitions:
     """Of one worker in one group.
 
     Arguments:
-        worker: a `FairWorker`.
         keeper: takes its turns.
+        gates: of the worker's queues.
+        in_flight: what still runs here.
+        tokens: is given those of the partitions that are owned.
+        queues: the app's, by name.
+        sender: of the signals.
     """
 
-    def __init__(self, worker: Any, keeper: Keeper, options: GroupOptions) -> None:
-        self._worker = worker
+    def __init__(
+        self,
+        keeper: Keeper,
+        options: GroupOptions,
+        gates: Gates,
+        in_flight: InFlight,
+        tokens: dict[str, int],
+        queues: Mapping[str, Any],
+        sender: Any,
+    ) -> None:
         self._keeper = keeper
+        self._gates = gates
+        self._in_flight = in_flight
+        self._tokens = tokens
+        self._queues = queues
+        self._sender = sender
         self._delay = options.delay
         self.tenure = Tenure(options.lease - options.margin, options.patience)
         self._begins: dict[str, float] = {}
@@ -55,35 +76,38 @@ class Partitions:
             self._joined = True
             self._keeper.start()
 
-    def look(self) -> None:
-        """Bring what is consumed up to date."""
+    def look(self, consumer: FairTaskConsumer | None) -> None:
+        """Bring what is consumed up to date.
+
+        Arguments:
+            consumer: the present connection's, if there is one.
+        """
         for news in self._keeper.news():  # a lease that was renewed while the loop stood still
             if isinstance(news, Trouble):
                 self._failed(news)
             else:
-                self._take_up(news)
+                self._take_up(news, consumer)
         now = monotonic()
-        self._revoke(self.tenure.lapsed(now))
-        self._consume_what_is_due(now)
-        in_flight = self._worker.in_flight
+        self._revoke(self.tenure.lapsed(now), consumer)
+        self._consume_what_is_due(now, consumer)
+        in_flight = self._in_flight
         self._keeper.holds(self.tenure.holds(now, lambda name: in_flight.of(name) > 0))
 
-    def _take_up(self, taken: Taken) -> None:
+    def _take_up(self, taken: Taken, consumer: FairTaskConsumer | None) -> None:
         change = self.tenure.took(taken.turn, taken.asked, monotonic())
-        self._revoke(change.revoked)
+        self._revoke(change.revoked, consumer)
         if change.assigned:
             logger.info("Group %s: assigned %s", self._keeper.group, ", ".join(change.assigned))
             partitions_assigned.send(
-                self._worker, partitions=dict(change.assigned), group=self._keeper.group
+                self._sender, partitions=dict(change.assigned), group=self._keeper.group
             )
             self._begins |= dict.fromkeys(change.assigned, monotonic() + self._delay)
-            self._worker.tokens.update(change.assigned)
+            self._tokens.update(change.assigned)
 
-    def _revoke(self, revoked: frozenset[str]) -> None:
+    def _revoke(self, revoked: frozenset[str], consumer: FairTaskConsumer | None) -> None:
         if not revoked:
             return
         logger.info("Group %s: revoked %s", self._keeper.group, ", ".join(sorted(revoked)))
-        consumer = self._worker.consumer
         try:
             for name in revoked:
                 self._begins.pop(name, None)
@@ -91,10 +115,9 @@ class Partitions:
                     consumer.cancel_by_queue(name)
         finally:  # a lost connection has ended the others, too
             group = self._keeper.group
-            partitions_revoked.send(self._worker, partitions=set(revoked), group=group)
+            partitions_revoked.send(self._sender, partitions=set(revoked), group=group)
 
-    def _consume_what_is_due(self, now: float) -> None:
-        consumer = self._worker.consumer
+    def _consume_what_is_due(self, now: float, consumer: FairTaskConsumer | None) -> None:
         if consumer is None:
             return
         known = {queue.name for queue in consumer.queues}
@@ -103,10 +126,9 @@ class Partitions:
         ]
         if not wanted:
             return
-        queues = self._worker.c.app.amqp.queues
         for name in sorted(wanted):
-            self._worker.gates.of(name).fence(self._is_over)
-            consumer.add_queue(queues[name])
+            self._gates.of(name).fence(self._is_over)
+            consumer.add_queue(self._queues[name])
         consumer.consume()
 
     def _is_over(self, now: float) -> bool:
@@ -123,7 +145,7 @@ class Partitions:
             else "giving up when the lease is over, as fair_group_recovery is None",
         )
         rebalance_failed.send(
-            self._worker,
+            self._sender,
             message=message,
             will_recover=trouble.will_recover,
             exception=trouble.error,
@@ -133,5 +155,5 @@ class Partitions:
     def close(self) -> None:
         """Everything has ended here: let others have it."""
         if self._joined:
-            self._revoke(self.tenure.left(monotonic()))
+            self._revoke(self.tenure.left(monotonic()), None)
             self._keeper.leave()

@@ -30,14 +30,21 @@ class Pulled(Feed):
     Arguments:
         interval: seconds between two questions to an empty queue at the most.
         eager: whether an empty queue is asked again as soon as another message was started.
+        lanes: given where keys of the queue run beside each other.
     """
 
     asks = True
-    lanes: Lanes | None = None
-    """Given where keys of the queue run beside each other."""
 
-    def __init__(self, *args: Any, interval: float, eager: bool, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        interval: float,
+        eager: bool,
+        lanes: Lanes | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self._lanes = lanes
         self._interval = interval
         self._eager = eager
         self._is_open = False
@@ -48,7 +55,7 @@ class Pulled(Feed):
 
     def open(self) -> None:
         self._is_open = True
-        self._on_arrival(self)
+        self._news.arrived(self)
 
     def cancel(self) -> None:
         self._is_open = False
@@ -95,8 +102,8 @@ class Pulled(Feed):
 
     def _next(self) -> int | None:
         """Return the place in the buffer of what may start now."""
-        if self.lanes is not None:
-            return self.lanes.first(self.buffer)
+        if self._lanes is not None:
+            return self._lanes.first(self.buffer)
         return 0 if self.buffer else None
 
     @property

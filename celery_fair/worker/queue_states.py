@@ -11,12 +11,14 @@ when its state lasts, which is before it is written; never before the state that
 """
 
 from time import monotonic, time_ns
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from celery_fair.core.chooser import Chooser
 from celery_fair.eventlog import EventLog
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.depths import Depth, Depths
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.open_feeds import OpenFeeds
 
 __all__ = ["QueueStates"]
 
@@ -35,33 +37,34 @@ class QueueStates:
     """Of all queues of a worker.
 
     Arguments:
-        worker: a `FairWorker`.
+        feeds: the queues that are consumed.
+        chooser: knows who is held back.
+        depths: asks the broker what it has.
         log: takes the records.
     """
 
-    def __init__(self, worker: Any, log: EventLog) -> None:
-        self._worker = worker
+    def __init__(self, feeds: OpenFeeds, chooser: Chooser, depths: Depths, log: EventLog) -> None:
+        self._feeds = feeds
+        self._chooser = chooser
         self._log = log
-        self._depths = Depths(worker.c.app.connection_for_read)
+        self._depths = depths
         self._written: dict[str, _Written] = {}
         self._options: dict[str, QueueOptions] = {}
 
     @property
     def options(self) -> dict[str, QueueOptions]:
         """Of the queues that are consumed; if none is any more, of those that were last."""
-        feeds: list[Feed] = self._worker.feeds
-        if feeds:
-            self._options = {feed.name: feed.gate.options for feed in feeds}
+        options = {feed.name: feed.gate.options for feed in self._feeds}
+        self._options = options or self._options
         return self._options
 
     def start(self) -> None:
-        """Take the first look: the worker is about to consume, on a new connection."""
+        """The worker is about to consume, on a new connection."""
         self._depths.start()
-        self._worker.c.call_soon(self.look)
 
     def look(self) -> None:
         """Write down what has changed since the last look."""
-        feeds: list[Feed] = self._worker.feeds
+        feeds = list(self._feeds)
         names = {feed.name for feed in feeds}
         self._depths.ask_about(names)
         for queue in self._written.keys() - names:
@@ -81,7 +84,7 @@ class QueueStates:
         self._depths.close()
 
     def _look_at(self, feed: Feed, now: float) -> None:
-        emptied, feed.emptied = feed.emptied, None
+        emptied = feed.was_empty()
         depth = self._depths.of(feed.name)
         state = self._state(feed, emptied, now)
         starved = state == "empty" and depth is not None and depth.messages > 0
@@ -99,7 +102,7 @@ class QueueStates:
             self._write(feed.name, written, depth, now)
 
     def _state(self, feed: Feed, emptied: float | None, now: float) -> str:
-        reason, _ = self._worker.dispatcher.why_held(feed, now)
+        reason, _ = self._chooser.why(feed.flow, now)
         if reason is not None:
             return "throttled"
         return "ready" if feed.flow.head is not None and emptied is None else "empty"

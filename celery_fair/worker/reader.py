@@ -12,6 +12,7 @@ from typing import Any
 from amqp import RecoverableConnectionError
 from amqp.exceptions import UnexpectedFrame
 
+from celery_fair.worker import host
 from celery_fair.worker.frames import Frames
 
 __all__ = ["BufferedReader", "DrainingReader"]
@@ -85,10 +86,10 @@ class BufferedReader(DrainingReader):
             except (BlockingIOError, InterruptedError):
                 return True
             except OSError:
-                self._transport.connected = False
+                host.is_lost(self._transport)
                 raise
             if not data:
-                self._transport.connected = False
+                host.is_lost(self._transport)
                 raise OSError("Server unexpectedly closed connection")
             self._take_in(data)
             if len(data) < _SIZE:
@@ -111,7 +112,7 @@ class BufferedReader(DrainingReader):
                 start = end + 1
                 left = frames.take(frame)
                 if left:  # whoever gets them may wait for an answer, and read on meanwhile
-                    transport._read_buffer = buffer[start:]
+                    host.keep(transport, buffer[start:])
                     try:
                         for each in left:
                             frames.plain(each)
@@ -119,4 +120,4 @@ class BufferedReader(DrainingReader):
                         buffer, start = transport._read_buffer, 0
                         length = len(buffer)
         finally:
-            transport._read_buffer = buffer[start:]
+            host.keep(transport, buffer[start:])

@@ -25,18 +25,24 @@ from celery.signals import (
     worker_shutdown,
 )
 
+from celery_fair.core.chooser import Chooser
 from celery_fair.eventlog import EventLog, Policy, quoted, sweep
 from celery_fair.headers import PUBLISHED
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.dead_letters import described, is_redelivered, message_dead_lettered
+from celery_fair.worker.depths import Depths
 from celery_fair.worker.heartbeat import Heartbeat
+from celery_fair.worker.open_feeds import OpenFeeds
 from celery_fair.worker.queue_states import QueueStates
 
 __all__ = ["NOTE", "Recorder", "about", "finished", "recorder_for", "started"]
 
 NOTE = "fair"
 """The attribute of a running task's request."""
+
+_BEGUN = "fair_begun"
+"""The one of its attempt, as the log has it, and when it began, on the monotonic clock in ns."""
 
 Note = tuple[str, int, bool, str | None, float]
 """Queue, arrival in microseconds since 1970, redelivered, cost key, cost."""
@@ -50,14 +56,18 @@ class Recorder:
     """Of one worker, in all of its processes.
 
     Arguments:
-        worker: a `FairWorker`.
+        log: takes the records.
+        queues: writes down what state they are in.
+        settings: of the app.
+        c: Celery's consumer.
     """
 
-    def __init__(self, policy: Policy, worker: Any) -> None:
-        self._worker = worker
-        self.log = EventLog(policy, worker.c.hostname)
+    def __init__(self, log: EventLog, queues: QueueStates, settings: Settings, c: Any) -> None:
+        self.log = log
+        self.queues = queues
+        self._settings = settings
+        self._c = c
         self._timers: list[Any] = []
-        self.queues = QueueStates(worker, self.log)
         self._heartbeat: Heartbeat | None = None
         for signal, receiver in (
             (task_prerun, self._on_start),
@@ -75,7 +85,7 @@ class Recorder:
 
     def start(self) -> None:
         """Give signs of life, on a new connection."""
-        timer, soon = self._worker.c.timer, self._worker.c.call_soon
+        timer, soon = self._c.timer, self._c.call_soon
         self._timers = [
             timer.call_repeatedly(_SAMPLE, soon, (self.queues.look,)),
             timer.call_repeatedly(_HEARTBEAT, soon, (partial(self._life, "heartbeat"),)),
@@ -83,6 +93,7 @@ class Recorder:
         ]
         self._life("heartbeat")
         self.queues.start()
+        soon(self.queues.look)
 
     def stop(self) -> None:
         """Give no more until the next start."""
@@ -122,16 +133,16 @@ class Recorder:
         self._rejected({}, None, None, headers)
 
     def _life(self, state: str) -> None:
-        worker = self._worker
+        controller = self._c.controller
         self.log.record(
             "process",
             {
                 "state": state,
                 "parent": self.log.parent,
-                "concurrency": worker.c.controller.concurrency,
-                "pool": worker.c.controller.pool_cls.__module__.rpartition(".")[2],
+                "concurrency": controller.concurrency,
+                "pool": controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _microseconds(_HEARTBEAT),
-                **_sharing(worker.settings, self.queues.options),
+                **_sharing(self._settings, self.queues.options),
                 "dropped": self.log.dropped,
                 "version": _version(),
             },
@@ -160,7 +171,7 @@ class Recorder:
         )
 
     def _on_worker_end(self, sender: Any = None, **_: Any) -> None:
-        if sender is self._worker.c.controller:
+        if sender is self._c.controller:
             self._life("exit")
             self.log.close()
 
@@ -198,9 +209,9 @@ class Recorder:
         published = _microseconds(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
         retries = _whole(request.retries) or 0
-        attempt = request.fair_attempt = about(task.name, str(task_id), retries, note)
+        attempt = about(task.name, str(task_id), retries, note)
         self.log.write("started", started(attempt, note, published, repeatable))
-        request.fair_since = monotonic_ns()
+        vars(request)[_BEGUN] = attempt, monotonic_ns()
 
     def _on_end(self, task: Any, state: Any, retval: Any, **_: Any) -> None:
         request = task.request
@@ -212,15 +223,19 @@ class Recorder:
             if self.log.parent != self.log.boot:
                 return  # by the main process, which knows why
             state, failed = "FAILURE", sys.exception()
-        runtime = (monotonic_ns() - request.fair_since) // 1000
+        attempt, since = vars(request)[_BEGUN]
+        runtime = (monotonic_ns() - since) // 1000
         name = None if failed is None else type(failed).__name__
-        fields = finished(request.fair_attempt, str(state), runtime, name)
+        fields = finished(attempt, str(state), runtime, name)
         self.log.write("finished", fields)
 
 
-def recorder_for(worker: Any) -> Recorder | None:
-    """Return the recorder of a `FairWorker`, if its app's settings ask for a log."""
-    settings = worker.settings
+def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser) -> Recorder | None:
+    """Return the recorder of a worker, if its app's settings ask for a log.
+
+    Arguments:
+        c: Celery's consumer.
+    """
     if settings.event_log is None:
         return None
     policy = Policy(
@@ -229,7 +244,9 @@ def recorder_for(worker: Any) -> Recorder | None:
         rotate=settings.event_log_rotate,
         limit=settings.event_log_limit,
     )
-    return Recorder(policy, worker)
+    log = EventLog(policy, c.hostname)
+    queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read), log)
+    return Recorder(log, queues, settings, c)
 
 
 def about(task: str, id_: str, retries: int, note: Note) -> str:

@@ -276,12 +276,12 @@ class RedisFeed(Feed):
         self._left = 1  # messages at the broker when last seen
         self._looked = 0.0
 
-    def _adopt(self, channel: Any) -> None:
+    def _adopt(self, channel: Any) -> None:  # all feeds of the source share the channel
         self._message = delivery_class(channel.Message, self)
 
     def open(self) -> None:
         self._source.attach(self)
-        self._on_arrival(self)
+        self._news.arrived(self)
 
     def cancel(self) -> None:
         self._source.detach(self)
@@ -299,13 +299,13 @@ class RedisFeed(Feed):
         for tag, raw in taken:
             self._take_in(raw, tag, virtual.QoS.append)
         if taken:
-            self._on_arrival(self)
+            self._news.arrived(self)
 
     def rung(self, raw: bytes) -> None:
         """Take in what the bell brought: to be recorded."""
         self._left = 1
         self._take_in(raw, self._source.new_tag(), type(self.channel.qos).append)
-        self._on_arrival(self)
+        self._news.arrived(self)
 
     def hand_back(self) -> None:
         """Return what is buffered to the head of the queue, in its order."""
@@ -318,7 +318,7 @@ class RedisFeed(Feed):
     def _take_in(self, raw: bytes, tag: str, record: Callable[[Any, Any, str], object]) -> None:
         try:
             message = self._message(loads(raw), channel=self.channel)
-            message.delivery_tag = tag
+            message.retag(tag)
             if not isinstance(message.delivery_info, dict):
                 raise TypeError(f"delivery info is {message.delivery_info!r}")  # noqa: TRY301
             record(self.channel.qos, message, tag)
@@ -328,12 +328,11 @@ class RedisFeed(Feed):
             self._drop(raw, tag, exc)
             return
         self.window.delivered(0.0)
-        message.accept = self._accept
-        message.arrived = monotonic()
+        message.arrive(monotonic(), self._accept)
         self.buffer.append(message)
 
     def _drop(self, raw: bytes, tag: str, reason: Exception) -> None:
-        self.on_garbage(raw, reason)
+        self.custody.garbage(self, raw, reason)
         self.channel.qos.ack(tag)
 
     def _apply_prefetch(self) -> None:

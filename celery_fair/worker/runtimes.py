@@ -45,13 +45,16 @@ class Runtimes:
         self._look_at = 0.0
         self._ended: deque[tuple[Any, float]] = deque()
 
+    after = True
+
     # Of a message -------------------------------------------------------------
 
     def price(self, item: Any) -> float:
         """Return what a delivery, or a request that was put off, will probably take, in seconds."""
         message = message_of(item)
-        message.cost_key = self._key(message)
-        cost, message.cost_guessed = self._pricing.price(_task(message), message.cost_key)
+        key = self._key(message)
+        cost, guessed = self._pricing.price(_task(message), key)
+        message.estimate(key, guessed)
         return cost
 
     def _key(self, message: Any) -> str | None:

@@ -1,30 +1,11 @@
-"""Whatever a message contains, the worker lives.
-
-Celery's own handler refuses what it recognises as malformed; what it does not foresee (a header of
-another type, a body of another shape) ends a vanilla worker, stays queued, and ends the next one.
-"""
+"""A message of which no task can be started, for an error."""
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
-__all__ = ["refuse", "shielded"]
+__all__ = ["refuse"]
 
 logger = logging.getLogger(__name__)
-
-
-def shielded(handler: Callable[[Any], object]) -> Callable[[Any], object]:
-    """Return `handler` with every error turned into a refused message and a logged reason."""
-
-    def handle(message: Any) -> None:
-        try:
-            if message.headers is not None and message.errors:  # these come of decoding those
-                message._reraise_error()
-            handler(message)
-        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
-            refuse(message, exc)
-
-    return handle
 
 
 def refuse(message: Any, exc: Exception) -> None:
@@ -39,4 +20,4 @@ def refuse(message: Any, exc: Exception) -> None:
         exc_info=exc,
     )
     if not message.acknowledged:
-        message.feed.refuse(message, exc)
+        message.feed.custody.refuse(message, exc)

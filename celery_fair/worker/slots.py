@@ -42,7 +42,11 @@ class Slots:
         """Return how many requests may run at once, now."""
         autoscaler = self._autoscaler
         most: int = autoscaler.max_concurrency if autoscaler else 0
-        return max(most, pool_size(self._controller.pool))
+        return max(most, self.here())
+
+    def here(self) -> int:
+        """Return how many the pool can run at once, as large as it is now."""
+        return pool_size(self._controller.pool)
 
     def fill(self, request: Any) -> None:
         """Start a request that is counted as in flight, on a new slot if all others are taken.

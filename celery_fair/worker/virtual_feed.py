@@ -43,4 +43,4 @@ class VirtualFeed(Feed):
     def _deliver(self, raw: Any) -> None:
         self.window.delivered(0.0)
         self._receive(self.channel.message_to_python(raw))
-        self._on_arrival(self)
+        self._news.arrived(self)

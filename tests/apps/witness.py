@@ -23,7 +23,7 @@ def remember(instance: Any, **_: Any) -> None:
 @app.task(bind=True, name="witness")
 def witness(self: Any, seq: int) -> None:
     """Record how many messages of higher classes wait in the worker, in place of `seq`."""
-    feeds = workers[0].consumer.fair.feeds
+    feeds = list(workers[0].consumer.fair.parts.feeds)
     classes = {feed.name: feed.gate.options.level for feed in feeds}
     own = classes[self.request.delivery_info["routing_key"]]
     start(self, sum(len(feed.buffer) for feed in feeds if classes[feed.name] > own))

@@ -35,19 +35,19 @@ class Scene:
         self.feed = SimpleNamespace(
             name="q",
             flow=SimpleNamespace(head=None),
-            emptied=None,
+            was_empty=self._was_empty,
             filled=0.0,
             gate=SimpleNamespace(options=QueueOptions(quantum=3.0)),
         )
-        self.worker = SimpleNamespace(
-            c=SimpleNamespace(app=SimpleNamespace(connection_for_read=None)),
-            dispatcher=SimpleNamespace(why_held=lambda feed, now: (self.held, now)),
-            feeds=[self.feed],
-        )
-        self.states = QueueStates(self.worker, EventLog(Policy(folder), "w"))
-        self.states._depths = SimpleNamespace(  # type: ignore[assignment]
-            ask_about=lambda names: None, of=lambda name: self.depth
-        )
+        self.feeds: Any = [self.feed]
+        chooser: Any = SimpleNamespace(why=lambda flow, now: (self.held, now))
+        depths: Any = SimpleNamespace(ask_about=lambda names: None, of=lambda name: self.depth)
+        self.emptied: float | None = None
+        self.states = QueueStates(self.feeds, chooser, depths, EventLog(Policy(folder), "w"))
+
+    def _was_empty(self) -> float | None:
+        emptied, self.emptied = self.emptied, None
+        return emptied
 
     def ago(self, seconds: float) -> float:
         return self.began - seconds
@@ -82,7 +82,7 @@ def test_from_when_something_came(scene: Scene) -> None:
 def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
     scene.feed.flow.head, scene.feed.filled, scene.depth = 1.0, scene.ago(30), Depth(9, 0.0)
     scene.look()
-    scene.feed.flow.head, scene.feed.emptied = None, scene.ago(20)
+    scene.feed.flow.head, scene.emptied = None, scene.ago(20)
     scene.look()
     scene.look()
     scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(10)
@@ -92,13 +92,13 @@ def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
 
 def test_a_moment_is_enough(scene: Scene) -> None:
     scene.depth, scene.feed.flow.head = Depth(9, 0.0), 1.0
-    scene.feed.emptied, scene.feed.filled = scene.ago(20), scene.ago(19)
+    scene.emptied, scene.feed.filled = scene.ago(20), scene.ago(19)
     scene.look()
     assert scene.written == [("empty", 9, 20)]
 
 
 def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:
-    scene.feed.emptied = scene.ago(40)
+    scene.emptied = scene.ago(40)
     scene.look()
     scene.depth = Depth(9, scene.ago(30))
     scene.look()
@@ -110,7 +110,7 @@ def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:
 
 
 def test_what_is_not_known_is_not_starvation(scene: Scene) -> None:
-    scene.feed.emptied, scene.depth = scene.ago(40), Depth(9, scene.ago(60))
+    scene.emptied, scene.depth = scene.ago(40), Depth(9, scene.ago(60))
     scene.look()
     scene.depth = None
     scene.look()
@@ -131,7 +131,7 @@ def test_another_quantum_and_the_end(scene: Scene) -> None:
     scene.feed.gate.options = QueueOptions(quantum=7.0)
     scene.look()
     scene.states.stop()
-    scene.worker.feeds = []
+    scene.feeds.clear()
     assert [r.get("quantum") for r in scene.records] == [3.0, 7.0, None]
     assert scene.records[-1]["state"] == "unassigned"
     assert scene.states.options["q"].quantum == 7.0
@@ -139,7 +139,7 @@ def test_another_quantum_and_the_end(scene: Scene) -> None:
 
 def test_a_queue_that_is_cancelled(scene: Scene) -> None:
     scene.look()
-    scene.worker.feeds = []
+    scene.feeds.clear()
     scene.look()
     scene.look()
     assert [r["state"] for r in scene.records] == ["empty", "unassigned"]

@@ -22,6 +22,7 @@ from celery_fair.worker.amqp_feed import AmqpFeed
 from celery_fair.worker.frames import Frames
 from celery_fair.worker.reader import BufferedReader, DrainingReader
 from tests.fast_path.wire import METHOD, deliver, frame, method
+from tests.feeds import gate, ports
 
 FRAME_MAX = 131_072
 PATIENCE = 60
@@ -110,6 +111,7 @@ class Worker:
         self.acks = AckWriter(connection, lambda: None)
         self.acks.write_through()
         self.feeds: dict[str, AmqpFeed] = {}
+        self.sees: Callable[[Any], object] = seen
 
     def channel(self) -> Any:
         number = len(self.connection.channels)
@@ -127,13 +129,16 @@ class Worker:
             self.channel(),
             DeficitRoundRobin().add(name, 1.0),
             10,
-            lambda feed: self.log.append((feed.name, seen(feed.buffer[-1]))),
+            gate(),
+            ports(
+                lambda feed: self.log.append((feed.name, self.sees(feed.buffer[-1]))),
+                lost=lambda feed: self.log.append(("lost", feed.name)),
+            ),
             accept=["json", "text/plain", "application/data"],
             meter=RefillMeter(),
             acks=self.acks,
             frames=self.frames,
         )
-        feed.on_lost = lambda feed: self.log.append(("lost", feed.name))
         self.feeds[name] = feed
         self.answer_subscription(feed)
         feed.open()

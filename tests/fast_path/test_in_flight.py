@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from celery.concurrency.thread import TaskPool
 
-from celery_fair.worker.in_flight import InFlight, ObservedPool
+from celery_fair.worker.in_flight import InFlight, ObservedPool, short_way
 from tests.waiting import wait_for
 
 PATIENCE = 30
@@ -23,7 +23,7 @@ class Request:
     def __init__(self, name: str) -> None:
         self.id = name
         feed = SimpleNamespace(name="q")
-        self.message = SimpleNamespace(feed=feed, lane=None, boarded_at=None)
+        self.message = SimpleNamespace(feed=feed, lane=None, board=lambda now: None)
 
     def on_success(self, result: Any) -> None: ...
 
@@ -39,10 +39,10 @@ def pool() -> Iterator[TaskPool]:
 
 @pytest.mark.parametrize("short", [True, False])
 def test_what_waits_for_a_thread_while_the_connection_is_lost(pool: TaskPool, short: bool) -> None:
-    in_flight, begun, gate = InFlight(), Event(), Event()
-    observed = ObservedPool(pool, in_flight)
-    if short:
-        observed.take_short_way(lambda: None)
+    begun, gate = Event(), Event()
+    way, freed = short_way(pool, lambda: None) if short else (pool.apply_async, lambda: None)
+    in_flight = InFlight(freed)
+    observed = ObservedPool(pool, in_flight, way)
 
     def work() -> tuple[int, None, float]:
         begun.set()

@@ -163,11 +163,10 @@ def test_30_megabytes() -> None:
     for is_fast in (False, True):
         with working(is_fast) as worker:
             set_up(worker)
-            for feed in worker.feeds.values():
-                feed._on_arrival = lambda feed: worker.log.append(len(feed.buffer))
+            worker.sees = lambda message: len(message.body)
             sending = Thread(target=worker.broker.send, args=(data,))
             sending.start()
-            worker.read_until(2)
+            worker.read_until(("a", len(b"next")))
             sending.join()
             big, after = worker.feeds["a"].buffer
             assert big.body == body
@@ -316,8 +315,8 @@ def spoil(value: Any) -> None:
 def test_what_cannot_be_decoded_spoils_no_other_message() -> None:
     broken = wire.properties({wire.CONTENT_TYPE: wire.short_string(b"\xff")})
     with working(fast=True) as worker:
+        worker.sees = lambda message: None
         feed = worker.feed("a")
-        feed._on_arrival = lambda feed: None
         for number, properties in enumerate([b"\0\0", broken, b"\0\0"], 1):
             for kind, payload in deliver(tag_of(feed), number, [b"body"], properties):
                 worker.broker.send(frame(kind, 1, payload))

@@ -19,6 +19,7 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.worker.ack_writer import AckWriter
 from celery_fair.worker.amqp_feed import AmqpFeed
 from tests.brokers import Space
+from tests.feeds import gate, ports
 from tests.publishing import publish
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -46,7 +47,8 @@ def feed(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> AmqpFeed:
         connection.channel(),
         DeficitRoundRobin().add("a", 1.0),
         WINDOW,
-        lambda feed: None,
+        gate(),
+        ports(),
         meter=RefillMeter(),
         acks=acks,
     )

@@ -18,7 +18,7 @@ from celery_fair.cli.dead_letters.showing import spellings
 from celery_fair.ledger import ledger_at
 from celery_fair.letters.census import Census, Copies
 from celery_fair.letters.letter import Letter
-from celery_fair.letters.replay import Plan, Report, purge, replay
+from celery_fair.letters.replay import Plan, purge, replay
 from celery_fair.settings import Settings
 
 __all__ = ["purge_letters", "replay_letters"]
@@ -90,7 +90,7 @@ def replay_letters(
             is_proven = provable is not None and copies.wanted == copies.count
             plan.take(copies, may_have_started or is_proven)
         if dry_run:
-            report = _foreseen(plan, lambda _: 1, lambda copies: copies.count - 1)
+            report = plan.foresee(lambda _: 1, lambda copies: copies.count - 1)
         else:
             if len(plan.todo) > 1 and not yes and sys.stdin.isatty():
                 click.confirm(f"Replay {len(plan.todo)} dead letters?", abort=True, err=True)
@@ -132,10 +132,10 @@ def purge_letters(
         raise click.UsageError("purge removes letters for good; say --yes, or --dry-run to look")
     with dead_letters_of(ctx) as queue:
         plan = Plan(Census.of(queue, wanted))
-        plan.todo = {copies.key: copies for copies in _chosen(plan, ids)}
+        plan.take_all(_chosen(plan, ids))
         letters = sum(copies.wanted for copies in plan.todo.values())
         if dry_run:
-            report = _foreseen(plan, lambda copies: copies.wanted, lambda _: 0)
+            report = plan.foresee(lambda copies: copies.wanted, lambda _: 0)
         else:
             if letters and not yes:
                 click.confirm(f"Remove {letters} dead letters for good?", abort=True, err=True)
@@ -164,15 +164,6 @@ def _proven(ids: Sequence[str], filters: Filters, provable: Provable) -> Callabl
 
 def _chosen(plan: Plan, ids: Sequence[str]) -> Iterable[Copies]:
     return plan.pick(dict.fromkeys(ids), spellings) if ids else plan.chosen()
-
-
-def _foreseen(
-    plan: Plan, done: Callable[[Copies], int], duplicates: Callable[[Copies], int]
-) -> Report:
-    for key, copies in plan.todo.items():
-        plan.report.done += [plan.name(key)] * done(copies)
-        plan.report.duplicates += [plan.name(key)] * duplicates(copies)
-    return plan.report
 
 
 @contextmanager

@@ -70,8 +70,10 @@ def make_app(quanta: dict[str, int]) -> Celery:
 def _make_fair(app: Celery, quanta: dict[str, int]) -> None:
     from celery_fair import install
 
-    app.conf.fair_queues = {name: {"quantum": quantum} for name, quantum in quanta.items()}
-    app.conf.fair_event_log = order.event_log
+    app.conf.update(
+        fair_queues={name: {"quantum": quantum} for name, quantum in quanta.items()},
+        fair_event_log=order.event_log,
+    )
     install(app)
 
 

@@ -20,7 +20,7 @@ def cost(*_: Any) -> float:
 
 
 app = make_app(dict(zip(QUEUES, QUANTA, strict=True)))
-app.conf.fair_cost = cost
+app.conf.update(fair_cost=cost)
 
 
 @app.task(name="fair_demo.spin")

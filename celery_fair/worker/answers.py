@@ -1,19 +1,24 @@
-"""The operator's desk: what a worker can be asked, and told, while it runs."""
+"""What a worker can be asked, and told, while it runs."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.settings import SERIAL, parse_live_options
+from celery_fair.core.chooser import Chooser
+from celery_fair.settings import SERIAL, QueueOptions, Settings, parse_live_options
+from celery_fair.worker.bell import Bell
 from celery_fair.worker.feed import Feed
+from celery_fair.worker.gates import Gates
+from celery_fair.worker.in_flight import InFlight
+from celery_fair.worker.open_feeds import OpenFeeds
+from celery_fair.worker.served import Served
+from celery_fair.worker.slots import Slots
 
-if TYPE_CHECKING:
-    from celery_fair.worker.fair_worker import FairWorker
-
-__all__ = ["Desk"]
+__all__ = ["Answers"]
 
 _TEXTS = {
     "paused": "paused by an operator; `fair resume {queue}` ends it",
@@ -26,11 +31,34 @@ _TEXTS = {
 }
 
 
-class Desk:
-    """Answers and takes orders for one worker."""
+class Answers:
+    """Answers and takes orders for one worker, on the thread that owns the channels.
 
-    def __init__(self, worker: "FairWorker") -> None:
-        self._worker = worker
+    Arguments:
+        resize: has windows looked at, as quanta or rates are others now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        feeds: OpenFeeds,
+        chooser: Chooser,
+        gates: Gates,
+        in_flight: InFlight,
+        slots: Slots,
+        served: Served,
+        bell: Bell,
+        resize: Callable[[], object],
+    ) -> None:
+        self._settings = settings
+        self.feeds = feeds
+        self._chooser = chooser
+        self._gates = gates
+        self.in_flight = in_flight
+        self.slots = slots
+        self.served = served
+        self._bell = bell
+        self._resize = resize
 
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
@@ -39,13 +67,13 @@ class Desk:
         return {
             feed.name: self._row(feed, now)
             | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
-            for feed in self._worker.feeds
+            for feed in self.feeds
         }
 
     def shares(self, now: float) -> dict[str, tuple[float, float]]:
         """Every queue's target and achieved share of the last ten seconds. From any thread."""
-        recent = self._worker.served.recent(now)
-        feeds = self._worker.feeds
+        recent = self.served.recent(now)
+        feeds = list(self.feeds)
         active = {feed for feed in feeds if recent.get(feed.name) or feed.buffer}
         quanta = sum(feed.gate.options.quantum for feed in active) or 1.0
         served = sum(recent.values()) or 1.0
@@ -63,19 +91,19 @@ class Desk:
         Raises:
             LookupError: the queue is not consumed by this worker.
         """
-        worker, feed, now = self._worker, self._feed(queue), monotonic()
+        feed, now = self._feed(queue), monotonic()
         if not feed.buffer:  # without a free slot nobody has looked at a broker that does not push
             feed.refill()
-            worker.dispatcher.arrived(feed)
-        reason, until = worker.dispatcher.why_held(feed, now)
-        busy, slots = len(worker.in_flight), worker.slots.count()
-        rounds = worker.chooser.scheduler.rounds_ahead(feed.flow)
+            feed.report()
+        reason, until = self._chooser.why(feed.flow, now)
+        busy, slots = len(self.in_flight), self.slots.count()
+        rounds = self._chooser.scheduler.rounds_ahead(feed.flow)
         if reason is None:
             reason = _why_waiting(feed, rounds, busy >= slots)
         options = feed.gate.options
         text = _TEXTS[reason].format(
             queue=queue,
-            in_flight=worker.in_flight.of(queue),
+            in_flight=self.in_flight.of(queue),
             cap=options.max_in_flight,
             rate=options.rate or 0.0,
             wait=max(0.0, until - now),
@@ -97,12 +125,12 @@ class Desk:
         feed = self._feed(queue)
         changes = parse_live_options(queue, options)
         after = replace(feed.gate.options, **changes)
-        if "max_in_flight" in changes and queue in self._worker.settings.serial:
+        if "max_in_flight" in changes and queue in self._settings.serial:
             raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
         if "burst" in changes and after.rate is None:
             raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
         if not check:
-            self._worker.reconfigure(feed, after)
+            self._reconfigure(feed, after)
         return {"ok": f"{queue}: " + ", ".join(f"{k}={_said(v)}" for k, v in options.items())}
 
     def pause(self, queue: str, paused: bool) -> dict[str, Any]:
@@ -112,27 +140,41 @@ class Desk:
             LookupError: the queue is not consumed by this worker.
         """
         self._feed(queue).gate.pause(paused)
-        self._worker.dispatcher.regate(queue)
+        self._regate(queue)
         return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
 
+    def _reconfigure(self, feed: Feed, options: QueueOptions) -> None:
+        """Give a queue other options, from now on and on every later connection."""
+        if options.quantum != feed.gate.options.quantum:
+            self._chooser.reweight(feed.flow, options.quantum)
+        self._gates.change(feed.name, options)
+        self._regate(feed.name)
+        self._resize()
+
+    def _regate(self, queue: str) -> None:
+        feed = self.feeds.named(queue)
+        if feed is not None:
+            self._chooser.regate(feed.flow, monotonic())
+        self._bell.later()
+
     def _feed(self, queue: str) -> Feed:
-        for feed in self._worker.feeds:
-            if feed.name == queue:
-                return feed
-        names = ", ".join(sorted(feed.name for feed in self._worker.feeds))
+        feed = self.feeds.named(queue)
+        if feed is not None:
+            return feed
+        names = ", ".join(sorted(feed.name for feed in self.feeds))
         raise LookupError(f"queue {queue!r} is not consumed by this worker; these are: {names}")
 
     def _row(self, feed: Feed, now: float) -> dict[str, Any]:
-        worker, options = self._worker, feed.gate.options
-        reason, until = worker.dispatcher.why_held(feed, now)
+        options = feed.gate.options
+        reason, until = self._chooser.why(feed.flow, now)
         return {
             "quantum": feed.gate.options.quantum,
             "class": options.level,
             "credit": feed.flow.deficit,
             "window": feed.window.size,
             "buffered": len(feed.buffer),
-            "in_flight": worker.in_flight.of(feed.name),
-            "served": worker.served.count.get(feed.name, 0),
+            "in_flight": self.in_flight.of(feed.name),
+            "served": self.served.count.get(feed.name, 0),
             "waiting_seconds": feed.waiting(now),
             "held": reason,
             "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kombu.asynchronous import Hub
 
-from celery_fair.worker.wakeup import HubWakeup
+from celery_fair.worker.bell import HubBell
 
 LONG = 60.0
 SOON = 10.0
@@ -21,11 +21,12 @@ class Woken:
     def __init__(self) -> None:
         self.count = 0
         self.hub = Hub()
-        self.wakeup = HubWakeup(self.hub, self.run)
-        self.wakeup.register()
+        self.bell = HubBell(self.hub)
+        self.bell.listen(self.run)
 
-    def run(self) -> None:
+    def run(self, until: float) -> bool:
         self.count += 1
+        return True
 
     def wait(self, count: int) -> None:
         """Until it was woken so often; as long as it sleeps, it does nothing else."""
@@ -41,7 +42,7 @@ class Woken:
 def woken() -> Iterator[Woken]:
     woken = Woken()
     yield woken
-    woken.wakeup.close()
+    woken.bell.close()
     woken.hub.close()
 
 
@@ -49,23 +50,23 @@ def woken() -> Iterator[Woken]:
 def test_it_wakes_at_the_earliest_time(woken: Woken, times: tuple[float, ...]) -> None:
     now = time.monotonic()
     for seconds in times:
-        woken.wakeup.at(now + seconds)
+        woken.bell.at(now + seconds)
     woken.wait(1)
     assert time.monotonic() >= now + 0.05
 
 
 def test_it_wakes_again(woken: Woken) -> None:
     for count in (1, 2):
-        woken.wakeup.at(time.monotonic() + 0.02)
+        woken.bell.at(time.monotonic() + 0.02)
         woken.wait(count)
 
 
 def test_news_wakes_it_once_until_it_has_looked(woken: Woken) -> None:
     for _ in range(3):
-        woken.wakeup.soon()
+        woken.bell.soon()
     woken.wait(1)
-    woken.wakeup.at(time.monotonic())
+    woken.bell.at(time.monotonic())
     woken.wait(2)
-    woken.wakeup.soon()
+    woken.bell.soon()
     woken.wait(3)
     assert woken.count == 3

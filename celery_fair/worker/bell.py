@@ -1,0 +1,268 @@
+"""What wakes the dispatcher: soon, later, and from other threads.
+
+A bell is rung by whoever has news: a delivery, a free slot, a change of settings. It knows nobody;
+who wants to hear it listens, for as long as a connection lasts.
+
+With an event loop everything runs on the loop's thread, and always from a *reader* callback: the
+news rings a pipe, and the loop finds it readable. Kombu's loop polls after what was called soon,
+after its timers and after its ticks without looking for what these have called soon in turn, so
+that from there an acknowledgement, or a task written to a prefork child, could sit until the
+next event, seconds later.
+
+Without one (gevent, eventlet, Windows, memory broker) Celery's synchronous loop blocks until the
+broker has something. On AMQP it is made to wait for the broker's socket *or* a bell, so that the
+loop's greenlet alone dispatches: the answer to a call on a channel must not be read by another.
+Kombu's emulated brokers have no single socket to wait for, and no answers that could be mixed up;
+there, whoever has news runs the dispatcher itself.
+"""
+
+import os
+import select
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+__all__ = ["Bell", "HubBell", "Interruptible", "SocketBell", "SyncBell", "bell_for"]
+
+_TURN = 0.01
+"""Seconds after which the event loop gets its turn: acks go out and deliveries come in there."""
+
+_MOST = 500
+"""Deliveries taken in at once, after which the dispatcher gets its turn."""
+
+_NO_WAIT = 0.0001
+"""Seconds; py-amqp spins on a timeout of zero unless an event loop drives it."""
+
+
+class Alarm:
+    """Rings at the earliest of the times that it was set to, and then at none of them any more.
+
+    Arguments:
+        timer: Celery's; it rings on the timer's thread.
+        ring: what to call.
+    """
+
+    def __init__(self, timer: Any, ring: Callable[[], object]) -> None:
+        self._timer = timer
+        self._ring = ring
+        self._entry: Any = None
+        self._when = 0.0
+
+    def set(self, when: float) -> None:
+        """Ring at a time of the monotonic clock, unless it will ring earlier."""
+        if self._entry is not None:
+            if self._when <= when:
+                return
+            self._entry.cancel()
+        self._when = when
+        self._entry = self._timer.call_after(max(0.0, when - monotonic()), self._on_time)
+
+    def cancel(self) -> None:
+        """Ring no more, until it is set again."""
+        entry, self._entry = self._entry, None
+        if entry is not None:
+            entry.cancel()
+
+    def _on_time(self) -> None:
+        self._entry = None
+        self._ring()
+
+
+class Bell(ABC):
+    """Asks for the dispatcher's run.
+
+    Attributes:
+        pending: whether there is something that the listener has not seen yet.
+
+    Arguments:
+        timer: Celery's.
+    """
+
+    def __init__(self, timer: Any) -> None:
+        self.alarm = Alarm(timer, self.soon)
+        self.pending = False
+        self._busy = Lock()
+        self._listeners: list[Callable[[float], bool]] = []
+
+    def listen(self, run: Callable[[float], bool]) -> None:
+        """Have this called when the bell was rung, until what time, one call after the other.
+
+        It returns whether it has done all that there was to do.
+        """
+        self._listeners[:] = [run]
+
+    def leave(self) -> None:
+        """Call nobody, until somebody listens again."""
+        self._listeners.clear()
+
+    def answer(self) -> None:
+        """Call who listens. Safe to call at any time, from any thread."""
+        self.pending = True
+        until = monotonic() + _TURN
+        while self.pending and self._busy.acquire(blocking=False):
+            try:
+                self.pending = False
+                for run in self._listeners:
+                    if not run(until):
+                        self.later()
+                        return
+            finally:
+                self._busy.release()
+
+    def freed(self) -> None:
+        """A slot is free: the run that is under way looks again, or one is asked for."""
+        self.pending = True
+        if not self._busy.locked():  # who leaves unlocks first, and then looks at `pending`
+            self.later()
+
+    def arrived(self) -> None:
+        """A delivery has come, on the thread that owns the channels."""
+
+    def at(self, when: float) -> None:
+        """Ring at a time of the monotonic clock, unless an earlier one is set."""
+        self.alarm.set(when)
+
+    @abstractmethod
+    def soon(self) -> None:
+        """Ring. From any thread or greenlet."""
+
+    def later(self) -> None:
+        """Ring, when others had their turn."""
+        self.soon()
+
+    def close(self) -> None:
+        """Ring no more."""
+        self.leave()
+        self.alarm.cancel()
+
+
+class HubBell(Bell):
+    """Calls on the thread of kombu's event loop."""
+
+    def __init__(self, hub: Any) -> None:
+        super().__init__(hub.timer)
+        self._hub = hub
+        self._rung = False
+        self._bell, self._button = os.pipe()
+        os.set_blocking(self._bell, False)
+        os.set_blocking(self._button, False)
+
+    def listen(self, run: Callable[[float], bool]) -> None:
+        super().listen(run)
+        self.alarm.cancel()
+        self._hub.add_reader(self._bell, self._on_ring)  # again after each of the loop's resets
+
+    def soon(self) -> None:
+        if not self._rung:
+            self._rung = True
+            with suppress(OSError):  # full: it rings already; closed: nobody listens any more
+                os.write(self._button, b"\0")
+
+    arrived = soon
+
+    def close(self) -> None:
+        super().close()
+        with suppress(KeyError, ValueError, OSError):
+            self._hub.remove_reader(self._bell)
+        os.close(self._bell)
+        os.close(self._button)
+
+    def _on_ring(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 64)
+        self._rung = False
+        self.answer()
+
+
+class SyncBell(Bell):
+    """Calls from the thread or greenlet that has the news."""
+
+    def __init__(self, timer: Any) -> None:
+        super().__init__(timer)
+        self._timer = timer
+
+    def soon(self) -> None:
+        self.answer()
+
+    def later(self) -> None:
+        self._timer.call_after(0, self.answer)
+
+    def wait(self, connection: Any, timeout: float | None) -> None:
+        """Block until the broker has sent something, and take it in.
+
+        Raises:
+            TimeoutError: nothing came within `timeout` seconds.
+        """
+        connection.drain_events(timeout=timeout)
+
+
+class SocketBell(Bell):
+    """Ends the wait of a synchronous loop on an AMQP connection; that loop then calls."""
+
+    def __init__(self, timer: Any) -> None:
+        super().__init__(timer)
+        self._rung = False
+        self._bell, self._button = socket.socketpair()
+        self._bell.setblocking(False)
+        self._button.setblocking(False)
+
+    def soon(self) -> None:
+        if not self._rung:
+            self._rung = True
+            with suppress(OSError):  # full: it rings already; closed: nobody listens any more
+                self._button.send(b"\0")
+
+    def wait(self, connection: Any, timeout: float | None) -> None:
+        """Block until the broker has sent something or the bell rings, for `timeout` seconds."""
+        sock = connection.connection.sock
+        if sock is None or getattr(sock, "pending", int)():  # gone; or decrypted already
+            return
+        ready, _, _ = select.select([sock, self._bell], [], [], timeout)
+        if self._bell in ready:
+            self._bell.recv(64)
+            self._rung = False
+
+    def close(self) -> None:
+        super().close()
+        self._bell.close()
+        self._button.close()
+
+
+def bell_for(hub: Any, timer: Any, driver: str) -> HubBell | SyncBell | SocketBell:
+    """Return the bell that fits the worker's loop and its broker's driver."""
+    if hub:
+        return HubBell(hub)
+    return SocketBell(timer) if driver == "amqp" else SyncBell(timer)
+
+
+class Interruptible:
+    """A connection for Celery's synchronous loop, whose ``drain_events`` drains, then answers.
+
+    All that the socket holds is taken in before anything is chosen. It does not block while the
+    dispatcher has more to start.
+    """
+
+    def __init__(self, connection: Any, bell: SyncBell | SocketBell) -> None:
+        self._connection = connection
+        self._bell = bell
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def drain_events(self, timeout: float | None = None) -> None:
+        """Wait for an event, take in what else is there, run the dispatcher.
+
+        Raises:
+            TimeoutError: nothing came within `timeout` seconds.
+        """
+        drain, bell = self._connection.drain_events, self._bell
+        bell.answer()
+        bell.wait(self._connection, _NO_WAIT if bell.pending else timeout)
+        with suppress(TimeoutError):
+            for _ in range(_MOST):
+                drain(timeout=_NO_WAIT)
+        bell.answer()

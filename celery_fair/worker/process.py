@@ -1,0 +1,133 @@
+"""What lives as long as the worker's process; see `celery_fair.worker`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.pricing import Pricing
+from celery_fair.core.window import RefillMeter
+from celery_fair.ledger import ledger_at
+from celery_fair.routing.declared import declare_queues, select_levels
+from celery_fair.settings import Settings
+from celery_fair.worker import host
+from celery_fair.worker.answers import Answers
+from celery_fair.worker.bell import bell_for
+from celery_fair.worker.claims import Claims
+from celery_fair.worker.cost import Costs
+from celery_fair.worker.gates import Gates
+from celery_fair.worker.handover import Handover
+from celery_fair.worker.in_flight import InFlight, ObservedPool, short_way
+from celery_fair.worker.observed import Labels, Observed
+from celery_fair.worker.open_feeds import OpenFeeds
+from celery_fair.worker.recorder import recorder_for
+from celery_fair.worker.runtimes import Runtimes
+from celery_fair.worker.served import Served
+from celery_fair.worker.sizing import Sizing
+from celery_fair.worker.slots import Slots
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """A worker's parts that outlive connections, wired in the order in which they need each other.
+
+    Arguments:
+        c: Celery's consumer. Its pool and its ``on_task_request`` are replaced at once, before
+            Celery makes its strategies from them.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: a setting's value cannot be used.
+    """
+
+    def __init__(self, c: Any) -> None:
+        driver = c.conninfo.transport.driver_type
+        settings = Settings.of(c.app)
+        _refuse_exclusive(settings, driver)
+        self.settings = settings = settings.fenced() if driver == "amqp" else settings
+        declare_queues(c.app, settings)
+        select_levels(c.app, settings)
+        self.gates = Gates(settings, c.hostname)
+        self.meter = RefillMeter()
+        self.sizing = Sizing(self.gates.options, self.meter)
+        self.tokens: dict[str, int] = {}
+        self.bell = bell_for(c.hub, c.timer, driver)
+
+        pricing: Pricing | None = None
+        self.prices: Runtimes | Costs
+        ended: list[Callable[[Any, float | None], object]] = []
+        if isinstance(settings.cost, str):
+            pricing = Pricing()
+            self.prices = runtimes = Runtimes(pricing, settings.cost_key, settings.cost_model)
+            ended.append(runtimes.ended)
+        else:
+            self.prices = Costs(settings.cost)
+        freed: Callable[[], object] = self.bell.freed if c.hub else self.bell.soon
+        if c.pool.is_green:  # one that ends still occupies its slot, and would wait for itself
+            freed = self.bell.later
+        way = c.pool.apply_async
+        if settings.fast_path:
+            way, freed = short_way(c.pool, freed)
+        self.in_flight = InFlight(freed, ended)
+
+        labels = Labels(settings.metrics_queues, settings.queues)
+        self.observed = () if settings.metrics is None else (Observed(labels.of),)
+        self.chooser = Chooser(
+            self.in_flight, settings.policy == "strict", settings.max_wait, pricing, self.observed
+        )
+        self.feeds = OpenFeeds(self.chooser)
+        recorder = recorder_for(c, settings, self.feeds, self.chooser)
+        self.recorders = () if recorder is None else (recorder,)
+
+        self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders)
+        self.handover = Handover(self.bell)
+        self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
+        self.served = Served()
+        self.claims = Claims(
+            None if settings.ledger is None else ledger_at(settings.ledger, settings.ledger_expiry)
+        )
+        self.answers = Answers(
+            settings,
+            self.feeds,
+            self.chooser,
+            self.gates,
+            self.in_flight,
+            self.slots,
+            self.served,
+            self.bell,
+            lambda: c.call_soon(self.sizing.at_once),
+        )
+        self.servers = tuple(self._metrics(labels, watch) for watch in self.observed)
+        host.replace_pool(c, self.pool)
+        host.replace_requests(c, self.handover.on_request)
+        host.replace_loop(c, self.bell)
+
+    def _metrics(self, labels: Labels, observed: Observed) -> Any:
+        try:
+            from celery_fair.worker.metrics import metrics_server
+        except ImportError as exc:
+            raise ImproperlyConfigured(
+                f"fair_metrics = '{self.settings.metrics}' needs a package ({exc}):"
+                " pip install celery-fair[prometheus]"
+            ) from exc
+        assert self.settings.metrics is not None
+        return metrics_server(self.settings.metrics, self.answers, labels, observed)
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        self.claims.close()
+        self.bell.close()
+        for server in self.servers:
+            server.close()
+        for recorder in self.recorders:
+            recorder.queues.close()
+
+
+def _refuse_exclusive(settings: Settings, driver: str) -> None:
+    for name, options in settings.queues.items():
+        if options.exclusive and driver != "amqp":
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['exclusive']: this broker ({driver}) cannot keep other"
+                " workers from a queue; RabbitMQ can. Leave 'exclusive' out"
+            )

@@ -1,0 +1,182 @@
+"""What lives as long as a connection to the broker; see `celery_fair.worker`."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kombu.common import ignore_errors
+
+from celery_fair.routing.logical import priorities_back
+from celery_fair.tasks import NonRepeatableTask
+from celery_fair.worker import host
+from celery_fair.worker.admission import Admission
+from celery_fair.worker.boarding import Boarding
+from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
+from celery_fair.worker.custody import MessageCustody
+from celery_fair.worker.dead_letters import DeadLetters
+from celery_fair.worker.dispatcher import Dispatcher
+from celery_fair.worker.fast_requests import FastRequests
+from celery_fair.worker.feed import Feed, Ports, Recovery
+from celery_fair.worker.lanes import Lanes
+from celery_fair.worker.lost_queues import LostQueues
+from celery_fair.worker.mover import mover_for
+from celery_fair.worker.news import News
+from celery_fair.worker.process import Parts
+from celery_fair.worker.requests import Requests
+from celery_fair.worker.slots import pool_size
+from celery_fair.worker.source import source_for
+
+__all__ = ["Session"]
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """Consumes on one connection, from its beginning to its end.
+
+    Arguments:
+        parts: what outlives it.
+        c: Celery's consumer, on a new connection; its ``task_consumer`` is replaced.
+        declared: told the name of each queue that was declared again.
+    """
+
+    def __init__(
+        self, parts: Parts, c: Any, declared: Sequence[Callable[[str], object]] = ()
+    ) -> None:
+        self._parts = parts
+        self._c = c
+        settings, fast, pool = parts.settings, parts.settings.fast_path, parts.pool
+        tasks = list(c.app.tasks.values())
+        some_once = any(isinstance(task, NonRepeatableTask) for task in tasks)
+        vanilla = c.task_consumer
+        vanilla.cancel()
+        parts.in_flight.forget_dropped(pool)
+
+        self._source = source_for(
+            c.connection,
+            c.hub,
+            parts.meter,
+            parts.bell.soon,
+            parts.bell.at if some_once else None,
+            settings.pull_interval,
+            fast,
+        )
+        self._mover = mover_for(settings.dead_letters, c.connection, self._source.flush)
+        dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
+        self._news = News(parts.bell)
+        self._custody = MessageCustody(c.app.tasks, self._mover, dead_letters, parts.recorders)
+        self._late_acks = any(task.acks_late for task in tasks)
+        self._accept = c.app.conf.accept_content
+        self._queues = vanilla.queues
+        self.consumer = FairTaskConsumer(
+            vanilla.channel,
+            vanilla.queues,
+            self._make_feed,
+            lambda consumed: LostQueues(c, consumed, self._call_later, declared),
+            parts.feeds,
+            levels_of=self._levels_of,
+            deselect=c.app.amqp.queues.deselect,
+        )
+        host.replace_consumer(
+            c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
+        )
+        parts.claims.open()
+        requests = Requests(
+            self.consumer,
+            (FastRequests(c).request,) if fast else (),
+            parts.tokens,
+            priorities_back(settings, c.conninfo.transport.driver_type),
+        )
+        boarding = Boarding(
+            parts.in_flight,
+            parts.slots,
+            parts.handover,
+            requests.receive,
+            Admission(self._source, self._mover, dead_letters, parts.claims),
+            self._source,
+            settings.ack_batch,
+            pool.handed_over,
+            acks_first=fast and pool.body_can_be_buffer and not pool.is_green,
+            watches=parts.recorders,
+        )
+        self._dispatcher = Dispatcher(
+            parts.chooser,
+            parts.feeds,
+            self._news,
+            parts.bell,
+            self._source,
+            boarding,
+            parts.prices,
+            parts.meter,
+            parts.served,
+            parts.observed,
+            after_turn=self._after_turn,
+        )
+        parts.bell.listen(self._dispatcher.run)
+
+    def _levels_of(self, queue: Any) -> list[Any]:
+        logical = self._parts.settings.logical_queues.get(getattr(queue, "name", queue))
+        if logical is None or logical.native:
+            return [queue]
+        return [self._c.app.amqp.queues[level] for level in logical.levels.queues]
+
+    def _make_feed(self, queue: Any, recovery: Recovery) -> Feed:
+        parts, c = self._parts, self._c
+        gate = parts.gates.of(queue.name)
+        options = {
+            "queue": queue,
+            "flow": parts.chooser.add(queue.name, gate.options.quantum, gate.options.level, gate),
+            "window": parts.sizing.first(
+                queue.name, c.task_consumer.queues, c.initial_prefetch_count
+            ),
+            "gate": gate,
+            "ports": Ports(self._news, self._custody, recovery),
+            "accept": self._accept,
+            "in_flight_allowance": pool_size(parts.pool) if self._late_acks else 0,
+        }
+        if gate.options.fetch != "pull":
+            return self._source.feed(**options)
+        by_key = queue.name in parts.settings.by_key
+        return self._source.pulled(
+            interval=parts.settings.pull_interval,
+            eager=parts.settings.policy == "strict",
+            lanes=Lanes(partial(parts.in_flight.runs, queue.name)) if by_key else None,
+            **options,
+        )
+
+    def _after_turn(self, now: float) -> None:
+        self._parts.sizing.adapt(self._parts.feeds, now, self._c.initial_prefetch_count)
+
+    def _call_later(self, seconds: float, call: Callable[[], object]) -> None:
+        # What the event loop's timer calls soon waits for the loop's next event; it may be called
+        # from there. Other timers have a thread or greenlet of their own.
+        c = self._c
+        c.timer.call_after(seconds, call if c.hub else partial(c.call_soon, call))
+
+    def end(self) -> None:
+        """Stop consuming: for a shutdown, or because the connection is gone."""
+        self._dispatcher.close()
+        self._parts.bell.leave()
+        self._parts.pool.settle()
+        if not self._given_back():
+            self.consumer.abandon()
+            self.close()
+
+    def _given_back(self) -> bool:
+        connection = self._c.connection
+        if connection is None or not connection.connected:
+            return False
+        try:
+            self._source.last()
+            self.consumer.cancel()
+        except self._c.connection_errors as exc:
+            logger.warning("Lost the broker while giving back what was not started: %s", exc)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Leave nothing open; what still runs can be acknowledged no more."""
+        self.consumer.abandon()
+        for open_ in (self._source, self._mover):
+            ignore_errors(self._c.conninfo, open_.close)

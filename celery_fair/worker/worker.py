@@ -1,0 +1,81 @@
+"""A fair worker: its parts, and what it consumes on the present connection."""
+
+from collections.abc import Callable
+from typing import Any
+
+from celery.signals import worker_shutting_down
+
+from celery_fair.routing.declared import select_levels
+from celery_fair.worker.consumer import FairTaskConsumer
+from celery_fair.worker.process import Parts
+from celery_fair.worker.session import Session
+
+__all__ = ["FairWorker"]
+
+
+class FairWorker:
+    """One a process; it outlives connections.
+
+    Arguments:
+        c: Celery's consumer.
+
+    Attributes:
+        parts: what outlives connections, too.
+    """
+
+    def __init__(self, c: Any) -> None:
+        self._c = c
+        self.parts = Parts(c)
+        self._session: Session | None = None
+        self._ended: Session | None = None
+        self._declared: list[Callable[[str], object]] = []
+        # The signal that asks for it interrupts no wait.
+        worker_shutting_down.connect(self._on_shutting_down)
+
+    def when_declared(self, told: Callable[[str], object]) -> None:
+        """Tell this one of queues that are declared again, on later connections."""
+        self._declared.append(told)
+
+    @property
+    def consumer(self) -> FairTaskConsumer | None:
+        """The present connection's, if there is one."""
+        return None if self._session is None else self._session.consumer
+
+    def start(self) -> None:
+        """Take over from Celery's consumer, on a new connection."""
+        self._session = Session(self.parts, self._c, self._declared)
+        for each in (*self.parts.servers, *self.parts.recorders):
+            each.start()
+
+    def stop(self) -> None:
+        """Stop consuming: for a shutdown, or because the connection is gone."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        for recorder in self.parts.recorders:
+            recorder.stop()
+        session.end()
+        self._ended = session
+        select_levels(self._c.app, self.parts.settings)  # for what add_consumer has added
+
+    def shutdown(self) -> None:
+        """Leave nothing open."""
+        self.stop()
+        if self._ended is not None:
+            self._ended.close()
+        self.parts.close()
+
+    def info(self) -> dict[str, Any]:
+        """Each queue's window and what is buffered in it, for ``inspect stats``."""
+        return {
+            feed.name: {
+                "quantum": feed.gate.options.quantum,
+                "window": feed.window.size,
+                "buffered": len(feed.buffer),
+                "starved": feed.starved,
+            }
+            for feed in self.parts.feeds
+        }
+
+    def _on_shutting_down(self, **kwargs: Any) -> None:
+        self.parts.bell.soon()

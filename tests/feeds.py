@@ -1,0 +1,63 @@
+"""What a feed is given when it is made, for tests that make one without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from celery_fair.core.gate import Gate
+from celery_fair.settings import QueueOptions
+from celery_fair.worker.feed import Feed, Ports
+
+
+class Report:
+    """A feed's `News`, told to a function."""
+
+    def __init__(self, told: Callable[[Feed], object]) -> None:
+        self.arrived = told
+
+    def due(self, feed: Feed, request: Any) -> None:
+        raise AssertionError(f"nothing is put off here, {request} neither")
+
+
+class Custody:
+    """Messages go back as Celery's do; none is refused."""
+
+    def starts_once(self, message: Any) -> bool:
+        return False
+
+    def give_back(self, message: Any) -> None:
+        message.requeue()
+
+    def refuse(self, message: Any, exc: BaseException | None) -> None:
+        raise AssertionError(f"{message} is refused: {exc}")
+
+    def worker_lost(self, message: Any) -> None:
+        raise AssertionError(f"the process of {message} has died")
+
+    def garbage(self, feed: Feed, raw: bytes, reason: Exception) -> None:
+        raise AssertionError(f"no message: {raw!r}: {reason}")
+
+
+class Recovery:
+    """Queues that the broker takes away, told to a function."""
+
+    def __init__(self, told: Callable[[Feed], object]) -> None:
+        self.lost = told
+
+    def refused(self, feed: Feed, answer: Exception) -> None:
+        raise answer
+
+
+def ports(
+    arrived: Callable[[Feed], object] = lambda feed: None,
+    lost: Callable[[Feed], object] = lambda feed: None,
+) -> Ports:
+    """Whom a feed knows."""
+    news: Any = Report(arrived)
+    return Ports(news, Custody(), Recovery(lost))
+
+
+def gate(quantum: float = 1.0, **options: Any) -> Gate[QueueOptions]:
+    """An open one, of a queue with such options."""
+    return Gate(QueueOptions(quantum, **options), None)
