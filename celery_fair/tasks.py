@@ -38,8 +38,8 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
     """
 
     abstract = True
-    Request = "celery_fair.worker.once:OnceRequest"
-    Strategy = "celery_fair.worker.once:strategy"
+    Request = "celery_fair.worker.launch.once:OnceRequest"
+    Strategy = "celery_fair.worker.launch.once:strategy"
     ack = "before"
     confirm = False
     key: Callable[..., object] | None = None

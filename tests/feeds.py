@@ -7,7 +7,7 @@ from typing import Any
 
 from celery_fair.core.gate import Gate
 from celery_fair.settings import QueueOptions
-from celery_fair.worker.feed import Feed, Ports
+from celery_fair.worker.queues.feed import Feed, Ports
 
 
 class Report:

@@ -14,7 +14,7 @@ import pytest
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.gate import SLACK
-from celery_fair.worker.cluster_leash import ClusterLeash
+from celery_fair.worker.dispatch.cluster_leash import ClusterLeash
 from tests.brokers import RedisServer, Space
 from tests.waiting import wait_for
 

@@ -7,7 +7,7 @@ from time import monotonic
 from celery import Celery
 
 from celery_fair.settings import Settings
-from celery_fair.worker.gates import Gates
+from celery_fair.worker.dispatch.gates import Gates
 
 
 def test_a_queue_with_a_rate_has_a_leash() -> None:

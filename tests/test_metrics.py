@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from celery_fair.settings import Address, Settings
-from celery_fair.worker.metrics_server import MetricsServer
-from celery_fair.worker.observed import BOUNDS, OTHER, Labels, Observed
+from celery_fair.worker.dispatch.observed import BOUNDS, OTHER, Labels, Observed
+from celery_fair.worker.observe.metrics_server import MetricsServer
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import Gate
 from tests.ports import accepts, free_port

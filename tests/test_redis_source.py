@@ -10,8 +10,8 @@ from kombu.asynchronous import Hub
 from kombu.transport.redis import QoS
 
 from celery_fair.core.dwrr import Flow
-from celery_fair.worker.delivery import NotHeldError
-from celery_fair.worker.redis_source import RedisFeed, RedisSource
+from celery_fair.worker.queues.delivery import NotHeldError
+from celery_fair.worker.queues.redis_source import RedisFeed, RedisSource
 from tests.brokers import Space
 from tests.feeds import gate, ports
 from tests.publishing import publish

@@ -23,15 +23,15 @@ from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.bell import Bell
-from celery_fair.worker.cost import Costs
-from celery_fair.worker.dispatcher import Dispatcher
-from celery_fair.worker.feed import Feed
-from celery_fair.worker.handover import Outcome
-from celery_fair.worker.in_flight import InFlight
-from celery_fair.worker.news import News
-from celery_fair.worker.open_feeds import OpenFeeds
-from celery_fair.worker.runtimes import Runtimes
-from celery_fair.worker.served import Served
+from celery_fair.worker.dispatch.cost import Costs
+from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.dispatch.runtimes import Runtimes
+from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.launch.handover import Outcome
+from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.news import News
+from celery_fair.worker.queues.open_feeds import OpenFeeds
 from tests.feeds import ports
 
 STARTS = 10_000

@@ -1,28 +1,52 @@
-"""The worker's side: from the broker's delivery to the pool's slot.
+"""The worker's side: from the broker's delivery to the pool's slot, and back.
 
-A message's way through the files here::
+A message's way
+---------------
+::
 
-    feed.py        one queue: its channel, subscription, window and buffer, in three kinds:
-                   amqp_feed.py, virtual_feed.py, pulled.py
-    delivery.py    a message that tells its feed when it is settled
-    dispatcher.py  the main loop: a slot is free, choose a queue, hand its message to Celery
-    fast_requests.py  the usual message's request, without Celery's handler and strategy
-    fast_tracer.py what runs it, without most of Celery's tracer
-    boarding.py    a request's last steps: admitted, acknowledged, handed to the pool
-    in_flight.py   what the pool works on, and the news that a slot is free; relay.py to threads
-    source.py      a broker connection, which makes the feeds; redis_source.py for Redis
-    cost.py        what a message costs; runtimes.py: the time it takes, settled when it has ended
-    sizing.py      the windows, kept at their planned sizes
-    wakeup.py      how the dispatcher is called: soon, later, from other threads
-    reader.py      the socket, drained in one go (event loop); loop.py without one
-    frames.py      deliveries, put together undecoded; undecoded.py decodes late, by properties.py
-    ack_writer.py  acknowledgements, written together
-    lost_queues.py queues that the broker takes away; refused.py refuses us, tried again
-    once.py        what may start, by claims.py; what must not: dead_letters.py, by mover.py
-    recorder.py    all that happens, for the event log; heartbeat.py of a pool's process
-    consumer.py    what Celery expects of ``consumer.task_consumer``
-    desk.py        what an operator asks and tells; control.py as remote-control commands
-    metrics.py     the same for Prometheus; observed.py waits and holds; metrics_server.py
-    shield.py      whatever a message contains, the worker lives
-    fair_worker.py all of these, wired; step.py the bootstep
+    queues/amqp_feed      (or redis_source, virtual_feed) it comes into its queue's window
+    queues/news           the queue reports it
+    bell                  rings
+    dispatch/dispatcher   runs, and asks
+    core/chooser          whose turn it is
+    launch/handover       Celery is given the message,
+    launch/requests       and a request is made of it
+    launch/boarding       which gets a slot,
+    launch/admission      if it may start; what must not be repeated is acknowledged first
+    launch/in_flight      the pool has it; at its end the slot is free, and the bell rings
+
+Wings import downhill: ``step``, ``group_step``, ``worker``, ``session``, ``process``, ``observe``,
+``dispatch``, ``launch``, ``queues``, ``express``, ``host``, ``bell``.
+
+Two lifetimes
+-------------
+`process.Parts` lives as long as the process, `session.Session` as long as a connection to the
+broker. Both are wired by constructors alone, in the order in which the parts need each other:
+nothing is given to an object later, and `host` is the one file that replaces anything in Celery,
+kombu or py-amqp.
+
+===================== =============================================== =========================
+state                 owner                                           changed on
+===================== =============================================== =========================
+credits, held queues  `core.chooser.Chooser`, the process             the loop
+pauses, leashes       `dispatch.gates.Gates`, the process             the loop
+what runs             `launch.in_flight.InFlight`, the process        the loop; ends on any thread
+what ended, unpriced  `dispatch.runtimes.Runtimes`, the process       any thread
+starts, by queue      `dispatch.served.Served`, the process           the loop; read anywhere
+waits, held seconds   `dispatch.observed.Observed`, the process       the loop; read anywhere
+the offered message   `launch.handover.Handover`, the process         the loop
+what was claimed      `launch.claims.Claims`, the process             the loop
+the ring, the run     `bell.Bell`, the process                        any thread
+queues consumed now   `queues.open_feeds.OpenFeeds`, the process      the loop; read anywhere
+fencing tokens        `process.Parts.tokens`, the process             the loop
+buffers, windows      `queues.feed.Feed`, the connection              the loop
+what was reported     `queues.news.News`, the connection              the loop
+subscriptions         `queues.consumer.FairTaskConsumer`, connection  the loop
+who boards            `launch.boarding.Boarding`, the connection      the loop
+unsent receipts       `express.ack_writer.AckWriter`, the connection  any thread
+the dead letters' way `launch.mover.Mover`, the connection            one caller at a time
+===================== =============================================== =========================
+
+*The loop* is the thread, or greenlet, that owns the broker's channels: Celery's event loop, or its
+synchronous one. `InFlight.land` takes a request out once, whoever calls it first.
 """

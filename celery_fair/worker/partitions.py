@@ -17,9 +17,9 @@ from celery_fair.core.tenure import Tenure
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
 from celery_fair.settings import GroupOptions
-from celery_fair.worker.consumer import FairTaskConsumer
-from celery_fair.worker.gates import Gates
-from celery_fair.worker.in_flight import InFlight
+from celery_fair.worker.dispatch.gates import Gates
+from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.queues.consumer import FairTaskConsumer
 
 __all__ = ["Partitions", "partitions_assigned", "partitions_revoked", "rebalance_failed"]
 

@@ -12,20 +12,20 @@ from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
 from celery_fair.worker import host
-from celery_fair.worker.answers import Answers
 from celery_fair.worker.bell import bell_for
-from celery_fair.worker.claims import Claims
-from celery_fair.worker.cost import Costs
-from celery_fair.worker.gates import Gates
-from celery_fair.worker.handover import Handover
-from celery_fair.worker.in_flight import InFlight, ObservedPool, short_way
-from celery_fair.worker.observed import Labels, Observed
-from celery_fair.worker.open_feeds import OpenFeeds
-from celery_fair.worker.recorder import recorder_for
-from celery_fair.worker.runtimes import Runtimes
-from celery_fair.worker.served import Served
-from celery_fair.worker.sizing import Sizing
-from celery_fair.worker.slots import Slots
+from celery_fair.worker.dispatch.cost import Costs
+from celery_fair.worker.dispatch.gates import Gates
+from celery_fair.worker.dispatch.observed import Labels, Observed
+from celery_fair.worker.dispatch.runtimes import Runtimes
+from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.dispatch.sizing import Sizing
+from celery_fair.worker.launch.claims import Claims
+from celery_fair.worker.launch.handover import Handover
+from celery_fair.worker.launch.in_flight import InFlight, ObservedPool, short_way
+from celery_fair.worker.launch.slots import Slots
+from celery_fair.worker.observe.answers import Answers
+from celery_fair.worker.observe.recorder import recorder_for
+from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["Parts"]
 
@@ -105,7 +105,7 @@ class Parts:
 
     def _metrics(self, labels: Labels, observed: Observed) -> Any:
         try:
-            from celery_fair.worker.metrics import metrics_server
+            from celery_fair.worker.observe.metrics import metrics_server
         except ImportError as exc:
             raise ImproperlyConfigured(
                 f"fair_metrics = '{self.settings.metrics}' needs a package ({exc}):"

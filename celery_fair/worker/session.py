@@ -10,22 +10,22 @@ from kombu.common import ignore_errors
 from celery_fair.routing.logical import priorities_back
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker import host
-from celery_fair.worker.admission import Admission
-from celery_fair.worker.boarding import Boarding
-from celery_fair.worker.consumer import FairQoS, FairTaskConsumer
-from celery_fair.worker.custody import MessageCustody
-from celery_fair.worker.dead_letters import DeadLetters
-from celery_fair.worker.dispatcher import Dispatcher
-from celery_fair.worker.fast_requests import FastRequests
-from celery_fair.worker.feed import Feed, Ports, Recovery
-from celery_fair.worker.lanes import Lanes
-from celery_fair.worker.lost_queues import LostQueues
-from celery_fair.worker.mover import mover_for
-from celery_fair.worker.news import News
+from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.express.fast_requests import FastRequests
+from celery_fair.worker.launch.admission import Admission
+from celery_fair.worker.launch.boarding import Boarding
+from celery_fair.worker.launch.custody import MessageCustody
+from celery_fair.worker.launch.dead_letters import DeadLetters
+from celery_fair.worker.launch.mover import mover_for
+from celery_fair.worker.launch.requests import Requests
+from celery_fair.worker.launch.slots import pool_size
 from celery_fair.worker.process import Parts
-from celery_fair.worker.requests import Requests
-from celery_fair.worker.slots import pool_size
-from celery_fair.worker.source import source_for
+from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
+from celery_fair.worker.queues.feed import Feed, Ports, Recovery
+from celery_fair.worker.queues.lanes import Lanes
+from celery_fair.worker.queues.lost_queues import LostQueues
+from celery_fair.worker.queues.news import News
+from celery_fair.worker.queues.source import source_for
 
 __all__ = ["Session"]
 

@@ -8,7 +8,7 @@ from celery.worker.consumer.tasks import Tasks
 
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
-from celery_fair.worker import control  # noqa: F401 - registers the commands
+from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.worker import FairWorker
 
 __all__ = ["FairConsumerStep"]

@@ -6,8 +6,8 @@ from typing import Any
 from celery.signals import worker_shutting_down
 
 from celery_fair.routing.declared import select_levels
-from celery_fair.worker.consumer import FairTaskConsumer
 from celery_fair.worker.process import Parts
+from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.session import Session
 
 __all__ = ["FairWorker"]

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from threading import Semaphore
 
-from celery_fair.worker.heartbeat import Heartbeat
+from celery_fair.worker.observe.heartbeat import Heartbeat
 from tests.brokers import Space
 from tests.eventlog.reading import records, states
 from tests.eventlog.test_worker import check_schema, gate, settings
@@ -19,7 +19,7 @@ from tests.workers import StartWorker
 __all__ = ["gate"]
 
 OFTEN = """
-from celery_fair.worker import recorder
+from celery_fair.worker.observe import recorder
 from tests.apps.once import *
 
 recorder._HEARTBEAT = recorder._SWEEP = 0.1

@@ -17,10 +17,10 @@ from kombu.transport.pyamqp import Connection
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.ack_writer import AckWriter
-from celery_fair.worker.amqp_feed import AmqpFeed
-from celery_fair.worker.frames import Frames
-from celery_fair.worker.reader import BufferedReader, DrainingReader
+from celery_fair.worker.express.ack_writer import AckWriter
+from celery_fair.worker.express.frames import Frames
+from celery_fair.worker.express.reader import BufferedReader, DrainingReader
+from celery_fair.worker.queues.amqp_feed import AmqpFeed
 from tests.fast_path.wire import METHOD, deliver, frame, method
 from tests.feeds import gate, ports
 

@@ -16,7 +16,7 @@ from celery.exceptions import Ignore, Reject, WorkerShutdown
 from celery.loaders.app import AppLoader
 from celery.result import AsyncResult
 
-from celery_fair.worker.fast_tracer import fast_tracer
+from celery_fair.worker.express.fast_tracer import fast_tracer
 
 HOST = "worker@here"
 NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from celery.concurrency.thread import TaskPool
 
-from celery_fair.worker.in_flight import InFlight, ObservedPool, short_way
+from celery_fair.worker.launch.in_flight import InFlight, ObservedPool, short_way
 from tests.waiting import wait_for
 
 PATIENCE = 30

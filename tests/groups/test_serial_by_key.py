@@ -12,7 +12,7 @@ from kombu.message import Message
 
 from celery_fair.headers import KEY
 from celery_fair.settings import Settings
-from celery_fair.worker.lanes import Lanes
+from celery_fair.worker.queues.lanes import Lanes
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
 from tests.integration.gate import closing_gate

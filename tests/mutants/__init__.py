@@ -6,7 +6,7 @@ its fault here, written down in ``*.toml``::
     [[fault]]
     name = "what is wrong with the product now"
     rows = ["F1", "guarantees: SIGTERM"]       # whose promise it breaks
-    file = "celery_fair/worker/once.py"
+    file = "celery_fair/worker/launch/once.py"
     find = "what stands there, exactly once"
     replace = "what stands there now"
     tests = ["tests/once/test_once.py::test_that_notices"]

@@ -1,7 +1,7 @@
 """``celery -A app fair status``, ``top``, ``explain``, ``set``, ``pause``, ``resume``.
 
-Each sends running workers one of the remote-control commands of `celery_fair.worker.control`, and
-shows what they answer::
+Each sends running workers one of the remote-control commands of
+`celery_fair.worker.observe.control`, and shows what they answer::
 
     options.py     what all commands have in common: whom to ask, how long, in which form to show it
     workers.py     the workers as a command asks them

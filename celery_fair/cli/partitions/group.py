@@ -13,7 +13,7 @@ from celery_fair.cli.partitions.opened import settings_of, store_of
 from celery_fair.cli.partitions.rows import HEADS, rows_of, words_of
 from celery_fair.core.membership import Group
 from celery_fair.groups.document import decoded
-from celery_fair.worker.depths import depths_of
+from celery_fair.worker.observe.depths import depths_of
 
 __all__ = ["partitions"]
 

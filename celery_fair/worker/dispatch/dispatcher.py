@@ -1,0 +1,280 @@
+"""The main loop: a slot is free, choose a queue, hand its message to Celery.
+
+Nothing is chosen before a slot is free, and what has been chosen starts at once. A message that
+Celery puts off instead (an ETA, a rate limit), drops (revoked, expired) or refuses (malformed)
+takes no slot and costs its queue nothing; a request that comes due later waits at the head of its
+queue's buffer for the queue's turn.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from kombu.message import Message
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.window import RefillMeter
+from celery_fair.worker.bell import Bell
+from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.launch.handover import Outcome
+from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.news import News
+from celery_fair.worker.queues.open_feeds import OpenFeeds
+
+__all__ = ["Crew", "Dispatcher", "Prices", "Supply", "WaitWatch"]
+
+
+class Supply(Protocol):
+    """Where messages come from: a broker's connection."""
+
+    def look(self, now: float) -> None:
+        """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
+
+    def seek(self) -> None:
+        """Slots are free and nothing can be started: see to it that news will come."""
+
+    def flush(self) -> None:
+        """Send what was kept to be sent together."""
+
+
+class Crew(Protocol):
+    """Who starts what was chosen: see `celery_fair.worker.launch.boarding`."""
+
+    @property
+    def boarded(self) -> int:
+        """How many requests were ever given a slot."""
+
+    @property
+    def running(self) -> int:
+        """How many requests have a slot now."""
+
+    def slots(self) -> int:
+        """Return how many may have one, now."""
+
+    def offer(self, message: Any) -> Any:
+        """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
+
+    def take(self, request: Any) -> Outcome:
+        """Let a request board, if it may start; else see to what becomes of it."""
+
+    def depart(self) -> bool:
+        """Start all that are aboard; return whether there were any."""
+
+
+class Prices(Protocol):
+    """What messages cost."""
+
+    after: bool
+    """Whether a message is charged when it has ended, not when it starts."""
+
+    def price(self, item: Any) -> float:
+        """Return what a delivery, or a request that was put off, costs."""
+
+    def settle(
+        self, chooser: Chooser, served: Served, price: Callable[[Flow], float | None]
+    ) -> None:
+        """Charge what has ended since."""
+
+
+class WaitWatch(Protocol):
+    """Is told how long messages waited."""
+
+    def started(self, queue: str, waited: float) -> None:
+        """A message of the queue was started, so many seconds after it came to the worker."""
+
+
+class Dispatcher:
+    """Runs whenever something may have changed: a delivery, a free slot, a wait that is over.
+
+    Arguments:
+        chooser: says which queue is next.
+        feeds: the queues that are consumed.
+        news: what they report.
+        bell: set to have `run` called at a time.
+        supply: the broker's connection.
+        crew: starts what was chosen.
+        prices: what messages cost.
+        meter: told of starts.
+        served: counts them.
+        watches: told how long messages waited.
+        after_turn: called after each run, with the time.
+        clock: the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        chooser: Chooser,
+        feeds: OpenFeeds,
+        news: News,
+        bell: Bell,
+        supply: Supply,
+        crew: Crew,
+        prices: Prices,
+        meter: RefillMeter,
+        served: Served,
+        watches: Sequence[WaitWatch] = (),
+        after_turn: Callable[[float], object] = lambda now: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._chooser = chooser
+        self._feeds = feeds
+        self._news = news
+        self._bell = bell
+        self._supply = supply
+        self._crew = crew
+        self._prices = prices
+        self._meter = meter
+        self._served = served
+        self._watches = tuple(watches)
+        self._after_turn = after_turn
+        self._clock = clock
+        self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
+        self._closed = False
+
+    def close(self) -> None:
+        """Start nothing more: the connection is gone, or the worker stops."""
+        self._closed = True
+
+    def run(self, until: float = math.inf) -> bool:
+        """Start what can be started; return whether that was all, or the time was up before."""
+        if self._closed:
+            return True
+        self._supply.flush()
+        done = self._turn(until)
+        self._crew.depart()
+        self._supply.flush()
+        self._after_turn(self._clock())
+        return done
+
+    def _turn(self, until: float) -> bool:
+        crew, news = self._crew, self._news
+        slots = crew.slots()
+        while not self._closed:
+            self._prices.settle(self._chooser, self._served, self._price_now)
+            if news:
+                self._take_in_news()
+            # What departs in this process, without threads, has ended.
+            if crew.running >= slots and not (crew.depart() and crew.running < slots):
+                break
+            now = self._clock()
+            if now >= until:
+                return False
+            if self._orphans:
+                crew.take(self._orphans.popleft())
+                continue
+            self._supply.look(now)
+            if news:
+                continue
+            feed = self._choose(self._clock())  # the look may have taken long; fences go by it
+            if feed is None:
+                self._supply.seek()
+                if news:
+                    continue
+                break
+            self._dispatch(feed)
+        return True
+
+    def _take_in_news(self) -> None:
+        for feed, request in self._news.take():
+            if feed not in self._feeds:
+                if request is not None and not feed.dead:
+                    self._orphans.append(request)
+            elif request is not None:
+                feed.buffer.appendleft(request)
+                self._offer(feed)
+            elif feed.buffer and feed.flow.head is None:
+                self._offer(feed)
+
+    def _ask_again(self, now: float) -> float:
+        """Let queues that were found empty take part again; return when to ask the next one."""
+        soonest = math.inf
+        for feed in self._feeds.asked:
+            if feed.flow.head is None and not self._chooser.is_held(feed.flow):
+                at = feed.ask_at(self._crew.boarded)
+                if at <= now:
+                    self._chooser.scheduler.offer(feed.flow, feed.flow.last_cost)
+                else:
+                    soonest = min(soonest, at)
+        return soonest
+
+    def _offer(self, feed: Feed) -> None:
+        now = self._clock()
+        if feed.flow.head is None:
+            feed.is_filled(now)
+        cost = self._prices.price(feed.buffer[0])
+        self._chooser.offer(feed.flow, cost, feed.waits_since, now)
+
+    def _price_now(self, flow: Flow) -> float | None:
+        buffer = self._feeds[flow].buffer
+        return self._prices.price(buffer[0]) if buffer else None
+
+    def _choose(self, now: float) -> Feed | None:
+        chooser = self._chooser
+        deadline = chooser.scheduler.deadline
+        if deadline is not None and deadline <= now:
+            self._end_waits(now)
+        chooser.advance(now)
+        ask_at = self._ask_again(now) if self._feeds.asked else math.inf
+        chosen = chooser.choose(now, self._meter.patience)
+        if chosen is not None:
+            return self._feeds[chosen]
+        wake = min(chooser.wake_at, ask_at)
+        if wake < math.inf:
+            self._bell.at(wake)
+        return None
+
+    def _end_waits(self, now: float) -> None:
+        scheduler = self._chooser.scheduler
+        for flow in scheduler.overdue(now):
+            if self._feeds[flow].has_more():
+                scheduler.extend(flow, self._clock() + self._meter.patience)
+        for flow in scheduler.expire(now):
+            self._feeds[flow].window.disappointed()
+
+    def _dispatch(self, feed: Feed) -> None:
+        now = self._clock()
+        waited = feed.waiting(now) if self._watches else 0.0
+        if feed.asks:
+            self._crew.depart()  # nobody waits for an answer
+        item = feed.take(now, self._crew.boarded)
+        if item is None:
+            feed.gate.give_back(now)
+            self._look_at_next(feed, 0.0)
+            return
+        if feed.asks:  # what was chosen was a guess
+            self._chooser.scheduler.offer(feed.flow, self._prices.price(item))
+        cost = feed.flow.head or 0.0
+        if self._hand_over(item, cost) is Outcome.STARTED:
+            self._meter.started(1)
+            self._served.add(feed.name, 0.0 if self._prices.after else cost, self._clock())
+            for watch in self._watches:
+                watch.started(feed.name, waited)
+        else:
+            feed.gate.give_back(self._clock())
+            cost = 0.0
+        self._look_at_next(feed, cost)
+
+    def _hand_over(self, item: Any, cost: float) -> Outcome:
+        if isinstance(item, Message):
+            item.charge(cost)  # type: ignore[attr-defined]
+            item = self._crew.offer(item)
+            if isinstance(item, Outcome):
+                return item
+        else:  # a request that had been put off
+            item.message.charge(cost)
+        return self._crew.take(item)
+
+    def _look_at_next(self, feed: Feed, cost: float) -> None:
+        if not feed.buffer:
+            feed.refill()
+        head = feed.next_cost(self._prices.price)
+        if head is None:
+            feed.is_empty(self._clock())
+        if self._chooser.ages:
+            since = feed.waits_since if feed.buffer else None
+            self._chooser.served(feed.flow, cost, head, feed.owed, since, self._clock())
+        else:
+            self._chooser.served(feed.flow, cost, head, feed.owed)

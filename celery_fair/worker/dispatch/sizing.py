@@ -1,0 +1,87 @@
+"""Keeps the windows of a worker's feeds at their planned sizes."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from celery_fair.core.window import LEAST, RefillMeter, plan
+from celery_fair.settings import QueueOptions
+from celery_fair.worker.queues.feed import Feed
+
+__all__ = ["Sizing"]
+
+_EVERY = 0.1
+"""Seconds between two looks at the windows, while messages are started."""
+
+_LEASHED_SECONDS = 5
+"""A leashed queue's window: its burst, and what its rate lets start in so many seconds."""
+
+_EXCLUSIVE = 200
+"""An exclusive queue's window. No other worker goes short of what is held here, and a window that
+adapts would open the queue to another worker with every change of its size."""
+
+_MOST_DOUBLINGS = 10
+
+
+class Sizing:
+    """Plans windows by the quanta, mean costs, rate and refill delay that are known now.
+
+    Arguments:
+        options_of: a queue's options, as they are now.
+        meter: the worker's rate, and the broker's delay.
+    """
+
+    def __init__(self, options_of: Callable[[str], QueueOptions], meter: RefillMeter) -> None:
+        self._options_of = options_of
+        self._meter = meter
+        self._next = 0.0
+
+    def first(self, queue: str, queues: Iterable[Any], least_total: int) -> int:
+        """Return the window that a queue starts with, among `queues`."""
+        names = {q.name for q in queues} | {queue}
+        options = {name: self._options_of(name) for name in names}
+        weights = {name: self._weight(o.quantum, o) for name, o in options.items()}
+        return self._bounded(options[queue], self._plan(weights, least_total)[queue])
+
+    def at_once(self) -> None:
+        """Look at the windows in the dispatcher's next turn, whatever the time."""
+        self._next = 0.0
+
+    def adapt(self, feeds: Iterable[Feed], now: float, least_total: int) -> None:
+        """Resize what needs it, at most every tenth of a second."""
+        if now < self._next:
+            return
+        self._next = now + _EVERY
+        self._meter.interval(now)
+        feeds = list(feeds)
+        weights = {
+            feed.name: self._weight(feed.flow.quantum / feed.flow.last_cost, feed.gate.options)
+            for feed in feeds
+        }
+        windows = self._plan(weights, least_total) if weights else {}
+        for feed in feeds:
+            options = feed.gate.options
+            window = self._bounded(options, windows[feed.name])
+            feed.resize(window, options.prefetch is not None, _most(options))
+
+    def _weight(self, messages: float, options: QueueOptions) -> float:
+        """Windows double per class: what is urgent shall not wait for its refill."""
+        return messages * 2.0 ** min(options.level, _MOST_DOUBLINGS)
+
+    @staticmethod
+    def _bounded(options: QueueOptions, window: int) -> int:
+        if options.prefetch is not None:
+            return options.prefetch
+        if options.exclusive:
+            window = _EXCLUSIVE
+        return int(min(window, _most(options)))
+
+    def _plan(self, weights: Mapping[str, float], least_total: int) -> dict[str, int]:
+        return plan(weights, self._meter.rate, self._meter.delay, least_total)
+
+
+def _most(options: QueueOptions) -> float:
+    """Return what a leash bounds the window to, unless the user says otherwise."""
+    if options.rate is None or options.prefetch is not None:
+        return math.inf
+    return max(LEAST, math.ceil(options.burst + options.rate * _LEASHED_SECONDS))

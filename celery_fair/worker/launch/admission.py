@@ -1,0 +1,122 @@
+"""At most once: what comes between the choice of a message and its start.
+
+The acknowledgement is made here, on the live channel, and whatever it raises means: do not start.
+Celery's own swallows errors and goes on, and under prefork leaves after the task has started.
+"""
+
+import logging
+from typing import Any, Protocol
+
+from celery_fair.core.disposition import Action, Delivery, Policy, disposition
+from celery_fair.headers import STRICT
+from celery_fair.tasks import policy_of
+from celery_fair.worker.launch.claims import Claims
+from celery_fair.worker.launch.dead_letters import DUPLICATE, REDELIVERED, DeadLetters
+from celery_fair.worker.launch.mover import Mover
+from celery_fair.worker.queues.delivery import NotHeldError
+
+__all__ = ["Admission", "Receipts"]
+
+logger = logging.getLogger(__name__)
+
+
+class Receipts(Protocol):
+    """The broker's connection, as far as acknowledgements of what must start once go."""
+
+    def acknowledge(self, message: Any) -> None:
+        """Acknowledge a message whose task may start only if it is still held here."""
+
+    def flush(self) -> None:
+        """Send what was kept to be sent together."""
+
+    def confirm(self, message: Any) -> None:
+        """Wait until the broker has seen the message's acknowledgement."""
+
+
+class Admission:
+    """Lets requests pass that may start. One a connection.
+
+    Arguments:
+        receipts: acknowledges.
+        mover: gives back what is to be judged by another worker.
+        dead_letters: takes what must not start.
+        claims: knows what has started.
+    """
+
+    def __init__(
+        self, receipts: Receipts, mover: Mover, dead_letters: DeadLetters, claims: Claims
+    ) -> None:
+        self._receipts = receipts
+        self._mover = mover
+        self._dead_letters = dead_letters
+        self._claims = claims
+
+    def admits(self, request: Any) -> bool:
+        """Say whether a request may start now; if not, see to what becomes of its message."""
+        policy = policy_of(request.task)
+        if policy is Policy.REPEATABLE:
+            return True
+        delivery, work, owner = self._claims.judge(request)
+        action = disposition(delivery, policy)
+        if action is Action.RUN:
+            return True
+        if action is Action.ACKNOWLEDGE_THEN_RUN:
+            return self.acknowledged(request, work)
+        if action is Action.MARK:
+            self._mark(request)
+        else:
+            twice = delivery is Delivery.CLAIMED and owner != request.id
+            self._dead_letters.bury(request.message, DUPLICATE if twice else REDELIVERED, work=work)
+            request.send_event("task-rejected", requeue=False)
+        return False
+
+    def _mark(self, request: Any) -> None:
+        try:
+            self._mover.give_back(request.message, {STRICT: True})
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it must not start
+            _log_not_started(request, "given back", exc)
+
+    def acknowledged(self, request: Any, work: str = "") -> bool:
+        """Acknowledge a message whose task is about to start; if that fails, it must not.
+
+        It is written when all that are about to start are; see `boarding`.
+
+        Arguments:
+            work: what was claimed for it.
+        """
+        message = request.message
+        message.claim(work)
+        try:
+            if policy_of(request.task) is Policy.REPEATABLE:
+                message.ack()
+            else:
+                self._receipts.acknowledge(message)
+            if getattr(request.task, "confirm", False):
+                self._receipts.flush()
+                self._receipts.confirm(message)
+        except NotHeldError as exc:
+            logger.warning("Not started: task %s[%s]: %s", request.name, request.id, exc)
+            self._claims.give_up(work)
+            return False
+        except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
+            self.not_acknowledged(request, exc)
+            return False
+        request.acknowledged = True
+        return True
+
+    def not_acknowledged(self, request: Any, exc: Exception) -> None:
+        """Say that a task does not start; the broker delivers its message again."""
+        _log_not_started(request, "acknowledged", exc)
+        self._claims.give_up(request.message.claimed)
+
+
+def _log_not_started(request: Any, what: str, exc: Exception) -> None:
+    logger.error(
+        "Not started: task %s[%s] of queue %s could not be %s. The broker delivers it again when"
+        " the connection is closed",
+        request.name,
+        request.id,
+        request.message.feed.name,
+        what,
+        exc_info=exc,
+    )

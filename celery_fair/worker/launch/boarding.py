@@ -1,0 +1,165 @@
+"""From the choice of a request to its start: admitted, acknowledged, handed to the pool.
+
+Requests that are chosen one after the other, while slots are free, depart together: what
+acknowledges them is written in one go, and then the pool gets all of them. The operating system may
+keep it for the rest of the turn, to send it with what comes after. A non-repeatable request waits
+for no others, and its acknowledgement is sent at once, unless ``fair_ack_batch`` says otherwise: if
+the worker dies in between, what was acknowledged has not started and is lost, and if the connection
+does, what has started was not acknowledged.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from celery.worker import state
+
+from celery_fair.core.disposition import Policy
+from celery_fair.tasks import policy_of
+from celery_fair.worker.launch.admission import Admission
+from celery_fair.worker.launch.handover import Handover, Outcome
+from celery_fair.worker.launch.in_flight import InFlight, check_time_limits
+from celery_fair.worker.launch.shield import refuse
+from celery_fair.worker.launch.slots import Slots
+
+__all__ = ["Boarding", "Outbox", "StartWatch"]
+
+
+class Outbox(Protocol):
+    """The broker's connection, as far as acknowledgements go."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether messages are asked for between two choices."""
+
+    def flush(self, more: bool = False) -> None:
+        """Send what was kept to be sent together; with `more`, the system may keep it yet."""
+
+
+class StartWatch(Protocol):
+    """Is told of what starts."""
+
+    def note(self, request: Any) -> None:
+        """A request is about to be handed to the pool."""
+
+
+class Boarding:
+    """Those that are about to start; each has its slot.
+
+    Arguments:
+        handover: has Celery make requests of messages.
+        receive: hands a message to Celery, or makes its request the short way.
+        admission: says which requests may start.
+        batch: how many non-repeatable ones depart, or are acknowledged, together at the most.
+        acks_first: whether repeatable ones are acknowledged here too, not by Celery when they
+            start.
+        outbox: sends the acknowledgements.
+        handed_over: told when the pool has got all that departed together.
+        watches: told of each start.
+    """
+
+    def __init__(
+        self,
+        in_flight: InFlight,
+        slots: Slots,
+        handover: Handover,
+        receive: Callable[[Any], Any],
+        admission: Admission,
+        outbox: Outbox,
+        batch: int,
+        handed_over: Callable[[], object],
+        acks_first: bool = False,
+        watches: Sequence[StartWatch] = (),
+    ) -> None:
+        self._in_flight = in_flight
+        self._slots = slots
+        self._handover = handover
+        self._receive = receive
+        self._admission = admission
+        self._outbox = outbox
+        self._batch = batch
+        self._handed_over = handed_over
+        self._acks_first = acks_first
+        self._watches = tuple(watches)
+        self._aboard: list[Any] = []
+        self._once_aboard = 0
+        self._unsent = 0
+        self.slots = slots.count
+
+    @property
+    def running(self) -> int:
+        """How many requests have a slot now."""
+        return len(self._in_flight)
+
+    @property
+    def boarded(self) -> int:
+        """How many requests were ever given a slot."""
+        return self._in_flight.boarded
+
+    def offer(self, message: Any) -> Any:
+        """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
+        return self._handover.offer(self._receive, message)
+
+    def take(self, request: Any) -> Outcome:
+        """Let a request board, if it may start; else see to what becomes of it."""
+        outcome = Outcome.DROPPED
+        try:
+            check_time_limits(request)
+            hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
+            if request.revoked():  # which sees to it
+                return outcome
+            if self._admission.admits(request) and self._acknowledged(request):
+                self._in_flight.board(request)
+                self._aboard.append(request)
+                self._once_aboard += policy_of(request.task) is not Policy.REPEATABLE
+                if self._once_aboard >= self._batch or self._outbox.asks:
+                    self.depart()
+                return Outcome.STARTED
+        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
+            refuse(request.message, exc)
+            outcome = Outcome.REFUSED
+        state.task_ready(request)
+        return outcome
+
+    def _acknowledged(self, request: Any) -> bool:
+        if not self._acks_first or request.acknowledged or request.task.acks_late:
+            return True
+        return self._admission.acknowledged(request)
+
+    def depart(self) -> bool:
+        """Start all that are aboard; return whether there were any."""
+        aboard, self._aboard = self._aboard, []
+        if aboard:
+            try:
+                self._outbox.flush(more=self._more_may_follow())
+            except Exception as exc:  # noqa: BLE001 - any doubt about an acknowledgement: do not start
+                for request in aboard:
+                    self._admission.not_acknowledged(request, exc)
+                    self._leave(request)
+            else:
+                for request in aboard:
+                    self._start(request)
+                self._handed_over()
+        return bool(aboard)
+
+    def _more_may_follow(self) -> bool:
+        self._unsent += self._once_aboard
+        self._once_aboard = 0
+        more = self._unsent < self._batch
+        if not more:
+            self._unsent = 0
+        return more
+
+    def _start(self, request: Any) -> None:
+        try:
+            for watch in self._watches:
+                watch.note(request)
+            self._slots.fill(request)
+            if request._already_revoked:  # it has expired just now
+                self._in_flight.land(request)
+        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
+            refuse(request.message, exc)
+            self._leave(request)
+
+    def _leave(self, request: Any) -> None:
+        self._in_flight.land(request)
+        state.task_ready(request)

@@ -1,0 +1,107 @@
+"""What is known of a delivery, by the word of the broker and that of the ledger."""
+
+import logging
+from time import monotonic
+from typing import Any
+
+from celery_fair.core.disposition import Delivery, proves_unstarted
+from celery_fair.headers import PUBLISHED, STRICT
+from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
+from celery_fair.worker.launch.dead_letters import is_redelivered
+
+__all__ = ["Claims"]
+
+logger = logging.getLogger(__name__)
+
+_RETRY = 1.0
+_PATIENCE = 20  # times as long as an attempt took: the loop does not stand still for a silent host
+
+
+class Claims:
+    """Claims work before it starts.
+
+    While the ledger is away, messages are marked, so that later no ledger takes the want of a claim
+    for a proof: of a message with the mark the broker's word is believed alone, as without a
+    ledger. When it is back, its epoch is renewed, for the sake of a message whose marked copy is
+    on its way while the broker delivers it again.
+
+    Arguments:
+        ledger: none, and each message is judged by the broker's word.
+    """
+
+    def __init__(self, ledger: Ledger | None) -> None:
+        self._ledger = ledger
+        self._away = False
+        self._ask_at = 0.0
+
+    def judge(self, request: Any) -> tuple[Delivery, str, str]:
+        """Claim a request's work.
+
+        Returns:
+            What is known of the delivery, what names the work, and who has claimed it already.
+            Without a ledger, or its answer, both are empty.
+
+        Raises:
+            Exception: the task's ``key`` makes nothing of the arguments.
+        """
+        message = request.message
+        redelivered = is_redelivered(message)
+        by_broker = Delivery.REDELIVERED if redelivered else Delivery.FRESH
+        if self._ledger is None:
+            return by_broker, "", ""
+        work = request.task.work(request)
+        marked = bool((message.headers or {}).get(STRICT))
+        claim = self._claim(work, str(request.id), redelivered)
+        if claim is None:
+            return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, ""
+        if claim.owner is not None:
+            return Delivery.CLAIMED, work, claim.owner
+        if redelivered and not marked and self._proves_unstarted(message, claim):
+            return Delivery.UNSTARTED, work, ""
+        return by_broker, work, ""
+
+    def _proves_unstarted(self, message: Any, claim: Claim) -> bool:
+        assert self._ledger is not None
+        published = (message.headers or {}).get(PUBLISHED)
+        return proves_unstarted(published, claim.epoch, claim.now, self._ledger.expiry)
+
+    def _claim(self, work: str, owner: str, redelivered: bool) -> Claim | None:
+        asked = monotonic()
+        if self._ledger is None or asked < self._ask_at:
+            return None
+        try:
+            if self._away:
+                self._ledger.renew()
+            claim = self._ledger.claim(work, owner, redelivered)
+        except LedgerUnreachableError as exc:
+            self._ask_at = monotonic() + max(_RETRY, _PATIENCE * (monotonic() - asked))
+            if not self._away:
+                self._away = True
+                logger.error(  # noqa: TRY400 - the client's text says it all
+                    "The ledger cannot be reached (%s). Until it is back, and for the messages that"
+                    " come by meanwhile, whatever was delivered before is dead-lettered",
+                    exc,
+                )
+            return None
+        if self._away:
+            self._away = False
+            logger.warning("The ledger is back")
+        return claim
+
+    def give_up(self, work: str) -> None:
+        """The work was claimed, and has not been started."""
+        if self._ledger is not None and work:
+            try:
+                self._ledger.forget(work)
+            except LedgerUnreachableError as exc:
+                logger.warning("Claimed, and not started: %s (%s)", work, exc)
+
+    def open(self) -> None:
+        """Ask for the first time, so that the ledger's epoch is no later than the first message."""
+        if self._claim("celery-fair", "", False) is not None:
+            self.give_up("celery-fair")
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        if self._ledger is not None:
+            self._ledger.close()

@@ -1,0 +1,62 @@
+"""What Celery is told of non-repeatable tasks: their request, and their strategy."""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from billiard.exceptions import WorkerLostError
+from celery.worker.request import Request
+from celery.worker.strategy import default
+
+from celery_fair.settings import Settings
+from celery_fair.worker.launch.dead_letters import REDELIVERED, DeadLetters, is_redelivered
+from celery_fair.worker.launch.mover import Mover, mover_for
+
+__all__ = ["OnceRequest", "strategy"]
+
+
+class OnceRequest(Request):
+    """A request whose message goes to the dead letters if its process dies while it runs."""
+
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        feed = getattr(self.message, "feed", None)
+        error = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard may wrap it
+        lost = isinstance(error, WorkerLostError | SystemExit)
+        if lost and feed is not None and not self.acknowledged and self.task.acks_late:
+            feed.custody.worker_lost(self.message)
+            self.acknowledged = True
+        return super().on_failure(exc_info, *args, **kwargs)
+
+
+_movers: WeakKeyDictionary[Any, tuple[Any, Mover]] = WeakKeyDictionary()
+"""Of workers without the bootstep: by the consumer, its connection and the mover for it."""
+
+
+def _mover_of(consumer: Any) -> Mover:
+    """Return one for all tasks of a consumer's present connection."""
+    connection, mover = _movers.get(consumer, (None, None))
+    if mover is None or connection is not consumer.connection:
+        mover = mover_for(Settings.of(consumer.app).dead_letters, consumer.connection)
+        _movers[consumer] = consumer.connection, mover
+    return mover
+
+
+def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., object]:
+    """Celery's strategy for non-repeatable tasks; on a worker without the bootstep, with the check.
+
+    There it is all that can be done: Celery acknowledges with ``ack="before"`` when the task has
+    started, or while it does.
+    """
+    handle: Callable[..., object] = default(task, app, consumer, **options)
+    if hasattr(consumer, "fair"):
+        return handle
+    mover = _mover_of(consumer)
+    dead_letters = DeadLetters(consumer.hostname, mover)
+
+    def checked(message: Any, *args: Any, **kwargs: Any) -> None:
+        if is_redelivered(message):
+            dead_letters.bury(message, REDELIVERED)
+        else:
+            handle(message, *args, **kwargs)
+
+    return checked

@@ -1,0 +1,196 @@
+"""What a worker can be asked, and told, while it runs."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.settings import SERIAL, QueueOptions, Settings, parse_live_options
+from celery_fair.worker.bell import Bell
+from celery_fair.worker.dispatch.gates import Gates
+from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.slots import Slots
+from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.open_feeds import OpenFeeds
+
+__all__ = ["Answers"]
+
+_TEXTS = {
+    "paused": "paused by an operator; `fair resume {queue}` ends it",
+    "cap": "its cap is reached: {in_flight} in flight of at most {cap} on this worker",
+    "leash": "its leash has no token: {rate:g}/s, the next in {wait:.2f} s",
+    "no_message": "no message is here{owed}",
+    "no_credit": "its credit is used up: its turn is {rounds} round(s) ahead, after the others'",
+    "no_slot": "no slot is free: {busy} of {slots} are busy",
+    "starting": "nothing holds it back: its next message starts now",
+}
+
+
+class Answers:
+    """Answers and takes orders for one worker, on the thread that owns the channels.
+
+    Arguments:
+        resize: has windows looked at, as quanta or rates are others now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        feeds: OpenFeeds,
+        chooser: Chooser,
+        gates: Gates,
+        in_flight: InFlight,
+        slots: Slots,
+        served: Served,
+        bell: Bell,
+        resize: Callable[[], object],
+    ) -> None:
+        self._settings = settings
+        self.feeds = feeds
+        self._chooser = chooser
+        self._gates = gates
+        self.in_flight = in_flight
+        self.slots = slots
+        self.served = served
+        self._bell = bell
+        self._resize = resize
+
+    def status(self) -> dict[str, Any]:
+        """Every queue's figures, by name. Shares are of the last ten seconds."""
+        now = monotonic()
+        shares = self.shares(now)
+        return {
+            feed.name: self._row(feed, now)
+            | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
+            for feed in self.feeds
+        }
+
+    def shares(self, now: float) -> dict[str, tuple[float, float]]:
+        """Every queue's target and achieved share of the last ten seconds. From any thread."""
+        recent = self.served.recent(now)
+        feeds = list(self.feeds)
+        active = {feed for feed in feeds if recent.get(feed.name) or feed.buffer}
+        quanta = sum(feed.gate.options.quantum for feed in active) or 1.0
+        served = sum(recent.values()) or 1.0
+        return {
+            feed.name: (
+                feed.gate.options.quantum / quanta if feed in active else 0.0,
+                recent.get(feed.name, 0.0) / served,
+            )
+            for feed in feeds
+        }
+
+    def explain(self, queue: str) -> dict[str, Any]:
+        """Why nothing of the queue starts now: a code and a sentence.
+
+        Raises:
+            LookupError: the queue is not consumed by this worker.
+        """
+        feed, now = self._feed(queue), monotonic()
+        if not feed.buffer:  # without a free slot nobody has looked at a broker that does not push
+            feed.refill()
+            feed.report()
+        reason, until = self._chooser.why(feed.flow, now)
+        busy, slots = len(self.in_flight), self.slots.count()
+        rounds = self._chooser.scheduler.rounds_ahead(feed.flow)
+        if reason is None:
+            reason = _why_waiting(feed, rounds, busy >= slots)
+        options = feed.gate.options
+        text = _TEXTS[reason].format(
+            queue=queue,
+            in_flight=self.in_flight.of(queue),
+            cap=options.max_in_flight,
+            rate=options.rate or 0.0,
+            wait=max(0.0, until - now),
+            owed=", a refill is on its way" if feed.owed else "",
+            rounds=rounds,
+            busy=busy,
+            slots=slots,
+        )
+        return {"queue": queue, "reason": reason, "text": text}
+
+    def set(self, queue: str, options: dict[str, Any], check: bool = False) -> dict[str, Any]:
+        """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.
+
+        Raises:
+            LookupError: the queue is not consumed by this worker.
+            celery.exceptions.ImproperlyConfigured: an option that is not there, cannot be changed
+                while consuming, or has a value out of bounds.
+        """
+        feed = self._feed(queue)
+        changes = parse_live_options(queue, options)
+        after = replace(feed.gate.options, **changes)
+        if "max_in_flight" in changes and queue in self._settings.serial:
+            raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
+        if "burst" in changes and after.rate is None:
+            raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
+        if not check:
+            self._reconfigure(feed, after)
+        return {"ok": f"{queue}: " + ", ".join(f"{k}={_said(v)}" for k, v in options.items())}
+
+    def pause(self, queue: str, paused: bool) -> dict[str, Any]:
+        """Hold a queue back, or end that.
+
+        Raises:
+            LookupError: the queue is not consumed by this worker.
+        """
+        self._feed(queue).gate.pause(paused)
+        self._regate(queue)
+        return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
+
+    def _reconfigure(self, feed: Feed, options: QueueOptions) -> None:
+        """Give a queue other options, from now on and on every later connection."""
+        if options.quantum != feed.gate.options.quantum:
+            self._chooser.reweight(feed.flow, options.quantum)
+        self._gates.change(feed.name, options)
+        self._regate(feed.name)
+        self._resize()
+
+    def _regate(self, queue: str) -> None:
+        feed = self.feeds.named(queue)
+        if feed is not None:
+            self._chooser.regate(feed.flow, monotonic())
+        self._bell.later()
+
+    def _feed(self, queue: str) -> Feed:
+        feed = self.feeds.named(queue)
+        if feed is not None:
+            return feed
+        names = ", ".join(sorted(feed.name for feed in self.feeds))
+        raise LookupError(f"queue {queue!r} is not consumed by this worker; these are: {names}")
+
+    def _row(self, feed: Feed, now: float) -> dict[str, Any]:
+        options = feed.gate.options
+        reason, until = self._chooser.why(feed.flow, now)
+        return {
+            "quantum": feed.gate.options.quantum,
+            "class": options.level,
+            "credit": feed.flow.deficit,
+            "window": feed.window.size,
+            "buffered": len(feed.buffer),
+            "in_flight": self.in_flight.of(feed.name),
+            "served": self.served.count.get(feed.name, 0),
+            "waiting_seconds": feed.waiting(now),
+            "held": reason,
+            "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,
+            "rate": options.rate,
+            "burst": options.burst if options.rate is not None else None,
+            "max_in_flight": options.max_in_flight,
+        }
+
+
+def _said(value: Any) -> Any:
+    return "none" if value is None else value
+
+
+def _why_waiting(feed: Feed, rounds: int, full: bool) -> str:
+    if not feed.buffer:
+        return "no_message"
+    if rounds > 0:
+        return "no_credit"
+    return "no_slot" if full else "starting"

@@ -1,0 +1,140 @@
+"""The worker's figures for Prometheus. Needs the extra ``prometheus``.
+
+Nearly all of them are read when Prometheus asks, from what the worker keeps anyway; a worker that
+serves no metrics pays nothing, one that does pays for its histogram of waits alone.
+
+The number of time series is bounded: the first `most` queues have their own label, and all others
+are summed up under "other". A label is given once, so that no counter ever goes back.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from time import monotonic
+
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from celery_fair.core.gate import REASONS
+from celery_fair.settings import Address
+from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed
+from celery_fair.worker.observe.answers import Answers
+from celery_fair.worker.observe.metrics_server import MetricsServer
+from celery_fair.worker.queues.feed import Feed
+
+__all__ = ["metrics_server"]
+
+_BUCKETS = (*map(str, BOUNDS), "+Inf")
+
+
+def metrics_server(
+    address: Address, answers: Answers, labels: Labels, observed: Observed
+) -> MetricsServer:
+    """Return a server of the worker's metrics, bound to its address, not yet started.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
+    """
+    registry = CollectorRegistry()
+    registry.register(FairCollector(answers, labels, observed))
+    return MetricsServer(address, registry)
+
+
+class FairCollector(Collector):
+    """Reads one worker, from the server's threads: only what is copied in one step."""
+
+    def __init__(self, answers: Answers, labels: Labels, observed: Observed) -> None:
+        self._answers = answers
+        self._labels = labels
+        self._observed = observed
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        feeds = list(self._answers.feeds)
+        yield from self._totals(feeds)
+        yield from self._shares()
+        yield from self._states(feeds)
+        yield from self._times(feeds)
+        yield from self._slots()
+
+    def _totals(self, feeds: list[Feed]) -> Iterator[Metric]:
+        served, none = self._answers.served, dict.fromkeys((feed.name for feed in feeds), 0)
+        yield self._counter("served_messages", "Messages started.", none | dict(served.count))
+        yield self._counter(
+            "served_cost", "Cost of the messages started.", none | dict(served.cost)
+        )
+
+    def _shares(self) -> Iterator[Metric]:
+        shares = self._answers.shares(monotonic())
+        yield self._gauge(
+            "target_share",
+            "The queue's quantum by those of all queues active in the last ten seconds.",
+            {queue: target for queue, (target, _) in shares.items()},
+        )
+        yield self._gauge(
+            "achieved_share",
+            "The queue's part of the cost served in the last ten seconds.",
+            {queue: achieved for queue, (_, achieved) in shares.items()},
+        )
+
+    def _states(self, feeds: list[Feed]) -> Iterator[Metric]:
+        of = self._answers.in_flight.of
+        gauges: list[tuple[str, str, Callable[[Feed], float]]] = [
+            ("credit", "The deficit counter, in units of cost.", lambda f: f.flow.deficit),
+            ("window_messages", "Unsettled deliveries allowed.", lambda f: f.window.size),
+            ("buffered_messages", "Messages that wait at the worker.", lambda f: len(f.buffer)),
+            ("in_flight_messages", "Tasks that run.", lambda f: of(f.name)),
+        ]
+        for name, text, value in gauges:
+            yield self._gauge(name, text, {feed.name: value(feed) for feed in feeds})
+
+    def _times(self, feeds: list[Feed]) -> Iterator[Metric]:
+        waits = HistogramMetricFamily(
+            "celery_fair_wait_seconds",
+            "From a message's arrival at the worker to its start.",
+            labels=["queue"],
+        )
+        for label, (counts, seconds) in self._observed.waits().items():
+            buckets = list(zip(_BUCKETS, map(float, accumulate(counts)), strict=True))
+            waits.add_metric([label], buckets, seconds)
+        yield waits
+
+        held = CounterMetricFamily(
+            "celery_fair_held_seconds",
+            "Time for which the queue had a message and was held back.",
+            labels=["queue", "reason"],
+        )
+        labels = {self._labels.of(feed.name) for feed in feeds}
+        none = {(label, reason): 0.0 for label in labels for reason in REASONS}
+        for key, seconds in (none | self._observed.held_seconds(monotonic())).items():
+            held.add_metric(key, seconds)
+        yield held
+
+    def _slots(self) -> Iterator[Metric]:
+        slots, busy = self._answers.slots.here(), len(self._answers.in_flight)
+        yield GaugeMetricFamily("celery_fair_slots", "Tasks that the pool runs at once.", slots)
+        yield GaugeMetricFamily("celery_fair_busy_slots", "Tasks that it runs now.", busy)
+
+    def _counter(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
+        family = CounterMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
+        for label, value in self._summed(values).items():
+            family.add_metric([label], value)
+        return family
+
+    def _gauge(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
+        family = GaugeMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
+        for label, value in self._summed(values).items():
+            family.add_metric([label], value)
+        return family
+
+    def _summed(self, values: Mapping[str, float]) -> dict[str, float]:
+        summed: dict[str, float] = {}
+        for queue, value in values.items():
+            label = self._labels.of(queue)
+            summed[label] = summed.get(label, 0.0) + value
+        return summed

@@ -1,0 +1,324 @@
+"""What the worker writes into the event log, and when.
+
+Starts and ends are written by the process that does the work, around it: under prefork that is a
+child, whose intent survives it. What the child cannot know of the message travels with the request,
+as `NOTE`. All else is the main process's: the end of a task whose process did not live to write it,
+dead letters, and the state of the queues. Signs of life each process gives itself.
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import cache, lru_cache, partial
+from importlib.metadata import version
+from json.encoder import encode_basestring_ascii
+from pathlib import Path
+from threading import Thread
+from time import monotonic, monotonic_ns, time_ns
+from typing import Any
+
+from celery.exceptions import Terminated, TimeLimitExceeded
+from celery.signals import (
+    task_postrun,
+    task_prerun,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_shutdown,
+)
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.eventlog import EventLog, Policy, quoted, sweep
+from celery_fair.headers import PUBLISHED
+from celery_fair.settings import QueueOptions, Settings
+from celery_fair.tasks import NonRepeatableTask
+from celery_fair.worker.launch.dead_letters import described, is_redelivered, message_dead_lettered
+from celery_fair.worker.observe.depths import Depths
+from celery_fair.worker.observe.heartbeat import Heartbeat
+from celery_fair.worker.observe.queue_states import QueueStates
+from celery_fair.worker.queues.open_feeds import OpenFeeds
+
+__all__ = ["NOTE", "Recorder", "about", "finished", "recorder_for", "started"]
+
+NOTE = "fair"
+"""The attribute of a running task's request."""
+
+_BEGUN = "fair_begun"
+"""The one of its attempt, as the log has it, and when it began, on the monotonic clock in ns."""
+
+Note = tuple[str, int, bool, str | None, float]
+"""Queue, arrival in microseconds since 1970, redelivered, cost key, cost."""
+
+_SAMPLE = 1.0
+_HEARTBEAT = 10.0
+_SWEEP = 10.0
+
+
+class Recorder:
+    """Of one worker, in all of its processes.
+
+    Arguments:
+        log: takes the records.
+        queues: writes down what state they are in.
+        settings: of the app.
+        c: Celery's consumer.
+    """
+
+    def __init__(self, log: EventLog, queues: QueueStates, settings: Settings, c: Any) -> None:
+        self.log = log
+        self.queues = queues
+        self._settings = settings
+        self._c = c
+        self._timers: list[Any] = []
+        self._heartbeat: Heartbeat | None = None
+        for signal, receiver in (
+            (task_prerun, self._on_start),
+            (task_postrun, self._on_end),
+            (message_dead_lettered, self._on_dead_letter),
+            (worker_process_init, self._on_process),
+            (worker_process_shutdown, self._on_process_end),
+            (worker_shutdown, self._on_worker_end),
+        ):
+            signal.connect(receiver)
+        self._life("boot")
+        self._sweep()
+
+    # The main process ---------------------------------------------------------
+
+    def start(self) -> None:
+        """Give signs of life, on a new connection."""
+        timer, soon = self._c.timer, self._c.call_soon
+        self._timers = [
+            timer.call_repeatedly(_SAMPLE, soon, (self.queues.look,)),
+            timer.call_repeatedly(_HEARTBEAT, soon, (partial(self._life, "heartbeat"),)),
+            timer.call_repeatedly(_SWEEP, self._sweep),
+        ]
+        self._life("heartbeat")
+        self.queues.start()
+        soon(self.queues.look)
+
+    def stop(self) -> None:
+        """Give no more until the next start."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
+        self.queues.stop()
+
+    def note(self, request: Any) -> None:
+        """A request is about to be handed to the pool."""
+        message = request.message
+        request.request_dict[NOTE] = (
+            message.feed.name,
+            time_ns() // 1000 - int((monotonic() - message.arrived) * 1e6),
+            is_redelivered(message),
+            message.cost_key,
+            message.cost,
+        )
+
+    def broken_off(self, request: Any, exc: BaseException) -> None:
+        """A request's process was stopped in its midst, or has died."""
+        note = request.request_dict[NOTE]
+        retries = _whole(request.request_dict.get("retries")) or 0
+        runtime = int((monotonic() - request.message.boarded_at) * 1e6)
+        if isinstance(exc, TimeLimitExceeded):
+            state, name = "FAILURE", "TimeLimitExceeded"
+        elif isinstance(exc, Terminated) or request._already_revoked:
+            state, name = "REVOKED", "Terminated"
+        else:  # a process that ends by itself may say so, by whichever exception
+            state, name = "FAILURE", "WorkerLostError"
+        attempt = about(request.task.name, str(request.id), retries, note)
+        fields = finished(attempt, state, runtime, name)
+        self.log.write("finished", f'{fields},"broken_off":true')
+
+    def garbage(self, headers: Any) -> None:
+        """What is no message at all went to the dead letters, with such headers."""
+        self._rejected({}, None, None, headers)
+
+    def _life(self, state: str) -> None:
+        controller = self._c.controller
+        self.log.record(
+            "process",
+            {
+                "state": state,
+                "parent": self.log.parent,
+                "concurrency": controller.concurrency,
+                "pool": controller.pool_cls.__module__.rpartition(".")[2],
+                "heartbeat": _microseconds(_HEARTBEAT),
+                **_sharing(self._settings, self.queues.options),
+                "dropped": self.log.dropped,
+                "version": _version(),
+            },
+        )
+
+    def _sweep(self) -> None:
+        Thread(target=sweep, args=(self.log.policy,), name="sweep", daemon=True).start()
+
+    def _on_dead_letter(self, message: Any, headers: Any, **_: Any) -> None:
+        name, id_ = described(message)
+        known = message.headers if isinstance(message.headers, dict) else {}
+        self._rejected(known, name, id_, headers)
+
+    def _rejected(self, known: dict[str, Any], name: Any, id_: Any, headers: Any) -> None:
+        self.log.record(
+            "rejected",
+            {
+                "id": id_ if isinstance(id_, str) else None,
+                "retries": _whole(known.get("retries")),
+                "task": name if isinstance(name, str) else None,
+                "queue": headers.get("x-fair-queue"),
+                "published": _microseconds(known.get(PUBLISHED)),
+                "reason": headers.get("x-fair-reason"),
+                "may_have_started": bool(headers.get("x-fair-may-have-started")),
+            },
+        )
+
+    def _on_worker_end(self, sender: Any = None, **_: Any) -> None:
+        if sender is self._c.controller:
+            self._life("exit")
+            self.log.close()
+
+    # The process that works -----------------------------------------------------
+
+    def _on_process(self, **_: Any) -> None:
+        if self.log.parent != self.log.boot:
+            self._life("boot")
+            self._heartbeat = Heartbeat(_HEARTBEAT, self._beat)
+
+    def _beat(self) -> None:
+        """What a child process knows of itself; its worker's queues may be others by now."""
+        self.log.record(
+            "process",
+            {
+                "state": "heartbeat",
+                "parent": self.log.parent,
+                "heartbeat": _microseconds(_HEARTBEAT),
+                "dropped": self.log.dropped,
+            },
+        )
+
+    def _on_process_end(self, **_: Any) -> None:
+        if self.log.parent != self.log.boot:
+            if self._heartbeat is not None:
+                self._heartbeat.stop()
+            self._life("exit")
+            self.log.close()
+
+    def _on_start(self, task: Any, task_id: str, **_: Any) -> None:
+        request = task.request
+        note = vars(request).get(NOTE)
+        if note is None:  # called, not delivered
+            return
+        published = _microseconds(vars(request).get(PUBLISHED))
+        repeatable = not isinstance(task, NonRepeatableTask)
+        retries = _whole(request.retries) or 0
+        attempt = about(task.name, str(task_id), retries, note)
+        self.log.write("started", started(attempt, note, published, repeatable))
+        vars(request)[_BEGUN] = attempt, monotonic_ns()
+
+    def _on_end(self, task: Any, state: Any, retval: Any, **_: Any) -> None:
+        request = task.request
+        note = vars(request).get(NOTE)
+        if note is None:
+            return
+        failed = retval if isinstance(retval, BaseException) else None
+        if state is None:  # the task did not end: its process, thread or greenlet is told to
+            if self.log.parent != self.log.boot:
+                return  # by the main process, which knows why
+            state, failed = "FAILURE", sys.exception()
+        attempt, since = vars(request)[_BEGUN]
+        runtime = (monotonic_ns() - since) // 1000
+        name = None if failed is None else type(failed).__name__
+        fields = finished(attempt, str(state), runtime, name)
+        self.log.write("finished", fields)
+
+
+def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser) -> Recorder | None:
+    """Return the recorder of a worker, if its app's settings ask for a log.
+
+    Arguments:
+        c: Celery's consumer.
+    """
+    if settings.event_log is None:
+        return None
+    policy = Policy(
+        Path(settings.event_log),
+        fsync=settings.event_log_fsync,
+        rotate=settings.event_log_rotate,
+        limit=settings.event_log_limit,
+    )
+    log = EventLog(policy, c.hostname)
+    queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read), log)
+    return Recorder(log, queues, settings, c)
+
+
+def about(task: str, id_: str, retries: int, note: Note) -> str:
+    """Return the fields that a start and its end have in common."""
+    cost_key = note[3]
+    return (
+        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, note[0])},'
+        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)}'
+    )
+
+
+def started(attempt: str, note: Note, published: int | None, repeatable: bool) -> str:
+    """Return a record's fields; `attempt` is those of `about`."""
+    _, received, redelivered, _, cost = note
+    return (
+        f'{attempt},"published":{"null" if published is None else published},'
+        f'"received":{received},"redelivered":{"true" if redelivered else "false"},'
+        f'"repeatable":{"true" if repeatable else "false"},"cost":{cost!r}'
+    )
+
+
+def finished(attempt: str, state: str, runtime: int, exception: str | None) -> str:
+    """Return a record's fields; `attempt` is those of `about`."""
+    return (
+        f'{attempt},"state":{quoted(state)},"runtime":{runtime},'
+        f'"exception":{"null" if exception is None else quoted(exception)}'
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _place(task: str, queue: str) -> str:
+    return f'"task":{encode_basestring_ascii(task)},"queue":{encode_basestring_ascii(queue)}'
+
+
+def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str, Any]:
+    """What the worker shares its slots by."""
+    strict = settings.policy == "strict"
+    leashed = {name: options for name, options in queues.items() if options.rate is not None}
+    return {
+        "quanta": {name: options.quantum for name, options in queues.items()},
+        "costs": _costs(settings.cost),
+        "max_wait": settings.max_wait,
+        "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
+        "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
+        "shared_rates": {name: o.rate for name, o in leashed.items() if o.scope != "worker"},
+        "bursts": {name: float(options.burst) for name, options in leashed.items()},
+        "caps": {
+            name: float(options.max_in_flight)
+            for name, options in queues.items()
+            if options.max_in_flight is not None
+        },
+    }
+
+
+def _costs(cost: Any) -> str:
+    if cost is None:
+        return "one"
+    return "runtime" if isinstance(cost, str) else "custom"
+
+
+def _microseconds(seconds: Any) -> int | None:
+    """Return a header's time, or ours: anybody may have written a header."""
+    known = isinstance(seconds, int | float) and abs(seconds) < 1e12
+    return round(seconds * 1e6) if known else None
+
+
+def _whole(value: Any) -> int | None:
+    """Return a header's number if it is whole, and one that a reader's 64 bits can hold."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    return int(value) if whole else None
+
+
+@cache
+def _version() -> str:
+    return version("celery-fair")

@@ -1,0 +1,222 @@
+"""A feed from an AMQP broker, which pushes messages into the window."""
+
+from contextlib import suppress
+from struct import Struct
+from time import monotonic
+from typing import Any
+
+from amqp import ChannelError
+
+from celery_fair.core.window import RefillMeter
+from celery_fair.worker import host
+from celery_fair.worker.express.ack_writer import AckWriter
+from celery_fair.worker.express.frames import Frames
+from celery_fair.worker.express.undecoded import undecoded_class
+from celery_fair.worker.queues.feed import Feed
+
+__all__ = ["AmqpFeed"]
+
+_TAG = 5  # where the consumer's tag begins in a method's frame; its length is before it
+_delivery_tag = Struct(">Q").unpack_from
+
+_REFILL = 1.0
+"""Seconds after which a delivery will not come any more: somebody else gets what is there."""
+
+
+class AmqpFeed(Feed):
+    """A queue of an AMQP broker, subscribed to with ``basic.consume``.
+
+    ``basic.qos`` without *global* holds for consumers that start after it, so the window is set
+    before subscribing, and changed by a second subscription that takes over from the first.
+
+    Arguments:
+        meter: the worker's, of all its feeds.
+        acks: keeps acknowledgements, to send them together.
+        frames: if given, hands over deliveries that are not decoded yet.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        meter: RefillMeter,
+        acks: AckWriter,
+        frames: Frames | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._meter = meter
+        self._acks = acks
+        self._frames = frames
+        if frames is not None:
+            self._undecoded = undecoded_class(self.channel.Message)
+            host.acknowledge_by(self.channel, acks.ack)
+        self._tag = ""
+        self._tag_bytes = b""
+        self._held = 0  # of what came by the present subscription
+        self._generation = 0
+        self._believed = False  # the broker's word that it has more, and nothing has come since
+
+    @property
+    def owed(self) -> bool:
+        # What runs frees its place soon; only what a rate limit holds back may keep all of them.
+        return self.window.backlogged and self._limited < self._wanted
+
+    def has_more(self) -> bool:
+        """Ask the broker: its answer tells a broker that is slow from a queue that is empty.
+
+        It is believed once. If then still nothing comes, somebody else consumes the queue.
+        """
+        if self._believed:
+            return False
+        self._believed = self._depth() > 0
+        return self._believed or bool(self.buffer)  # what was on its way has come before the answer
+
+    def _depth(self) -> int:
+        try:
+            return int(self.channel.queue_declare(self.name, passive=True).message_count)
+        except ChannelError as exc:  # deleted, and `_cancelled` will not be told any more
+            self._refused(exc)
+            return 0
+
+    def open(self) -> None:
+        self._subscribe()
+
+    def reopen(self) -> None:
+        """The queue was deleted: declare it again and subscribe. What is buffered still runs."""
+        self.queue.declare()
+        self._subscribe()
+
+    def cancel(self) -> None:
+        if self._settled_down():
+            tag, self._tag = self._tag, ""
+            self.queue.cancel(tag)
+
+    def _settled_down(self) -> bool:
+        """Take in what our acknowledgements let through, before our subscription ends.
+
+        RabbitMQ's quorum queues answer an acknowledgement with the next message; if the consumer is
+        cancelled before that is on its way to it, it never is: it stays the connection's, out of
+        sight, and counts as redelivered when that ends. So we wait until the window is full or the
+        queue is empty, and for `_REFILL` at the most, besides what the broker's answers take.
+        Whether the queue is a quorum queue is known to the broker only: a policy may have made it
+        one.
+
+        Returns whether there is a subscription; the queue may be deleted while we wait.
+        """
+        if self._tag:
+            self._acks.flush()
+        held, patience = self._held, _REFILL
+        while self._owes_refills and patience > 0 and self._broker_has_more():
+            answered = monotonic()
+            with suppress(TimeoutError):
+                self.channel.connection.drain_events(timeout=self._meter.patience)
+            patience -= monotonic() - answered
+            if self._held > held:
+                held, patience = self._held, _REFILL
+        if self._owes_refills:
+            self.window.disappointed()
+        return bool(self._tag)
+
+    def _broker_has_more(self) -> bool:
+        """Ask; what was on its way has come before the answer, and may have filled the window."""
+        return self._depth() > 0 and self._owes_refills
+
+    @property
+    def _owes_refills(self) -> bool:
+        return bool(self._tag) and self.window.backlogged and self._held < self.window.size
+
+    def _subscribe(self) -> None:
+        self._generation += 1
+        tag = f"fair.{self.name[:200]}.{self._generation}"
+        self.window.resize(self.prefetch)
+        self.channel.basic_qos(0, self.window.size, False)
+        # Not by kombu's Queue.consume: it cannot ask for exclusive consumption.
+        try:
+            self.channel.basic_consume(
+                queue=self.name,
+                consumer_tag=tag,
+                exclusive=self.gate.options.exclusive and not self._single_active,
+                callback=self._deliver,
+                on_cancel=self._cancelled,
+                arguments=self.queue.consumer_arguments,
+            )
+        except ChannelError as exc:
+            self._refused(exc)
+        else:
+            self._tag, self._held = tag, 0
+            if self._frames is not None:
+                self._tag_bytes = tag.encode()
+                self._frames.register(self.channel.channel_id, self._take_frames)
+
+    def _refused(self, answer: ChannelError) -> None:
+        self._tag = ""
+        self._recovery.refused(self, answer)
+
+    @property
+    def _single_active(self) -> bool:
+        """Whether the queue itself sees to it, and refuses a consumer that asks for it."""
+        return bool((self.queue.queue_arguments or {}).get("x-single-active-consumer"))
+
+    def _adapts(self) -> bool:
+        """Only a queue that fills its window needs another one.
+
+        To one that does not, messages come as they are published, and so at any moment.
+        """
+        if not self._tag:
+            return True
+        return self.window.backlogged and self._settled_down() and self.window.backlogged
+
+    def _apply_prefetch(self) -> None:
+        if not self._settled_down():
+            return
+        if self.gate.options.exclusive:
+            self.cancel()
+            self._subscribe()
+            return
+        before = self._tag
+        self._subscribe()
+        if self._tag:
+            self.queue.cancel(before)
+
+    def _take_frames(self, method: bytes, header: bytes, body: bytes) -> bool:
+        """Take a delivery of the present subscription; see `Frames`."""
+        end = _TAG + method[_TAG - 1]
+        if method[_TAG:end] != self._tag_bytes or not self._tag or not self._channel_is_open:
+            return False
+        (number,) = _delivery_tag(method, end)
+        self._arrived(
+            self._undecoded(self.channel, number, method, header, body, self._accept), self._tag
+        )
+        return True
+
+    @property
+    def _channel_is_open(self) -> bool:
+        return self.channel.is_open and not self.channel.is_closing
+
+    def _deliver(self, raw: Any) -> None:
+        self._arrived(self.channel.message_to_python(raw), raw.delivery_info["consumer_tag"])
+
+    def _arrived(self, message: Any, tag: str) -> None:
+        self._believed = False
+        self._receive(message)
+        message.come_by(tag)
+        self._held += tag == self._tag
+        delay = self.window.delivered(message.arrived)
+        if delay is not None:
+            self._meter.refilled(delay)
+        self._news.arrived(self)
+
+    def settled(self, message: Any) -> None:
+        super().settled(message)
+        self._held -= message.subscription == self._tag
+
+    def close(self) -> None:
+        if self._frames is not None and self.channel.channel_id is not None:
+            self._frames.forget(self.channel.channel_id)
+        super().close()
+
+    def _cancelled(self, tag: str) -> None:
+        if tag == self._tag:
+            self._tag = ""
+            self.window.disappointed()
+            self._recovery.lost(self)

@@ -1,0 +1,169 @@
+"""What Celery expects of ``consumer.task_consumer`` and ``consumer.qos``, over many feeds."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kombu.common import QoS
+
+from celery_fair.worker.queues.feed import Feed, Recovery
+from celery_fair.worker.queues.lost_queues import Consumed
+from celery_fair.worker.queues.open_feeds import OpenFeeds
+
+__all__ = ["FairQoS", "FairTaskConsumer"]
+
+
+class FairTaskConsumer:
+    """A set of feeds in the shape of a `kombu.Consumer`.
+
+    Arguments:
+        channel: the connection's default channel.
+        queues: the queues to start with, declared already.
+        make_feed: makes a feed for a queue; what the broker takes away, it tells the `Recovery`.
+        recovery: makes that, for these queues.
+        open_feeds: has each feed that has started and not ended.
+        levels_of: the physical queues of a logical one, or the queue itself.
+        deselect: told the name of each queue that is not to be consumed any more.
+    """
+
+    def __init__(
+        self,
+        channel: Any,
+        queues: list[Any],
+        make_feed: Callable[[Any, Recovery], Feed],
+        recovery: Callable[[Consumed], Recovery],
+        open_feeds: OpenFeeds,
+        levels_of: Callable[[Any], list[Any]] = lambda queue: [queue],
+        deselect: Callable[[str], object] = lambda name: None,
+    ) -> None:
+        self.channel = channel
+        self.on_message: Callable[[Any], object] | None = None
+        self._queues = {queue.name: queue for queue in queues}
+        self._feeds: dict[str, Feed] = {}
+        self._make_feed = make_feed
+        self._recovery = recovery(self)
+        self._open_feeds = open_feeds
+        self._is_over = False
+        self._levels_of = levels_of
+        self._deselect = deselect
+
+    @property
+    def queues(self) -> list[Any]:
+        """The queues consumed from, as `kombu.Queue`."""
+        return list(self._queues.values())
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """The open feeds."""
+        return list(self._feeds.values())
+
+    def consuming_from(self, queue: Any) -> bool:
+        """Whether a queue, by name or as `kombu.Queue`, is consumed from."""
+        return all(_name(level) in self._feeds for level in self._levels_of(queue))
+
+    def add_queue(self, queue: Any) -> Any:
+        """Declare a queue; `consume` starts it."""
+        for level in self._levels_of(queue):
+            bound = level(self.channel)
+            bound.declare()
+            self._queues[bound.name] = bound
+        return queue
+
+    def consume(self, no_ack: bool | None = None) -> None:
+        """Start the queues that are not consumed from yet."""
+        for name, queue in () if self._is_over else self._queues.items():
+            if name not in self._feeds:
+                feed = self._feeds[name] = self._make_feed(queue, self._recovery)
+                self._open_feeds.add(feed)
+                feed.open()
+
+    def try_again(self) -> set[str]:
+        """Start those that were refused; return the names of all that are consumed then."""
+        self.consume()
+        return set(self._feeds)
+
+    def cancel_by_queue(self, queue: Any) -> None:
+        """Stop consuming from a queue; what is buffered of it goes back."""
+        for level in self._levels_of(queue):
+            self._queues.pop(_name(level), None)
+            self._deselect(_name(level))
+            self._end(_name(level))
+
+    def cancel(self) -> None:
+        """Stop consuming; what is buffered goes back, what runs may still be acknowledged."""
+        for name, feed in list(self._feeds.items()):
+            self._end(name)
+            feed.hand_back_aside()
+
+    close = cancel
+
+    def _end(self, name: str) -> None:
+        feed = self._feeds.get(name)
+        if feed is not None:
+            try:
+                feed.cancel()
+                self._detach(feed)
+                feed.hand_back()
+            except Exception:  # whatever ended it: none of what it holds may start; re-raised
+                self.suspend(feed)
+                raise
+
+    def _detach(self, feed: Feed) -> None:
+        if self._feeds.pop(feed.name, None) is not None:
+            self._open_feeds.remove(feed)
+
+    def abandon(self) -> None:
+        """The connection is gone, and with it every delivery."""
+        self._is_over = True
+        for feed in self.feeds:
+            self.drop(feed)
+
+    def drop(self, feed: Feed) -> None:
+        """Forget a feed whose channel is gone, and its queue."""
+        self.forget(feed.name)
+        self.suspend(feed)
+
+    def forget(self, name: str) -> None:
+        """Leave a queue out from now on; its feed, if there is one, is not touched."""
+        self._queues.pop(name, None)
+
+    def suspend(self, feed: Feed) -> None:
+        """Forget a feed whose channel is gone, until `consume` is called again.
+
+        The broker redelivers what was there.
+        """
+        self._detach(feed)
+        feed.die()
+
+    def purge(self) -> int:
+        """Delete all messages that wait at the broker; return their number."""
+        return sum(queue.purge() for queue in self._queues.values())
+
+    def qos(
+        self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
+    ) -> None:
+        """Windows are ours; a prefetch count for all queues together means nothing here."""
+
+
+def _name(queue: Any) -> str:
+    return str(getattr(queue, "name", queue))
+
+
+class FairQoS(QoS):
+    """Celery's prefetch count: raised for a message that is put off, and when the pool grows.
+
+    Windows are ours, so that it stays as it is; `on_raise` is told instead.
+    """
+
+    def __init__(self, value: int, on_raise: Callable[[], object]) -> None:
+        super().__init__(lambda prefetch_count: None, value)
+        self.prev = value
+        self._on_raise = on_raise
+
+    def increment_eventually(self, n: int = 1) -> int:
+        """Celery is about to put the offered message off, or the pool has grown."""
+        self._on_raise()
+        return int(self.value)
+
+    def decrement_eventually(self, n: int = 1) -> int:
+        """A message that was put off has come due; its request says so itself."""
+        return int(self.value)

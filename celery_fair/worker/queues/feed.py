@@ -1,0 +1,293 @@
+"""One queue at the worker: its channel, its subscription, its window and its buffer.
+
+Every feed owns a channel of its own, so that its window bounds this queue alone and a queue's
+trouble stays on its channel. All of a feed's channel calls are made by the thread that runs the
+dispatcher.
+
+What tells an idle queue from a slow refill differs by broker, and so do the two kinds of feed. An
+AMQP broker pushes into a window (`amqp_feed`). Kombu's virtual transports emulate a broker by
+polling; there the feed itself takes what the window allows, and a short answer is proof that
+the queue is empty (`virtual_feed`).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, NamedTuple, Protocol
+
+from kombu.serialization import prepare_accept_content
+
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.gate import Gate
+from celery_fair.core.window import Window
+from celery_fair.settings import QueueOptions
+from celery_fair.worker import host
+from celery_fair.worker.queues.delivery import delivery_class, message_of
+from celery_fair.worker.queues.news import News
+
+__all__ = ["Custody", "Feed", "Ports", "Recovery"]
+
+_GROW, _SHRINK = 1.25, 4
+"""How many times too small or too large a window must be to be changed: a change has a price."""
+
+
+class Custody(Protocol):
+    """What becomes of messages that do not simply start."""
+
+    def starts_once(self, message: Any) -> bool:
+        """Whether a message must not be started again once it counts as redelivered."""
+
+    def give_back(self, message: Any) -> None:
+        """Return a message that has not started to its queue."""
+
+    def refuse(self, message: Any, exc: BaseException | None) -> None:
+        """See to what becomes of a message that no task is started for, for an error."""
+
+    def worker_lost(self, message: Any) -> None:
+        """The process that ran a message's task has died."""
+
+    def garbage(self, feed: "Feed", raw: bytes, reason: Exception) -> None:
+        """This was in the queue, and is no message."""
+
+
+class Recovery(Protocol):
+    """What becomes of a queue that the broker has taken away."""
+
+    def lost(self, feed: "Feed") -> None:
+        """The broker has deleted the queue."""
+
+    def refused(self, feed: "Feed", answer: Exception) -> None:
+        """The queue cannot be consumed (any more), says the broker's answer.
+
+        It has closed the channel, and with it every delivery is gone.
+        """
+
+
+class Ports(NamedTuple):
+    """Whom a queue knows: given to it when it is made."""
+
+    news: News
+    custody: Custody
+    recovery: Recovery
+
+
+class Feed(ABC):
+    """What both kinds have in common.
+
+    Attributes:
+        name: the queue's name.
+        flow: the queue as the scheduler sees it.
+        gate: what may keep the queue from starting what it has.
+        custody: see `Custody`.
+        buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
+            come due.
+        window: the deliveries allowed, held and owed.
+        parked: deliveries in Celery's timer, waiting for their ETA.
+        filled: when something came while nothing was here, last, on the monotonic clock.
+        starved: how often the queue was found empty here while its refill was on its way.
+        dead: its channel is gone, and with it every delivery: none of them may start.
+        asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
+    """
+
+    asks = False
+
+    def __init__(
+        self,
+        queue: Any,
+        channel: Any,
+        flow: Flow,
+        window: int,
+        gate: Gate[QueueOptions],
+        ports: Ports,
+        accept: Any = None,
+        in_flight_allowance: int = 0,
+    ) -> None:
+        self.name: str = queue.name
+        self.queue = queue(channel)
+        self.channel = channel
+        self.flow = flow
+        self.gate = gate
+        self.custody = ports.custody
+        self._news = ports.news
+        self._recovery = ports.recovery
+        self.buffer: deque[Any] = deque()
+        self.parked = 0
+        self.dead = False
+        self.filled = 0.0
+        self._emptied: float | None = None
+        self.starved = 0
+        self._limited = 0
+        self._aside: dict[int, Any] = {}
+        self._allowance = in_flight_allowance
+        self._wanted = window
+        self.window = Window(window + in_flight_allowance)
+        self._accept = prepare_accept_content(accept)
+        self._adopt(channel)
+
+    def _adopt(self, channel: Any) -> None:
+        host.adopt(channel, delivery_class(channel.Message, self))
+
+    @abstractmethod
+    def open(self) -> None:
+        """Subscribe."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Unsubscribe; what was delivered stays."""
+
+    def refill(self) -> None:
+        """Take what can be had at once, if taking is up to the feed."""
+
+    def ask_at(self, started: int) -> float:
+        """Return when an empty queue is to be asked, if it is one to ask; see `take`."""
+        return math.inf
+
+    def next_cost(self, cost: Callable[[Any], float]) -> float | None:
+        """Return what the next message costs, or None if there is none."""
+        return cost(self.buffer[0]) if self.buffer else None
+
+    def take(self, now: float, started: int) -> Any:
+        """Return the next message, or request that has come due; None if there is none after all.
+
+        Arguments:
+            started: how many messages the worker has ever started.
+        """
+        return self.buffer.popleft()
+
+    def report(self) -> None:
+        """Say that there may be something here."""
+        self._news.arrived(self)
+
+    def is_filled(self, now: float) -> None:
+        """Something came while nothing was here."""
+        self.filled = now
+
+    def is_empty(self, now: float) -> None:
+        """Nothing was left here after a message was taken."""
+        if self._emptied is None:
+            self._emptied = now
+        self.starved += self.owed
+
+    def was_empty(self) -> float | None:
+        """Return when the queue was found empty first since the last call; None if it was not."""
+        emptied, self._emptied = self._emptied, None
+        return emptied
+
+    def die(self) -> None:
+        """The channel is gone, and with it every delivery: none of them may start."""
+        self.dead = True
+        self.buffer.clear()
+
+    @property
+    def owed(self) -> bool:
+        """Whether more is known to be on its way."""
+        return False
+
+    def has_more(self) -> bool:
+        """Whether what was owed, and has been waited for, is still certain to come."""
+        return False
+
+    @property
+    def prefetch(self) -> int:
+        """Unsettled deliveries allowed: the window, and what late acks and ETAs keep unsettled."""
+        eta = 1 << (self.parked - 1).bit_length() if self.parked else 0
+        return min(self._wanted + self._allowance + eta, 65535)
+
+    def resize(self, window: int, exactly: bool = False, most: float = math.inf) -> None:
+        """Set the window, unless it is right, or about right and no larger than `most`."""
+        about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
+        now = exactly or self._wanted > most
+        if self._wanted != window and (now or (not about_right and self._adapts())):
+            self._wanted = window
+            self._apply_prefetch()
+
+    def _adapts(self) -> bool:
+        """Whether now is a time to change the window, if nobody insists on it."""
+        return True
+
+    @property
+    def room(self) -> int:
+        """How many more messages a feed that takes them itself may take now.
+
+        What runs has left the window, as have ETAs; what a rate limit holds back has not.
+        """
+        return self._wanted - len(self.buffer) - self._limited
+
+    def set_aside(self, message: Any, eta: bool) -> None:
+        """Celery keeps a message for its ETA or its rate limit, unsettled.
+
+        The window grows by ETAs, so that they do not block their queue.
+        """
+        message.put_aside("eta" if eta else "limit")
+        self._aside[id(message)] = message
+        if eta:
+            self.parked += 1
+            if self.prefetch > self.window.size:
+                self._apply_prefetch()
+        else:
+            self._limited += 1
+
+    def came_due(self, message: Any, request: Any) -> None:
+        """The request of a message that was set aside is back."""
+        self._take_back(message)
+        message.arrive(monotonic(), message.accept)
+        self._news.due(self, request)
+
+    def _take_back(self, message: Any) -> None:
+        if message.aside == "eta":
+            self.parked -= 1
+        elif message.aside == "limit":
+            self._limited -= 1
+        message.put_aside("")
+        self._aside.pop(id(message), None)
+
+    def hand_back(self) -> None:
+        """Return every buffered delivery to the queue."""
+        while self.buffer:
+            message = message_of(self.buffer.popleft())
+            if not message.acknowledged:
+                self.custody.give_back(message)
+
+    def hand_back_aside(self) -> None:
+        """For a clean stop: return what Celery has put off, if it must not count as redelivered."""
+        for message in list(self._aside.values()):
+            if not message.acknowledged and self.custody.starts_once(message):
+                self.custody.give_back(message)
+
+    def close(self) -> None:
+        """Forget the buffer (the broker redelivers it) and close the channel."""
+        self.buffer.clear()
+        self.channel.close()
+
+    @property
+    def waits_since(self) -> float:
+        """When the oldest message in the buffer came here, on the monotonic clock."""
+        return float(message_of(self.buffer[0]).arrived)
+
+    def waiting(self, now: float) -> float:
+        """Seconds that the oldest message in the buffer has waited here."""
+        return now - self.waits_since if self.buffer else 0.0
+
+    def settled(self, message: Any) -> None:
+        """One of the feed's deliveries was acknowledged, rejected or requeued.
+
+        One that counted as set aside may have been revoked: its acknowledgement comes a turn of
+        the event loop later than Celery's handler returns.
+        """
+        if message.aside:
+            self._take_back(message)
+        self.window.settled(monotonic())
+
+    def reopen(self) -> None:
+        """The broker has deleted the queue: begin again."""
+        self.open()
+
+    def _receive(self, message: Any) -> None:
+        message.arrive(monotonic(), self._accept)
+        self.buffer.append(message)
+
+    @abstractmethod
+    def _apply_prefetch(self) -> None:
+        """Tell the broker, or remember, how many deliveries may be unsettled from now on."""

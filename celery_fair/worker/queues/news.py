@@ -1,0 +1,44 @@
+"""What has arrived, and what has come due, until the dispatcher takes it in."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from celery_fair.worker.bell import Bell
+
+if TYPE_CHECKING:
+    from celery_fair.worker.queues.feed import Feed
+
+__all__ = ["News"]
+
+
+class News:
+    """One a connection, as the queues that report here are.
+
+    Arguments:
+        bell: rung for each report.
+    """
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+        self._reports: deque[tuple[Feed, Any]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._reports)
+
+    def arrived(self, feed: "Feed") -> None:
+        """Something new is in the feed's buffer."""
+        self._reports.append((feed, None))
+        self._bell.arrived()
+
+    def due(self, feed: "Feed", request: Any) -> None:
+        """A request of the feed's that Celery had put off has come due."""
+        self._reports.append((feed, request))
+        self._bell.arrived()
+        self._bell.later()
+
+    def take(self) -> "Iterator[tuple[Feed, Any]]":
+        """Yield what was reported, the oldest first: the feed, and a request that has come due."""
+        reports = self._reports
+        while reports:
+            yield reports.popleft()

@@ -1,0 +1,353 @@
+"""Redis: several messages of several queues in one round trip, and a bell for when there are none.
+
+Kombu takes one message per queue and turn of the event loop, and records it as unacknowledged in a
+further step. Here one script does both for all queues with room, and answers how many are left, so
+an empty buffer with nothing left is proof that the queue is idle, and no wait is ever needed.
+
+While something waits here and slots are free, the dispatcher is running, and fetches as it goes:
+when a buffer runs empty, and before a choice if the last look is some milliseconds ago, or what is
+urgent would wait until a window of something else is used up. When nothing can be started, a
+``BRPOP`` on a connection of its own, watched by the event loop, waits for the next message of any
+queue whose buffer is empty.
+
+The server takes that message off its list before anybody has it: if the connection or the worker is
+lost just then, so is the message, as with kombu. Where tasks are non-repeatable, the worker does
+not wait for a bell; it looks again after a while.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib.resources import files
+from itertools import count
+from time import monotonic, time
+from typing import Any
+from uuid import uuid4
+
+from kombu.transport import virtual
+from kombu.utils.json import loads
+
+from celery_fair.redis_client import Commands
+from celery_fair.worker.queues.delivery import acknowledge_held, delivery_class
+from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.pulled import Pulled
+from celery_fair.worker.queues.source import Source
+
+__all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource"]
+
+logger = logging.getLogger(__name__)
+
+_BELL_TIMEOUT = 5
+"""Seconds after which the server answers a BRPOP even if there is nothing."""
+
+_OVERDUE = 20
+"""Seconds beyond that after which a silent server counts as gone."""
+
+_LOOK_AGAIN = 0.02
+"""Seconds between two looks at queues that were empty, while others have work."""
+
+
+class RedisSource(Source):
+    """What all Redis queues of a worker share: the channel, the script, the bell.
+
+    Arguments:
+        connection: the worker's kombu connection.
+        hub: the event loop.
+        soon: asks for the dispatcher to run soon.
+        at: asks for it at a time, if it is not to be woken by a message.
+        interval: seconds between two looks at the most, then.
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        hub: Any,
+        soon: Callable[[], object],
+        at: Callable[[float], object] | None = None,
+        interval: float = 0.05,
+    ) -> None:
+        self.channel = connection.channel()
+        self._send = Commands(self.channel)
+        self._hub = hub
+        self._soon = soon
+        self._at = at
+        self._interval = interval
+        self._wait = 0.0
+        self._feeds: dict[str, RedisFeed] = {}
+        self._bell: Any = None
+        self._listening: set[str] = set()
+        self._rung_at = 0.0
+        self._bell_id: int | None = None
+        self._looked = 0.0
+        self._tags = str(uuid4())
+        self._takings = count(1)
+        interval = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
+        self._timers = [
+            hub.call_repeatedly(interval, self._restore_overdue),
+            hub.call_repeatedly(_OVERDUE, self._check_bell),
+        ]
+
+    def feed(self, **options: Any) -> "RedisFeed":
+        """Make a feed; `options` are those of `Feed`, less the channel."""
+        return RedisFeed(source=self, **options)
+
+    def pulled(self, **options: Any) -> Feed:
+        """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
+        return PulledRedisFeed(source=self, **options)
+
+    def attach(self, feed: "RedisFeed") -> None:
+        """Fetch for this feed from now on."""
+        self._feeds[feed.name] = feed
+
+    def detach(self, feed: "RedisFeed") -> None:
+        """Fetch for it no more."""
+        self._feeds.pop(feed.name, None)
+
+    def close(self) -> None:
+        """Stop listening. Closing the connection gives back what is unacknowledged."""
+        for timer in self._timers:
+            timer.cancel()
+        self._silence()
+
+    def look(self, now: float) -> None:
+        """Fetch before a choice, unless that was done just now."""
+        if now - self._looked > _LOOK_AGAIN:
+            self.fetch()
+
+    def last(self) -> None:
+        """Listen no more: what is given back must not ring a bell that nobody hears."""
+        if self._listening:
+            self._unblock()
+            answer = self._bell.read_response()
+            if answer:
+                self._send("RPUSH", *answer)
+        self._silence()
+
+    def seek(self) -> None:
+        """Nothing can be started, though slots are free: look once more, then wait."""
+        self.fetch()
+        if self._at is None:
+            self.listen()
+        elif any(not feed.buffer and feed.room > 0 for feed in self._feeds.values()):
+            self._wait = min(max(2 * self._wait, _LOOK_AGAIN), self._interval)
+            self._at(monotonic() + self._wait)
+
+    def fetch(self) -> None:
+        """Fill the feeds that have room and may have messages, in one round trip.
+
+        Not those that would ring the bell: they are empty, or what it brings comes before the rest.
+        """
+        if self._listening:
+            self._hear()
+        now = self._looked = monotonic()
+        feeds = [
+            feed
+            for feed in self._feeds.values()
+            if feed.room > 0 and feed.name not in self._listening and feed.worth_a_look(now)
+        ]
+        if not feeds:
+            return
+        for feed, left, messages in self._taken(feeds):
+            feed.fetched(messages, left, now)
+            if messages:
+                self._wait = 0.0
+
+    def take(self, feed: "RedisFeed") -> int:
+        """Take one message of a feed, if there is one; return how many are left."""
+        ((_, left, messages),) = self._taken([feed], 1)
+        feed.fetched(messages, left, monotonic())
+        return left
+
+    def _taken(
+        self, feeds: list["RedisFeed"], most: int | None = None
+    ) -> Iterator[tuple["RedisFeed", int, list[tuple[str, bytes]]]]:
+        """Take messages: for each feed, how many are left, and what has come, with its tag."""
+        keys = self._send.unacked
+        for feed in feeds:
+            keys += self._send.lists(feed.name)
+        tags = self.new_tag()
+        wanted = [most or feed.room for feed in feeds]
+        answer = self._script(keys, [time(), len(self.channel.priority_steps), tags, *wanted])
+        number = 0
+        for feed, (left, *raws) in zip(feeds, answer, strict=True):
+            yield feed, int(left), [(f"{tags}{n}", raw) for n, raw in enumerate(raws, number + 1)]
+            number += len(raws)
+
+    def new_tag(self) -> str:
+        """Return what no delivery's tag begins with yet."""
+        return f"{self._tags}.{next(self._takings)}."
+
+    def acknowledge(self, message: Any) -> None:
+        acknowledge_held(message)
+
+    def listen(self) -> None:
+        """Make sure that a message for any empty feed rings the bell."""
+        empty = {feed.name for feed in self._feeds.values() if not feed.buffer and feed.room > 0}
+        if not empty or empty <= self._listening:
+            return
+        if self._listening:
+            self._unblock()  # the answer to it, empty or not, makes the dispatcher run
+        else:
+            self._ring_for(empty)
+
+    def _ring_for(self, names: set[str]) -> None:
+        if self._bell is None:
+            self._open_bell()
+        keys = [key for name in sorted(names) for key in self._send.lists(name)]
+        self._listening = names
+        self._rung_at = monotonic()
+        self._bell.send_command("BRPOP", *keys, _BELL_TIMEOUT)
+
+    def _open_bell(self) -> None:
+        pool = self.channel.client.connection_pool
+        try:
+            self._bell = pool.get_connection()
+        except TypeError:  # redis-py before 5.3 wants a command's name
+            self._bell = pool.get_connection("_")
+        self._bell.send_command("CLIENT", "ID")
+        self._bell_id = self._bell.read_response()
+        self._hub.add_reader(self._bell._sock, self._on_bell)
+
+    def _on_bell(self) -> None:
+        self._hear()
+        self._soon()  # it listens again if there is a slot for what may come
+
+    def _hear(self) -> None:
+        """Take in the bell's answer, if it is there."""
+        if self._bell._sock is None or not self._bell.can_read(timeout=0):
+            return
+        answer = self._bell.read_response()
+        names, self._listening = self._listening, set()
+        if answer:
+            key, raw = answer
+            name = next(n for n in names if key in self._encoded_lists(n))
+            feed = self._feeds.get(name)
+            if feed is None:  # cancelled while the answer was on its way
+                self._send("RPUSH", key, raw)
+            else:
+                feed.rung(raw)
+
+    def _unblock(self) -> None:
+        self._send("CLIENT", "UNBLOCK", self._bell_id)
+
+    def _silence(self) -> None:
+        bell, self._bell = self._bell, None
+        self._listening = set()
+        if bell is not None:
+            if bell._sock is not None:
+                self._hub.remove_reader(bell._sock)
+            bell.disconnect()
+
+    def _check_bell(self) -> None:
+        if self._listening and monotonic() - self._rung_at > _BELL_TIMEOUT + _OVERDUE:
+            self._bell.disconnect()
+            raise ConnectionError("Redis has not answered a BRPOP in time; connecting again")
+
+    def _restore_overdue(self) -> None:
+        self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
+
+    def _encoded_lists(self, queue: str) -> list[bytes]:
+        return [key.encode() for key in self._send.lists(queue)]
+
+    @cached_property
+    def _source(self) -> str:
+        return files("celery_fair.worker.queues").joinpath("fetch.lua").read_text()
+
+    @cached_property
+    def _sha(self) -> str:
+        sha = self._send("SCRIPT", "LOAD", self._source)
+        return sha.decode() if isinstance(sha, bytes) else sha
+
+    def _script(self, keys: list[str], args: list[Any]) -> Any:
+        from redis.exceptions import NoScriptError
+
+        try:
+            return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
+        except NoScriptError:  # the server was restarted or its scripts flushed
+            return self._send("EVAL", self._source, len(keys), *keys, *args)
+
+
+class RedisFeed(Feed):
+    """A queue on Redis; all share one source."""
+
+    def __init__(self, *, source: RedisSource, **options: Any) -> None:
+        super().__init__(channel=source.channel, **options)
+        self._source = source
+        self._left = 1  # messages at the broker when last seen
+        self._looked = 0.0
+
+    def _adopt(self, channel: Any) -> None:  # all feeds of the source share the channel
+        self._message = delivery_class(channel.Message, self)
+
+    def open(self) -> None:
+        self._source.attach(self)
+        self._news.arrived(self)
+
+    def cancel(self) -> None:
+        self._source.detach(self)
+
+    def refill(self) -> None:
+        self._source.fetch()
+
+    def worth_a_look(self, now: float) -> bool:
+        """Whether the queue may have messages: it had some, or was not looked at for a while."""
+        return self._left > 0 or now - self._looked > _LOOK_AGAIN
+
+    def fetched(self, taken: list[tuple[str, bytes]], left: int, now: float) -> None:
+        """Take in what the script took, with its tags: recorded already."""
+        self._left, self._looked = left, now
+        for tag, raw in taken:
+            self._take_in(raw, tag, virtual.QoS.append)
+        if taken:
+            self._news.arrived(self)
+
+    def rung(self, raw: bytes) -> None:
+        """Take in what the bell brought: to be recorded."""
+        self._left = 1
+        self._take_in(raw, self._source.new_tag(), type(self.channel.qos).append)
+        self._news.arrived(self)
+
+    def hand_back(self) -> None:
+        """Return what is buffered to the head of the queue, in its order."""
+        self.buffer.reverse()
+        super().hand_back()
+
+    def close(self) -> None:
+        self.buffer.clear()
+
+    def _take_in(self, raw: bytes, tag: str, record: Callable[[Any, Any, str], object]) -> None:
+        try:
+            message = self._message(loads(raw), channel=self.channel)
+            message.retag(tag)
+            if not isinstance(message.delivery_info, dict):
+                raise TypeError(f"delivery info is {message.delivery_info!r}")  # noqa: TRY301
+            record(self.channel.qos, message, tag)
+        except Exception as exc:  # anything can be in a list; the worker must live
+            if _is_lost_connection(exc):
+                raise
+            self._drop(raw, tag, exc)
+            return
+        self.window.delivered(0.0)
+        message.arrive(monotonic(), self._accept)
+        self.buffer.append(message)
+
+    def _drop(self, raw: bytes, tag: str, reason: Exception) -> None:
+        self.custody.garbage(self, raw, reason)
+        self.channel.qos.ack(tag)
+
+    def _apply_prefetch(self) -> None:
+        self.window.resize(self.prefetch)
+
+
+def _is_lost_connection(exc: Exception) -> bool:
+    """Kombu's own list will not do: it has KeyError, which a malformed message raises."""
+    from redis.exceptions import RedisError
+
+    return isinstance(exc, OSError | RedisError)
+
+
+class PulledRedisFeed(Pulled, RedisFeed):
+    """Asks by the script that takes messages, for one at a time."""
+
+    def _get(self) -> int:
+        return self._source.take(self)
