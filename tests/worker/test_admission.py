@@ -1,0 +1,125 @@
+"""Whether a request may start: by the broker's word, the ledger's, and the acknowledgement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from celery_fair.core.disposition import Delivery
+from celery_fair.headers import STRICT
+from celery_fair.worker.launch.admission import Admission
+from celery_fair.worker.launch.dead_letters import DUPLICATE, REDELIVERED
+from celery_fair.worker.queues.delivery import NotHeldError
+from tests.worker.parts import Burials, Request, non_repeatable, shelf
+
+
+class Scene:
+    """Admission, its ports, and one message of a task."""
+
+    def __init__(self, delivery: Delivery = Delivery.FRESH, owner: str = "", **task: Any) -> None:
+        self._judged = delivery, "work", owner
+        self.forgotten: list[str] = []
+        self.confirmed: list[Any] = []
+        self.given_back: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+        self.burials = Burials()
+        known: Any = self
+        self.admission = Admission(self, known, self.burials, known)  # type: ignore[arg-type]
+        self.feed = shelf()
+        [self.message] = self.feed.put("a")
+        self.request = Request(self.message, non_repeatable(**task))
+
+    def admits(self) -> bool:
+        return self.admission.admits(self.request)
+
+    # As the ledger's claims.
+
+    def judge(self, request: Any) -> tuple[Delivery, str, str]:
+        return self._judged
+
+    def give_up(self, work: str) -> None:
+        self.forgotten.append(work)
+
+    # As the broker's connection, and as mover.
+
+    def acknowledge(self, message: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        message.ack()
+
+    def flush(self) -> None: ...
+
+    def confirm(self, message: Any) -> None:
+        self.confirmed.append(message)
+
+    def give_back(self, message: Any, headers: dict[str, Any]) -> None:
+        self.given_back.append(headers)
+
+
+def test_a_repeatable_task_may_start_without_a_word() -> None:
+    scene = Scene(Delivery.REDELIVERED)
+    assert scene.admission.admits(Request(scene.message))
+    assert not scene.message.acknowledged
+
+
+def test_it_is_acknowledged_before_it_starts() -> None:
+    scene = Scene()
+    assert scene.admits()
+    assert scene.message.acknowledged
+    assert scene.request.acknowledged
+    assert scene.message.claimed == "work"
+    assert scene.confirmed == []
+
+
+def test_or_at_the_end() -> None:
+    scene = Scene(ack="after")
+    assert scene.admits()
+    assert not scene.message.acknowledged
+
+
+def test_confirm_waits_for_the_broker() -> None:
+    scene = Scene(confirm=True)
+    assert scene.admits()
+    assert scene.confirmed == [scene.message]
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("cut"), NotHeldError("another has it")])
+def test_what_cannot_be_acknowledged_does_not_start_and_claims_nothing(error: Exception) -> None:
+    scene = Scene()
+    scene.error = error
+    assert not scene.admits()
+    assert not scene.request.acknowledged
+    assert scene.forgotten == ["work"]
+    assert scene.burials.buried == {}
+
+
+@pytest.mark.parametrize("ack", ["before", "after"])
+def test_what_was_delivered_before_is_a_dead_letter(ack: str) -> None:
+    scene = Scene(Delivery.REDELIVERED, ack=ack)
+    assert not scene.admits()
+    assert scene.burials.buried == {"a": (REDELIVERED, True)}
+    assert scene.request.events == ["task-rejected"]
+
+
+def test_what_another_message_has_claimed_is_a_duplicate() -> None:
+    scene = Scene(Delivery.CLAIMED, owner="b")
+    assert not scene.admits()
+    assert scene.burials.buried == {"a": (DUPLICATE, True)}
+
+
+def test_what_it_has_claimed_itself_may_have_started() -> None:
+    scene = Scene(Delivery.CLAIMED, owner="a")
+    assert not scene.admits()
+    assert scene.burials.buried == {"a": (REDELIVERED, True)}
+
+
+def test_what_is_proved_unstarted_starts() -> None:
+    assert Scene(Delivery.UNSTARTED).admits()
+
+
+def test_without_the_ledgers_word_it_is_marked_and_given_back() -> None:
+    scene = Scene(Delivery.UNKNOWN)
+    assert not scene.admits()
+    assert scene.given_back == [{STRICT: True}]
+    assert scene.burials.buried == {}

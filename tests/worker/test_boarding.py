@@ -1,0 +1,230 @@
+"""From the choice of a request to its start, without a pool and without a broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from celery_fair.worker.launch.boarding import Boarding
+from celery_fair.worker.launch.handover import Handover, Outcome
+from celery_fair.worker.launch.in_flight import InFlight
+from tests.worker.parts import Request, Silent, non_repeatable, shelf
+
+
+class Scene:
+    """Boarding, with everything around it written down in `log`."""
+
+    def __init__(self, batch: int = 1, asks: bool = False, acks_first: bool = False) -> None:
+        self.log: list[Any] = []
+        self.asks = asks
+        self.error: Exception | None = None
+        self.admitted = True
+        self.in_flight = InFlight()
+        slots: Any = SimpleNamespace(count=lambda: 9, fill=self._fill)
+        self.handover = Handover(Silent())
+        self.boarding = Boarding(
+            self.in_flight,
+            slots,
+            self.handover,
+            lambda message: Request(message),
+            self,  # type: ignore[arg-type]
+            self,
+            batch,
+            lambda: self.log.append("handed over"),
+            acks_first,
+            [self],
+        )
+        self.feed = shelf()
+
+    def request(self, name: str, task: Any = None) -> Request:
+        [message] = self.feed.put(name)
+        return Request(message, task)
+
+    def _fill(self, request: Any) -> None:
+        self.log.append(request.id)
+        if request.name == "fails":
+            raise ValueError("the pool does not like it")
+
+    # As admission.
+
+    def admits(self, request: Any) -> bool:
+        return self.admitted
+
+    def acknowledged(self, request: Any) -> bool:
+        self.log.append(f"ack {request.id}")
+        return True
+
+    def not_acknowledged(self, request: Any, exc: Exception) -> None:
+        self.log.append(f"not acknowledged: {request.id}")
+
+    # As the broker's connection, and as who watches.
+
+    def flush(self, more: bool = False) -> None:
+        if self.error is not None:
+            raise self.error
+        self.log.append("more" if more else "flush")
+
+    def note(self, request: Any) -> None:
+        self.log.append(f"note {request.id}")
+
+
+def test_they_depart_together() -> None:
+    scene = Scene()
+    for name in "ab":
+        assert scene.boarding.take(scene.request(name)) is Outcome.STARTED
+    assert scene.log == []
+    assert scene.boarding.running == 2
+    assert scene.boarding.depart()
+    assert scene.log == ["more", "note a", "a", "note b", "b", "handed over"]
+    assert not scene.boarding.depart()
+
+
+def test_a_non_repeatable_one_waits_for_no_other() -> None:
+    scene = Scene(batch=1)
+    scene.boarding.take(scene.request("a", non_repeatable()))
+    assert scene.log == ["flush", "note a", "a", "handed over"]
+
+
+def test_so_many_non_repeatable_ones_go_together() -> None:
+    scene = Scene(batch=3)
+    for name in "ab":
+        scene.boarding.take(scene.request(name, non_repeatable()))
+    assert scene.log == []
+    scene.boarding.take(scene.request("c", non_repeatable()))
+    assert scene.log[0] == "flush"
+    assert [entry for entry in scene.log if len(entry) == 1] == ["a", "b", "c"]
+
+
+def test_where_messages_are_asked_for_none_waits() -> None:
+    scene = Scene(asks=True)
+    scene.boarding.take(scene.request("a"))
+    assert "a" in scene.log
+
+
+def test_what_could_not_be_acknowledged_does_not_start() -> None:
+    scene = Scene()
+    for name in "ab":
+        scene.boarding.take(scene.request(name))
+    scene.error = ConnectionResetError("cut")
+    scene.boarding.depart()
+    assert scene.log == ["not acknowledged: a", "not acknowledged: b"]
+    assert scene.boarding.running == 0
+
+
+def test_repeatable_ones_are_acknowledged_first_if_told_to() -> None:
+    scene = Scene(acks_first=True)
+    scene.boarding.take(scene.request("a"))
+    scene.boarding.take(scene.request("late", SimpleNamespace(acks_late=True)))
+    assert scene.log == ["ack a"]
+
+
+def test_the_revoked_and_the_refused_take_no_slot() -> None:
+    scene = Scene()
+    revoked = scene.request("a")
+    revoked.is_revoked = True
+    assert scene.boarding.take(revoked) is Outcome.DROPPED
+    scene.admitted = False
+    assert scene.boarding.take(scene.request("b", non_repeatable())) is Outcome.DROPPED
+    assert scene.boarding.running == 0
+    assert scene.log == []
+
+
+def test_a_message_with_impossible_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    request = scene.request("a")
+    request.time_limits = ("soon", None)  # type: ignore[assignment]
+    refused: list[Any] = []
+    monkeypatch.setattr(scene.feed.custody, "refuse", lambda *what: refused.append(what))
+    assert scene.boarding.take(request) is Outcome.REFUSED
+    assert [message.headers["id"] for message, _ in refused] == ["a"]
+
+
+def test_a_slot_is_free_again_if_the_pool_does_not_take_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene()
+    request = scene.request("a")
+    request.name = "fails"
+    monkeypatch.setattr(scene.feed.custody, "refuse", lambda *what: scene.log.append("refused"))
+    scene.boarding.take(request)
+    scene.boarding.depart()
+    assert scene.log[-2:] == ["refused", "handed over"]
+    assert scene.boarding.running == 0
+
+
+def test_the_short_way_makes_a_request_of_a_message() -> None:
+    scene = Scene()
+    [message] = scene.feed.put("a")
+    assert scene.boarding.offer(message).message is message
+
+
+class Celery:
+    """What Celery may do with a message that it is handed."""
+
+    def __init__(self, handover: Handover) -> None:
+        self.handover = handover
+
+    def takes(self, message: Any) -> None:
+        self.handover.on_request(Request(message))
+
+    def keeps_for_its_eta(self, message: Any) -> None:
+        self.handover.prefetch_raised()
+
+    def keeps_for_its_rate(self, message: Any) -> None: ...
+
+    def drops(self, message: Any) -> None:
+        message.ack()
+
+    def fails(self, message: Any) -> None:
+        raise TypeError("a body of another shape")
+
+
+@pytest.mark.parametrize(
+    ("what", "outcome", "aside"),
+    [
+        ("keeps_for_its_eta", Outcome.PUT_OFF, "eta"),
+        ("keeps_for_its_rate", Outcome.PUT_OFF, "limit"),
+        ("drops", Outcome.DROPPED, ""),
+    ],
+)
+def test_what_celery_does_with_a_message(what: str, outcome: Outcome, aside: str) -> None:
+    scene = Scene()
+    [message] = scene.feed.put("a")
+    assert scene.handover.offer(getattr(Celery(scene.handover), what), message) is outcome
+    assert message.aside == aside
+    assert scene.feed.parked == (aside == "eta")
+
+
+def test_a_request_of_the_offered_message_is_returned_and_a_later_one_is_due() -> None:
+    scene = Scene()
+    [message] = scene.feed.put("a")
+    request = scene.handover.offer(Celery(scene.handover).takes, message)
+    assert request.message is message
+
+    with pytest.raises(AssertionError, match="nothing is put off here"):
+        scene.handover.on_request(request)  # reported to the feed's news
+
+
+def test_whatever_a_message_contains_it_is_refused_and_the_worker_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene()
+    [message] = scene.feed.put("a")
+    errors: list[Any] = []
+
+    def refuse(message: Any, exc: BaseException | None) -> None:
+        errors.append(exc)
+        message.ack()
+
+    monkeypatch.setattr(scene.feed.custody, "refuse", refuse)
+    assert scene.handover.offer(Celery(scene.handover).fails, message) is Outcome.REFUSED
+    assert [type(error) for error in errors] == [TypeError]
+    assert message.aside == ""
+
+
+def test_a_pool_that_grows_rings_the_bell() -> None:
+    bell = Silent()
+    Handover(bell).prefetch_raised()
+    assert bell.rings == 1

@@ -1,0 +1,250 @@
+"""The main loop, with a crew, a supply and queues that a test holds in its hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.window import RefillMeter
+from celery_fair.worker.dispatch.cost import Costs
+from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.launch.handover import Outcome
+from celery_fair.worker.queues.news import News
+from celery_fair.worker.queues.open_feeds import OpenFeeds
+from tests.feeds import gate, ports
+from tests.worker.parts import Request, Shelf, Silent, shelf
+
+
+class Crew:
+    """So many slots; requests are what `offer` makes of messages, unless a test says otherwise."""
+
+    def __init__(self, slots: int) -> None:
+        self.started: list[Any] = []
+        self.ended: list[Any] = []
+        self.departures = 0
+        self.outcome: Callable[[Any], Outcome | None] = lambda message: None
+        self._slots = slots
+
+    def slots(self) -> int:
+        return self._slots
+
+    @property
+    def running(self) -> int:
+        return len(self.started) - len(self.ended)
+
+    @property
+    def landed(self) -> int:
+        return len(self.ended)
+
+    @property
+    def boarded(self) -> int:
+        return len(self.started)
+
+    def of(self, queue: str) -> int:
+        running = self.started[len(self.ended) :]
+        return sum(request.message.feed.name == queue for request in running)
+
+    def offer(self, message: Any) -> Any:
+        return self.outcome(message) or Request(message)
+
+    def take(self, request: Any) -> Outcome:
+        self.started.append(request)
+        return Outcome.STARTED
+
+    def depart(self) -> bool:
+        self.departures += 1
+        return False
+
+    def end(self, count: int) -> None:
+        """The oldest have ended."""
+        self.ended += self.started[len(self.ended) :][:count]
+
+    @property
+    def ids(self) -> str:
+        """Of what has started, in order."""
+        return "".join(request.id for request in self.started)
+
+
+class Supply:
+    """Nothing comes but what a test puts there."""
+
+    def __init__(self) -> None:
+        self.sought = 0
+
+    def look(self, now: float) -> None: ...
+
+    def seek(self) -> None:
+        self.sought += 1
+
+    def flush(self) -> None: ...
+
+
+class Waits:
+    def __init__(self) -> None:
+        self.seconds: list[tuple[str, float]] = []
+
+    def started(self, queue: str, waited: float) -> None:
+        self.seconds.append((queue, waited))
+
+
+class Scene:
+    """A worker's main loop, on a clock that stands still."""
+
+    def __init__(self, slots: int, watches: Any = ()) -> None:
+        self.now = 100.0
+        self.crew, self.supply, self.served = Crew(slots), Supply(), Served()
+        self.chooser = Chooser(self.crew)
+        self.bell = Silent()
+        self.news = News(self.bell)
+        self.feeds = OpenFeeds(self.chooser, lambda: self.now)
+        self.dispatcher = Dispatcher(
+            self.chooser,
+            self.feeds,
+            self.news,
+            self.bell,
+            self.supply,
+            self.crew,
+            Costs(None),
+            RefillMeter(),
+            self.served,
+            watches,
+            clock=lambda: self.now,
+        )
+
+    def queue(self, name: str, quantum: float = 1.0, **options: Any) -> Shelf:
+        opened = gate(quantum, **options)
+        flow = self.chooser.add(name, quantum, 0, opened)
+        feed = shelf(name, flow=flow, gate=opened, ports=ports()._replace(news=self.news))
+        self.feeds.add(feed)
+        return feed
+
+    def run(self) -> str:
+        assert self.dispatcher.run()
+        return self.crew.ids
+
+
+def test_quanta_decide_and_nothing_starts_without_a_slot() -> None:
+    scene = Scene(slots=6)
+    one, two = scene.queue("one", 1), scene.queue("two", 2)
+    one.put(*"abcdef")
+    two.put(*"ABCDEF")
+
+    assert scene.run() == "aABbCD"
+
+    assert scene.run() == "aABbCD"
+    scene.crew.end(3)
+    assert scene.run() == "aABbCDcEF"
+    assert dict(scene.served.count) == {"one": 3, "two": 6}
+
+
+def test_time_is_up_before_all_is_done() -> None:
+    scene = Scene(slots=9)
+    scene.queue("one").put(*"abc")
+    assert not scene.dispatcher.run(until=scene.now)
+    assert scene.crew.ids == ""
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PUT_OFF, Outcome.DROPPED, Outcome.REFUSED])
+def test_what_does_not_start_costs_its_queue_nothing(outcome: Outcome) -> None:
+    scene = Scene(slots=4)
+    one, two = scene.queue("one"), scene.queue("two")
+    scene.crew.outcome = lambda message: outcome if message.headers["id"] in "xy" else None
+    one.put(*"xyabc")
+    two.put(*"ABC")
+    assert scene.run() == "aAbB"
+    assert scene.served.count == {"one": 2, "two": 2}
+
+
+def test_what_does_not_start_gives_its_token_back() -> None:
+    scene = Scene(slots=4)
+    given: list[float] = []
+
+    class Leash:
+        def take(self, now: float) -> bool:
+            return len(given) < 3
+
+        def give_back(self, now: float) -> None:
+            given.append(now)
+
+    one = scene.queue("one")
+    one.gate.change(one.gate.options, Leash())  # type: ignore[arg-type]
+    scene.crew.outcome = lambda message: Outcome.DROPPED
+    one.put("a", "b")
+    scene.run()
+    assert given == [100.0, 100.0]
+
+
+def test_a_request_that_comes_due_is_the_head_of_its_queue() -> None:
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    scene.crew.outcome = lambda message: Outcome.PUT_OFF if message.headers["id"] == "a" else None
+    [late, *_] = one.put(*"abc")
+    one.set_aside(late, eta=True)
+    assert scene.run() == "b"
+
+    one.came_due(late, Request(late))
+    scene.crew.end(1)
+    assert scene.run() == "ba"
+
+
+def test_a_request_that_comes_due_after_its_queue_was_cancelled_starts_all_the_same() -> None:
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    [message] = one.put("a")
+    one.buffer.clear()
+    one.set_aside(message, eta=True)
+    scene.feeds.remove(one)
+    one.came_due(message, Request(message))
+    assert scene.run() == "a"
+
+
+def test_nothing_of_a_dead_connection_starts() -> None:
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    [message] = one.put("a")
+    one.set_aside(message, eta=True)
+    scene.feeds.remove(one)
+    one.die()
+    one.came_due(message, Request(message))
+    assert scene.run() == ""
+
+
+def test_a_closed_dispatcher_starts_nothing() -> None:
+    scene = Scene(slots=1)
+    scene.queue("one").put("a")
+    scene.dispatcher.close()
+    assert scene.run() == ""
+
+
+def test_it_seeks_when_slots_are_free_and_nothing_is_here() -> None:
+    scene = Scene(slots=2)
+    scene.queue("one").put("a")
+    scene.run()
+    assert scene.supply.sought == 1
+
+
+def test_a_slot_that_is_free_once_what_is_aboard_has_left() -> None:
+    """So it is in a pool of the process's own thread: what departs has ended."""
+    scene = Scene(slots=1)
+
+    def depart() -> bool:
+        left = scene.crew.running
+        scene.crew.end(left)
+        return left > 0
+
+    scene.crew.depart = depart  # type: ignore[method-assign]
+    scene.queue("one").put(*"abc")
+    assert scene.run() == "abc"
+
+
+def test_waits_are_told() -> None:
+    waits = Waits()
+    scene = Scene(slots=2, watches=[waits])
+    [message] = scene.queue("one").put("a")
+    message.arrive(98.5)
+    scene.run()
+    assert waits.seconds == [("one", 1.5)]
