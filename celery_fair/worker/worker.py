@@ -20,11 +20,13 @@ class FairWorker:
         c: Celery's consumer.
 
     Attributes:
+        hostname: the worker's name.
         parts: what outlives connections, too.
     """
 
     def __init__(self, c: Any) -> None:
         self._c = c
+        self.hostname: str = c.hostname
         self.parts = Parts(c)
         self._session: Session | None = None
         self._ended: Session | None = None

@@ -31,19 +31,19 @@ def note(kind: str, **said: Any) -> None:
 
 @partitions_assigned.connect(weak=False)
 def assigned(sender: Any, partitions: dict[str, int], **_: Any) -> None:
-    note("assigned", worker=sender.c.hostname, partitions=partitions)
+    note("assigned", worker=sender.hostname, partitions=partitions)
 
 
 @partitions_revoked.connect(weak=False)
 def revoked(sender: Any, partitions: set[str], **_: Any) -> None:
-    note("revoked", worker=sender.c.hostname, partitions=sorted(partitions))
+    note("revoked", worker=sender.hostname, partitions=sorted(partitions))
 
 
 @rebalance_failed.connect(weak=False)
 def failed(sender: Any, message: str, will_recover: bool, exception: Exception, **_: Any) -> None:
     said = {"message": message, "will_recover": will_recover}
     said |= {"exception": type(exception).__name__, "text": str(exception)}
-    note("failed", worker=sender.c.hostname, **said)
+    note("failed", worker=sender.hostname, **said)
 
 
 def keyed(

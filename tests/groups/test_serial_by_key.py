@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
-from kombu.message import Message
 
 from celery_fair.headers import KEY
 from celery_fair.settings import Settings
@@ -17,6 +16,7 @@ from tests.brokers import Space
 from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
 from tests.integration.gate import closing_gate
 from tests.waiting import wait_for
+from tests.worker.parts import shelf
 from tests.workers import StartWorker
 
 
@@ -50,9 +50,9 @@ def test_key_at_work_holds_up_itself(
 def test_oldest_of_a_key_is_first() -> None:
     """It alone may start, of those of its key; nothing may whose key is at work."""
     keys = [*"aabcb"]
-    waiting = [Message(headers={KEY: key}) for key in keys]
-    for message in waiting:
-        message.lane = None
+    waiting = shelf().put(*"abcde")
+    for message, key in zip(waiting, keys, strict=True):
+        message.headers[KEY] = key
     at_work: list[str] = []
     lanes = Lanes(at_work.__contains__)
     assert lanes.first(waiting) == 0

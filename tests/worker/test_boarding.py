@@ -28,7 +28,7 @@ class Scene:
             self.in_flight,
             slots,
             self.handover,
-            lambda message: Request(message),
+            Request,
             self,  # type: ignore[arg-type]
             self,
             batch,
