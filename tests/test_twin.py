@@ -142,14 +142,6 @@ class Worker:
         self._feeds[name] = feed
         self._open.add(feed)
 
-    @property
-    def boarded(self) -> int:
-        return self.in_flight.boarded
-
-    @property
-    def running(self) -> int:
-        return len(self.in_flight)
-
     def slots(self) -> int:
         return self._concurrency
 

@@ -85,8 +85,8 @@ class Fault:
     buries: bool = True
     """Whether it leads to dead letters."""
     halves: int = 0
-    """Messages that are given back by half, on RabbitMQ: the copy is in its queue and starts, and the
-    original was not acknowledged, comes again and is a dead letter."""
+    """Messages that are given back by half, on RabbitMQ: the copy is in its queue and starts, and
+    the original was not acknowledged, comes again and is a dead letter."""
     mortal: bool = False
     """Whether it hurts a whole broker."""
     ledgers: tuple[bool, ...] = (False,)

@@ -148,5 +148,3 @@ class Burials:
     def bury_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
         self.raw.append(raw)
         return {"x-fair-queue": queue}
-
-

@@ -75,7 +75,7 @@ def test_they_depart_together() -> None:
     for name in "ab":
         assert scene.boarding.take(scene.request(name)) is Outcome.STARTED
     assert scene.log == []
-    assert scene.boarding.running == 2
+    assert len(scene.in_flight) == 2
     assert scene.boarding.depart()
     assert scene.log == ["more", "note a", "a", "note b", "b", "handed over"]
     assert not scene.boarding.depart()
@@ -110,7 +110,7 @@ def test_what_could_not_be_acknowledged_does_not_start() -> None:
     scene.error = ConnectionResetError("cut")
     scene.boarding.depart()
     assert scene.log == ["not acknowledged: a", "not acknowledged: b"]
-    assert scene.boarding.running == 0
+    assert len(scene.in_flight) == 0
 
 
 def test_repeatable_ones_are_acknowledged_first_if_told_to() -> None:
@@ -127,7 +127,7 @@ def test_the_revoked_and_the_refused_take_no_slot() -> None:
     assert scene.boarding.take(revoked) is Outcome.DROPPED
     scene.admitted = False
     assert scene.boarding.take(scene.request("b", non_repeatable())) is Outcome.DROPPED
-    assert scene.boarding.running == 0
+    assert len(scene.in_flight) == 0
     assert scene.log == []
 
 
@@ -151,7 +151,7 @@ def test_a_slot_is_free_again_if_the_pool_does_not_take_the_request(
     scene.boarding.take(request)
     scene.boarding.depart()
     assert scene.log[-2:] == ["refused", "handed over"]
-    assert scene.boarding.running == 0
+    assert len(scene.in_flight) == 0
 
 
 def test_the_short_way_makes_a_request_of_a_message() -> None:

@@ -32,9 +32,12 @@ class Crew:
     def slots(self) -> int:
         return self._slots
 
-    @property
-    def running(self) -> int:
+    def __len__(self) -> int:
         return len(self.started) - len(self.ended)
+
+    @property
+    def in_flight(self) -> Crew:
+        return self
 
     @property
     def landed(self) -> int:
@@ -232,7 +235,7 @@ def test_a_slot_that_is_free_once_what_is_aboard_has_left() -> None:
     scene = Scene(slots=1)
 
     def depart() -> bool:
-        left = scene.crew.running
+        left = len(scene.crew)
         scene.crew.end(left)
         return left > 0
 

@@ -8,7 +8,7 @@ queue's buffer for the queue's turn.
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from time import monotonic
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["Crew", "Dispatcher", "Prices", "Supply", "WaitWatch"]
 
+_STARTED = Outcome.STARTED
+
 
 class Supply(Protocol):
     """Where messages come from: a broker's connection."""
@@ -40,16 +42,20 @@ class Supply(Protocol):
         """Send what was kept to be sent together."""
 
 
+class Occupied(Sized, Protocol):
+    """The requests that have a slot; see `celery_fair.worker.launch.in_flight`."""
+
+    @property
+    def boarded(self) -> int:
+        """How many were ever given one."""
+
+
 class Crew(Protocol):
     """Who starts what was chosen: see `celery_fair.worker.launch.boarding`."""
 
     @property
-    def boarded(self) -> int:
-        """How many requests were ever given a slot."""
-
-    @property
-    def running(self) -> int:
-        """How many requests have a slot now."""
+    def in_flight(self) -> Occupied:
+        """What has a slot."""
 
     def slots(self) -> int:
         """Return how many may have one, now."""
@@ -125,7 +131,9 @@ class Dispatcher:
         self._bell = bell
         self._supply = supply
         self._crew = crew
+        self._in_flight = crew.in_flight
         self._prices = prices
+        self._charges_ends = prices.after
         self._meter = meter
         self._served = served
         self._watches = tuple(watches)
@@ -150,14 +158,15 @@ class Dispatcher:
         return done
 
     def _turn(self, until: float) -> bool:
-        crew, news = self._crew, self._news
+        crew, in_flight, news = self._crew, self._in_flight, self._news
         slots = crew.slots()
         while not self._closed:
-            self._prices.settle(self._chooser, self._served, self._price_now)
+            if self._charges_ends:
+                self._prices.settle(self._chooser, self._served, self._price_now)
             if news:
                 self._take_in_news()
             # What departs in this process, without threads, has ended.
-            if crew.running >= slots and not (crew.depart() and crew.running < slots):
+            if len(in_flight) >= slots and not (crew.depart() and len(in_flight) < slots):
                 break
             now = self._clock()
             if now >= until:
@@ -193,7 +202,7 @@ class Dispatcher:
         soonest = math.inf
         for feed in self._feeds.asked:
             if feed.flow.head is None and not self._chooser.is_held(feed.flow):
-                at = feed.ask_at(self._crew.boarded)
+                at = feed.ask_at(self._in_flight.boarded)
                 if at <= now:
                     self._chooser.scheduler.offer(feed.flow, feed.flow.last_cost)
                 else:
@@ -239,7 +248,7 @@ class Dispatcher:
         waited = feed.waiting(now) if self._watches else 0.0
         if feed.asks:
             self._crew.depart()  # nobody waits for an answer
-        item = feed.take(now, self._crew.boarded)
+        item = feed.take(now, self._in_flight.boarded)
         if item is None:
             feed.gate.give_back(now)
             self._look_at_next(feed, 0.0)
@@ -247,9 +256,9 @@ class Dispatcher:
         if feed.asks:  # what was chosen was a guess
             self._chooser.scheduler.offer(feed.flow, self._prices.price(item))
         cost = feed.flow.head or 0.0
-        if self._hand_over(item, cost) is Outcome.STARTED:
+        if self._hand_over(item, cost) is _STARTED:
             self._meter.started(1)
-            self._served.add(feed.name, 0.0 if self._prices.after else cost, self._clock())
+            self._served.add(feed.name, 0.0 if self._charges_ends else cost, self._clock())
             for watch in self._watches:
                 watch.started(feed.name, waited)
         else:

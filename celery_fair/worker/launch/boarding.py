@@ -23,6 +23,8 @@ from celery_fair.worker.launch.slots import Slots
 
 __all__ = ["Boarding", "Outbox", "StartWatch"]
 
+_STARTED, _DROPPED = Outcome.STARTED, Outcome.DROPPED
+
 
 class Outbox(Protocol):
     """The broker's connection, as far as acknowledgements go."""
@@ -70,7 +72,7 @@ class Boarding:
         acks_first: bool = False,
         watches: Sequence[StartWatch] = (),
     ) -> None:
-        self._in_flight = in_flight
+        self.in_flight = in_flight
         self._slots = slots
         self._handover = handover
         self._receive = receive
@@ -85,35 +87,25 @@ class Boarding:
         self._unsent = 0
         self.slots = slots.count
 
-    @property
-    def running(self) -> int:
-        """How many requests have a slot now."""
-        return len(self._in_flight)
-
-    @property
-    def boarded(self) -> int:
-        """How many requests were ever given a slot."""
-        return self._in_flight.boarded
-
     def offer(self, message: Any) -> Any:
         """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
         return self._handover.offer(self._receive, message)
 
     def take(self, request: Any) -> Outcome:
         """Let a request board, if it may start; else see to what becomes of it."""
-        outcome = Outcome.DROPPED
+        outcome = _DROPPED
         try:
             check_time_limits(request)
             hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
                 return outcome
             if self._admission.admits(request) and self._acknowledged(request):
-                self._in_flight.board(request)
+                self.in_flight.board(request)
                 self._aboard.append(request)
                 self._once_aboard += policy_of(request.task) is not Policy.REPEATABLE
                 if self._once_aboard >= self._batch or self._outbox.asks:
                     self.depart()
-                return Outcome.STARTED
+                return _STARTED
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
             outcome = Outcome.REFUSED
@@ -155,11 +147,11 @@ class Boarding:
                 watch.note(request)
             self._slots.fill(request)
             if request._already_revoked:  # it has expired just now
-                self._in_flight.land(request)
+                self.in_flight.land(request)
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
             self._leave(request)
 
     def _leave(self, request: Any) -> None:
-        self._in_flight.land(request)
+        self.in_flight.land(request)
         state.task_ready(request)

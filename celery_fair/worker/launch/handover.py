@@ -23,6 +23,9 @@ class Outcome(Enum):
     """No task could be started of it, for an error."""
 
 
+_DROPPED = Outcome.DROPPED
+
+
 class Handover:
     """One a process: Celery's strategies remember whom to tell of their requests.
 
@@ -47,7 +50,7 @@ class Handover:
             handle: hands the message to Celery, or returns the request itself.
         """
         self._offered, self._request, self._for_eta = message, None, False
-        outcome = Outcome.DROPPED
+        outcome = _DROPPED
         try:
             if message.headers is not None and message.errors:  # these come of decoding those
                 message._reraise_error()
@@ -61,7 +64,7 @@ class Handover:
             self._offered = self._request = None
         if not message.acknowledged:
             message.feed.set_aside(message, eta=self._for_eta)
-            return Outcome.PUT_OFF if outcome is Outcome.DROPPED else outcome
+            return Outcome.PUT_OFF if outcome is _DROPPED else outcome
         return outcome
 
     def on_request(self, request: Any) -> None:

@@ -198,8 +198,7 @@ class AmqpFeed(Feed):
 
     def _arrived(self, message: Any, tag: str) -> None:
         self._believed = False
-        self._receive(message)
-        message.come_by(tag)
+        self._receive(message, tag)
         self._held += tag == self._tag
         delay = self.window.delivered(message.arrived)
         if delay is not None:

@@ -87,15 +87,11 @@ class Notes:
     cost_key: str | None = None  # what that was estimated by
     cost_guessed = False  # when nothing was known of any
 
-    def arrive(self, now: float, accept: Any = None) -> None:
-        """It is here; it may be decoded if it is of these content types."""
-        self.arrived = now
+    def arrive(self, now: float, accept: Any = None, subscription: str | None = None) -> None:
+        """It is here, by this subscription; it may be decoded if it is of these content types."""
+        self.arrived, self.subscription = now, subscription
         if accept is not None:
             self.accept = accept
-
-    def come_by(self, subscription: str) -> None:
-        """It came by this subscription."""
-        self.subscription = subscription
 
     def put_aside(self, what_for: str) -> None:
         """Celery keeps it, for an "eta" or a rate "limit"; or, with "", no longer."""

@@ -232,7 +232,7 @@ class Feed(ABC):
     def came_due(self, message: Any, request: Any) -> None:
         """The request of a message that was set aside is back."""
         self._take_back(message)
-        message.arrive(monotonic(), message.accept)
+        message.arrive(monotonic(), None, message.subscription)
         self._news.due(self, request)
 
     def _take_back(self, message: Any) -> None:
@@ -284,8 +284,8 @@ class Feed(ABC):
         """The broker has deleted the queue: begin again."""
         self.open()
 
-    def _receive(self, message: Any) -> None:
-        message.arrive(monotonic(), self._accept)
+    def _receive(self, message: Any, subscription: str | None = None) -> None:
+        message.arrive(monotonic(), self._accept, subscription)
         self.buffer.append(message)
 
     @abstractmethod
