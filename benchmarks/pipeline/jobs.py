@@ -31,7 +31,7 @@ def spark(
     Arguments:
         memory: of the driver, and of each executor of a cluster.
     """
-    from celery_fair.pipeline import gold
+    from celery_fair.pipeline import publish
     from celery_fair.pipeline.session import open_session
     from celery_fair.pipeline.warehouse import Warehouse
 
@@ -43,11 +43,11 @@ def spark(
 
     makers: dict[str, Callable[[], Any]] = {
         "silver": lambda: _silver(made, folder),
-        "fairness": lambda: gold.write_fairness(made, INTERVAL, 0.05, say),
-        "audit": lambda: gold.write_audit(made, None, say),
-        "waits": lambda: gold.write_waits(made, say),
-        "costs": lambda: gold.write_costs(made, say),
-        "capacity": lambda: gold.write_capacity(made, INTERVAL, say),
+        "fairness": lambda: publish.write_fairness(made, INTERVAL, 0.05, say),
+        "audit": lambda: publish.write_audit(made, None, say),
+        "waits": lambda: publish.write_waits(made, say),
+        "costs": lambda: publish.write_costs(made, say),
+        "capacity": lambda: publish.write_capacity(made, INTERVAL, say),
     }
     began = monotonic()
     makers[table]()
@@ -57,9 +57,9 @@ def spark(
 
 
 def _silver(warehouse: Any, events: Path) -> None:
-    from celery_fair.pipeline.attempts import attempts
-    from celery_fair.pipeline.backlog import backlog
-    from celery_fair.pipeline.processes import processes
+    from celery_fair.pipeline.silver.attempts import attempts
+    from celery_fair.pipeline.silver.backlog import backlog
+    from celery_fair.pipeline.silver.processes import processes
 
     found = warehouse.spark.read.parquet(str(events))
     run = warehouse.begin()

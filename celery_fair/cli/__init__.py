@@ -14,13 +14,13 @@ _COMMANDS = {
     "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
-    "explain": "celery_fair.cli.live.status:explain",
+    "explain": "celery_fair.cli.live.status_and_explain:explain",
     "partitions": "celery_fair.cli.partitions.group:partitions",
-    "pause": "celery_fair.cli.live.orders:pause",
+    "pause": "celery_fair.cli.live.set_and_pause:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
-    "resume": "celery_fair.cli.live.orders:resume",
-    "set": "celery_fair.cli.live.orders:set_options",
-    "status": "celery_fair.cli.live.status:status",
+    "resume": "celery_fair.cli.live.set_and_pause:resume",
+    "set": "celery_fair.cli.live.set_and_pause:set_options",
+    "status": "celery_fair.cli.live.status_and_explain:status",
     "top": "celery_fair.cli.live.top:top",
 }
 

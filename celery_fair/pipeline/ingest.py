@@ -16,12 +16,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.backlog import backlog
 from celery_fair.pipeline.bronze import events, new_events, parsed, quarantine
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.processes import processes
-from celery_fair.pipeline.unread import unread
+from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.backlog import backlog
+from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.unread import unread
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["Ingested", "ingest"]

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.backlog import backlog
 from celery_fair.pipeline.bronze import events, parsed
-from celery_fair.pipeline.processes import processes
+from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.backlog import backlog
+from celery_fair.pipeline.silver.processes import processes
 from tests.pipeline.planted import Process
 
 if TYPE_CHECKING:

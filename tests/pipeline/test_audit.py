@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.audit import audit, replayable
-from celery_fair.pipeline.processes import processes as processes_of
+from celery_fair.pipeline.gold.audit import audit, replayable
+from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.processes import processes as processes_of
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import bronze
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.fairness import by_queue, fairness
+from celery_fair.pipeline.gold.fairness import by_queue, fairness
 from tests.demo.demonstration import run_demo
 from tests.pipeline.staged import silver_of
 

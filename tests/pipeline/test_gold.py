@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.attempts import attempts
-from celery_fair.pipeline.capacity import capacity
-from celery_fair.pipeline.costs import costs, model
-from celery_fair.pipeline.fairness import by_queue, fairness
-from celery_fair.pipeline.processes import SHARING
-from celery_fair.pipeline.processes import processes as processes_of
+from celery_fair.pipeline.gold.capacity import capacity
+from celery_fair.pipeline.gold.costs import costs, model
+from celery_fair.pipeline.gold.fairness import by_queue, fairness
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.processes import SHARING
+from celery_fair.pipeline.silver.processes import processes as processes_of
 from celery_fair.pipeline.traces.recorded import recorded_scenario
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_fair.pipeline.attempts import attempts
 from celery_fair.pipeline.bronze import new_events, parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from celery_fair.pipeline.audit import audit
-from celery_fair.pipeline.capacity import capacity
-from celery_fair.pipeline.costs import costs
-from celery_fair.pipeline.fairness import fairness
-from celery_fair.pipeline.waits import waits
+from celery_fair.pipeline.gold.audit import audit
+from celery_fair.pipeline.gold.capacity import capacity
+from celery_fair.pipeline.gold.costs import costs
+from celery_fair.pipeline.gold.fairness import fairness
+from celery_fair.pipeline.gold.waits import waits
 from tests.pipeline.oracle import ask
 
 if TYPE_CHECKING:

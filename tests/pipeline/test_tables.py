@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.fairness import fairness
+from celery_fair.pipeline.gold.fairness import fairness
 from tests.brokers import RabbitMQ, Space
 from tests.fairness.ten_queues import AT_COST_4, QUANTA
 from tests.faults.proxy import Proxy

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
-from celery_fair.pipeline.gold import write_audit
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.unread import unread
+from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.silver.unread import unread
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
 

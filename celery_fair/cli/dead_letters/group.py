@@ -2,9 +2,9 @@
 
 import click
 
-from celery_fair.cli.dead_letters.browsing import list_letters
-from celery_fair.cli.dead_letters.ordering import purge_letters, replay_letters
-from celery_fair.cli.dead_letters.showing import show_letters
+from celery_fair.cli.dead_letters.list import list_letters
+from celery_fair.cli.dead_letters.replay_and_purge import purge_letters, replay_letters
+from celery_fair.cli.dead_letters.show import show_letters
 
 __all__ = ["dead_letters"]
 

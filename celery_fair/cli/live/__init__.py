@@ -12,5 +12,5 @@ Each sends running workers one of the remote-control commands of
     tables.py      the rows of a worker, for a width
     screen.py      where they are shown: live (rich, in picture.py), as lines, as JSON
     keys.py        the key that ends `top`
-    status.py, top.py, orders.py  the commands
+    status_and_explain.py, top.py, set_and_pause.py  the commands
 """

@@ -8,7 +8,7 @@ import click
 
 from celery_fair.cli.columns import aligned
 from celery_fair.cli.connecting import trouble_with
-from celery_fair.cli.partitions.changing import add, rebalance, remove
+from celery_fair.cli.partitions.add_and_remove import add, rebalance, remove
 from celery_fair.cli.partitions.opened import settings_of, store_of
 from celery_fair.cli.partitions.rows import HEADS, rows_of, words_of
 from celery_fair.core.membership import Group

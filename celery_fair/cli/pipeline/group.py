@@ -7,16 +7,16 @@ from celery_fair.cli.lazy import LazyGroup
 __all__ = ["pipeline"]
 
 _COMMANDS = {
-    "audit": "celery_fair.cli.pipeline.auditing:audit",
-    "ingest": "celery_fair.cli.pipeline.ingesting:ingest",
-    "fairness": "celery_fair.cli.pipeline.sharing:fairness",
-    "waits": "celery_fair.cli.pipeline.waiting:waits",
-    "costs": "celery_fair.cli.pipeline.costing:costs",
-    "whatif": "celery_fair.cli.pipeline.supposing:whatif",
-    "advise": "celery_fair.cli.pipeline.advising:advise",
-    "report": "celery_fair.cli.pipeline.reporting:report",
-    "stream": "celery_fair.cli.pipeline.streaming:stream",
-    "doctor": "celery_fair.cli.pipeline.examining:doctor",
+    "audit": "celery_fair.cli.pipeline.audit:audit",
+    "ingest": "celery_fair.cli.pipeline.ingest:ingest",
+    "fairness": "celery_fair.cli.pipeline.fairness:fairness",
+    "waits": "celery_fair.cli.pipeline.waits:waits",
+    "costs": "celery_fair.cli.pipeline.costs:costs",
+    "whatif": "celery_fair.cli.pipeline.whatif:whatif",
+    "advise": "celery_fair.cli.pipeline.advise:advise",
+    "report": "celery_fair.cli.pipeline.report:report",
+    "stream": "celery_fair.cli.pipeline.stream:stream",
+    "doctor": "celery_fair.cli.pipeline.doctor:doctor",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.audit import VERDICTS
-from celery_fair.pipeline.fairness import by_queue
-from celery_fair.pipeline.gold import (
+from celery_fair.pipeline.gold.audit import VERDICTS
+from celery_fair.pipeline.gold.fairness import by_queue
+from celery_fair.pipeline.publish import (
     write_audit,
     write_capacity,
     write_costs,

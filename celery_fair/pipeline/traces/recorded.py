@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.processes import SHARING
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from celery_fair.pipeline.silver.processes import SHARING
 
 __all__ = ["recorded_scenario", "recorded_trace"]
 

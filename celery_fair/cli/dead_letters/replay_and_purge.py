@@ -14,7 +14,7 @@ from celery_fair.cli.dead_letters.filters import Filters, filtering
 from celery_fair.cli.dead_letters.interruption import stoppable
 from celery_fair.cli.dead_letters.provable import Provable, proven
 from celery_fair.cli.dead_letters.reporting import conclude
-from celery_fair.cli.dead_letters.showing import spellings
+from celery_fair.cli.dead_letters.show import spellings
 from celery_fair.ledger import ledger_at
 from celery_fair.letters.census import Census, Copies
 from celery_fair.letters.letter import Letter

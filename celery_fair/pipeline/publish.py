@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
-from celery_fair.pipeline.audit import audit, replayable
-from celery_fair.pipeline.capacity import capacity
-from celery_fair.pipeline.costs import costs
-from celery_fair.pipeline.fairness import fairness
-from celery_fair.pipeline.waits import waits
+from celery_fair.pipeline.gold.audit import audit, replayable
+from celery_fair.pipeline.gold.capacity import capacity
+from celery_fair.pipeline.gold.costs import costs
+from celery_fair.pipeline.gold.fairness import fairness
+from celery_fair.pipeline.gold.waits import waits
 from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = ["write_audit", "write_capacity", "write_costs", "write_fairness", "write_waits"]

@@ -52,8 +52,8 @@ def costs(context: Context, warehouse: Path, export: Path | None, keys: int, lim
     """
     from pyspark.sql.functions import desc
 
-    from celery_fair.pipeline.costs import model
-    from celery_fair.pipeline.gold import write_costs
+    from celery_fair.pipeline.gold.costs import model
+    from celery_fair.pipeline.publish import write_costs
 
     made = write_costs(context.warehouse(warehouse), context.say)
     if export is not None:

@@ -33,7 +33,7 @@ def waits(context: Context, warehouse: Path) -> None:
       python -m celery_fair pipeline waits warehouse
       python -m celery_fair pipeline waits warehouse --json
     """
-    from celery_fair.pipeline.gold import write_waits
+    from celery_fair.pipeline.publish import write_waits
 
     made = write_waits(context.warehouse(warehouse), context.say)
     rows = made.orderBy("queue").limit(_LIMIT).collect()

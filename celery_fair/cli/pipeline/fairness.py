@@ -59,7 +59,7 @@ def fairness(
 
     Exit status: 0; 1 if an interval is UNFAIR and --fail-on-unfair was given.
     """
-    from celery_fair.pipeline.gold import write_fairness
+    from celery_fair.pipeline.publish import write_fairness
 
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
     queues = _by_queue(made)
@@ -72,7 +72,7 @@ def fairness(
 
 
 def _by_queue(made: "DataFrame") -> list[dict[str, Any]]:
-    from celery_fair.pipeline.fairness import by_queue
+    from celery_fair.pipeline.gold.fairness import by_queue
 
     return [row.asDict(recursive=True) for row in by_queue(made).limit(_LIMIT).collect()]
 

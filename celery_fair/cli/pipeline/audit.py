@@ -19,7 +19,7 @@ _WELL = ("FINISHED", "RUNNING")
 
 
 def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[str]:
-    from celery_fair.pipeline.audit import VERDICTS
+    from celery_fair.pipeline.gold.audit import VERDICTS
 
     wanted = {word.strip().upper().replace("-", "_") for word in value.split(",") if word.strip()}
     if unknown := wanted - set(VERDICTS):
@@ -101,8 +101,8 @@ def audit(
     """
     from pyspark.sql.functions import col
 
-    from celery_fair.pipeline.audit import VERDICTS
-    from celery_fair.pipeline.gold import write_audit
+    from celery_fair.pipeline.gold.audit import VERDICTS
+    from celery_fair.pipeline.publish import write_audit
 
     audited = write_audit(context.warehouse(warehouse), complete_since, context.say)
     if non_repeatable:
@@ -127,7 +127,7 @@ def audit(
 
 def _write_ids(audited: "DataFrame", path: Path) -> None:
     """A row at a time: there may be more than fit."""
-    from celery_fair.pipeline.audit import replayable
+    from celery_fair.pipeline.gold.audit import replayable
 
     with path.open("w") as file:
         for row in replayable(audited).select("id", "retries", "published").toLocalIterator():

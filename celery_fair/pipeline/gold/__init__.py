@@ -1,0 +1,1 @@
+"""What that means: shares, waits, laws that hold or not, costs, capacity."""
