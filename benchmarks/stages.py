@@ -14,7 +14,8 @@ STAGES = {
         r"|_on_basic_deliver|_receive|_receive_callback) "
     ),
     "decoding headers": (
-        r"\(celery_fair/worker/\w+/(undecoded|properties)\.py|^Message\.__init__ |\.message_to_python "
+        r"\(celery_fair/worker/\w+/(undecoded|properties)\.py|^Message\.__init__ "
+        r"|\.message_to_python "
         r"|^(loads|_read_item|decode_properties_basic) \(amqp/|\._?load_properties "
     ),
     "decoding the body": (
@@ -22,14 +23,16 @@ STAGES = {
         r"|\(kombu/(serialization|utils/json)\.py"
     ),
     "acknowledging": (
-        r"\(celery_fair/worker/express/ack_writer\.py|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
+        r"\(celery_fair/worker/express/ack_writer\.py"
+        r"|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
         r"|^AmqpSource\.flush "
     ),
     "running the task": (
         r"\(celery/app/trace\.py|\(celery_fair/worker/express/fast_tracer\.py|\(benchmarks/"
     ),
     "handing to the pool": (
-        r"\(celery_fair/worker/\w+/(in_flight|boarding|slots|relay|prefork)\.py|\(celery/concurrency/"
+        r"\(celery_fair/worker/\w+/(in_flight|boarding|slots|relay|prefork)\.py"
+        r"|\(celery/concurrency/"
         r"|\.(execute_using_pool|_process_task|_process_task_sem) "
     ),
     "making the request": (
@@ -37,7 +40,8 @@ STAGES = {
         r"|\(celery_fair/worker/\w+/(fast_requests|requests|handover|admission|shield|consumer)\.py"
     ),
     "choosing": (
-        r"\(celery_fair/core/(?!window)|\(celery_fair/worker/\w+/(dispatcher|served|gate|cost|sizing)\.py"
+        r"\(celery_fair/core/(?!window)"
+        r"|\(celery_fair/worker/\w+/(dispatcher|served|gate|cost|sizing)\.py"
     ),
     "event loop": (
         r"\(kombu/asynchronous/|\(celery/worker/loops\.py|\(celery_fair/worker/bell\.py"

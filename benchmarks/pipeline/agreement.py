@@ -1,8 +1,8 @@
 """Whether Spark's rows are DuckDB's: the same keys, and under each key the same values.
 
 Sums are added up in another order by each, so that numbers may differ by a millionth. Spark's
-quantiles may be off by a rank in ten thousand (see `celery_fair.pipeline.gold.waits`): each must lie
-between DuckDB's of that much less and that much more.
+quantiles may be off by a rank in ten thousand (see `celery_fair.pipeline.gold.waits`): each must
+lie between DuckDB's of that much less and that much more.
 """
 
 from pathlib import Path

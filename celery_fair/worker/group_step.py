@@ -95,7 +95,7 @@ class GroupStep(bootsteps.StartStopStep):
         self.stop(c)
         partitions, self.partitions = self.partitions, []
         for each in partitions:
-            each.close()
+            each.close(c.fair.consumer)
         if self._store is not None:
             self._store.close()
 

@@ -152,8 +152,8 @@ class Partitions:
             group=self._keeper.group,
         )
 
-    def close(self) -> None:
+    def close(self, consumer: FairTaskConsumer | None) -> None:
         """Everything has ended here: let others have it."""
         if self._joined:
-            self._revoke(self.tenure.left(monotonic()), None)
+            self._revoke(self.tenure.left(monotonic()), consumer)
             self._keeper.leave()

@@ -45,6 +45,7 @@ class FairWorker:
 
     def start(self) -> None:
         """Take over from Celery's consumer, on a new connection."""
+        self._forget_ended()
         self._session = Session(self.parts, self._c, self._declared)
         for each in (*self.parts.servers, *self.parts.recorders):
             each.start()
@@ -63,9 +64,14 @@ class FairWorker:
     def shutdown(self) -> None:
         """Leave nothing open."""
         self.stop()
-        if self._ended is not None:
-            self._ended.close()
+        self._forget_ended()
         self.parts.close()
+
+    def _forget_ended(self) -> None:
+        """What ran of the last connection's could be acknowledged until now."""
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended.close()
 
     def info(self) -> dict[str, Any]:
         """Each queue's window and what is buffered in it, for ``inspect stats``."""

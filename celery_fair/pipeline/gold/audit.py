@@ -12,11 +12,12 @@ UNKNOWN           the log does not have what a verdict needs
 
 What proves that nothing was started is the absence of a record, and it proves that only where no
 record can be missing: every process that lived between the publication and the rejection has a
-complete log (see `celery_fair.pipeline.silver.processes`) that reaches up to the rejection, or up to the
-end of the process. Nor may there be one of which nothing was read yet: see
-`celery_fair.pipeline.silver.unread`. The premise, which no log can prove: *every* worker that consumed the
-queue in that time wrote its log to the folder that was ingested, and no file of it was removed as a
-whole. Say with `since` from when on that is so; a message published before is UNKNOWN then.
+complete log (see `celery_fair.pipeline.silver.processes`) that reaches up to the rejection, or up
+to the end of the process. Nor may there be one of which nothing was read yet: see
+`celery_fair.pipeline.silver.unread`. The premise, which no log can prove: *every* worker that
+consumed the queue in that time wrote its log to the folder that was ingested, and no file of it was
+removed as a whole. Say with `since` from when on that is so; a message published before is UNKNOWN
+then.
 
 LOST and RUNNING, too, rest on the absence of a `finished` record, and need the complete log of the
 process that began the task and of its parent, which under prefork may report the end. It does so
