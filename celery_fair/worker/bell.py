@@ -93,6 +93,7 @@ class Bell(ABC):
 
         It returns whether it has done all that there was to do.
         """
+        self.alarm.cancel()  # Celery may have cleared its timer with the last connection
         self._listeners[:] = [run]
 
     def leave(self) -> None:
@@ -153,7 +154,6 @@ class HubBell(Bell):
 
     def listen(self, run: Callable[[float], bool]) -> None:
         super().listen(run)
-        self.alarm.cancel()
         self._hub.add_reader(self._bell, self._on_ring)  # again after each of the loop's resets
 
     def soon(self) -> None:

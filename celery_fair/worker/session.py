@@ -52,6 +52,7 @@ class Session:
         vanilla = c.task_consumer
         vanilla.cancel()
         parts.in_flight.forget_dropped(pool)
+        parts.claims.open()
 
         self._source = source_for(
             c.connection,
@@ -63,7 +64,7 @@ class Session:
             fast,
         )
         self._mover = mover_for(settings.dead_letters, c.connection, self._source.flush)
-        dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
+        self._dead_letters = dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
         self._news = News(parts.bell)
         self._custody = MessageCustody(c.app.tasks, self._mover, dead_letters, parts.recorders)
         self._late_acks = any(task.acks_late for task in tasks)
@@ -81,14 +82,13 @@ class Session:
         host.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
         )
-        parts.claims.open()
         requests = Requests(
             self.consumer,
             (FastRequests(c).request,) if fast else (),
             parts.tokens,
             priorities_back(settings, c.conninfo.transport.driver_type),
         )
-        boarding = Boarding(
+        self._boarding = Boarding(
             parts.in_flight,
             parts.slots,
             parts.handover,
@@ -106,7 +106,7 @@ class Session:
             self._news,
             parts.bell,
             self._source,
-            boarding,
+            self._boarding,
             parts.prices,
             parts.meter,
             parts.served,
@@ -158,6 +158,7 @@ class Session:
         """Stop consuming: for a shutdown, or because the connection is gone."""
         self._dispatcher.close()
         self._parts.bell.leave()
+        self._boarding.abandon()
         self._parts.pool.settle()
         if not self._given_back():
             self.consumer.abandon()
@@ -178,5 +179,6 @@ class Session:
     def close(self) -> None:
         """Leave nothing open; what still runs can be acknowledged no more."""
         self.consumer.abandon()
+        self._dead_letters.close()
         for open_ in (self._source, self._mover):
             ignore_errors(self._c.conninfo, open_.close)

@@ -55,11 +55,13 @@ class FairWorker:
         session, self._session = self._session, None
         if session is None:
             return
+        self._ended = session
         for recorder in self.parts.recorders:
             recorder.stop()
-        session.end()
-        self._ended = session
-        select_levels(self._c.app, self.parts.settings)  # for what add_consumer has added
+        try:
+            session.end()
+        finally:
+            select_levels(self._c.app, self.parts.settings)  # for what add_consumer has added
 
     def shutdown(self) -> None:
         """Leave nothing open."""

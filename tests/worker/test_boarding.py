@@ -228,3 +228,14 @@ def test_a_pool_that_grows_rings_the_bell() -> None:
     bell = Silent()
     Handover(bell).prefetch_raised()
     assert bell.rings == 1
+
+
+def test_a_turn_that_is_broken_off_leaves_no_slot_behind() -> None:
+    """What may start twice starts, as it may be acknowledged already; what must not does not."""
+    scene = Scene(batch=9)
+    scene.boarding.take(scene.request("a"))
+    scene.boarding.take(scene.request("b", non_repeatable()))
+    scene.boarding.abandon()
+    assert scene.log == ["note a", "a", "not acknowledged: b"]
+    assert [request.id for request in scene.in_flight] == ["a"]
+    assert not scene.boarding.depart()

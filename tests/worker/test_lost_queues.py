@@ -32,6 +32,7 @@ class Scene:
         self.later: list[Callable[[], object]] = []
         self.refusing: Exception | None = None
         self.consumed = {"q"}
+        self.is_over = False
         c = SimpleNamespace(
             call_soon=lambda call, *args: call(*args), channel_errors=(PreconditionFailed,)
         )
@@ -114,6 +115,16 @@ def test_nor_one_of_a_dead_connection() -> None:
     feed.die()
     scene.lost.lost(feed)
     assert feed.opened == 0
+
+
+def test_when_all_is_over_nothing_is_declared() -> None:
+    scene = Scene()
+    scene.is_over = True
+    feed = opened()
+    scene.lost.lost(feed)
+    scene.lost.refused(feed, NotFound("no queue 'q'"))
+    assert feed.opened == 0
+    assert scene.log == ["suspend"]
 
 
 def test_one_that_cannot_be_opened_is_dropped() -> None:

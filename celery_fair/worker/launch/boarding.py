@@ -133,6 +133,20 @@ class Boarding:
                 self._handed_over()
         return bool(aboard)
 
+    def abandon(self) -> None:
+        """The connection is gone, or the worker stops, in the midst of a turn.
+
+        What may start twice starts: it may have been acknowledged. What must not does not.
+        """
+        aboard, self._aboard = self._aboard, []
+        for request in aboard:
+            if policy_of(request.task) is Policy.REPEATABLE:
+                self._start(request)
+            else:
+                lost = ConnectionError("the connection ended before it was started")
+                self._admission.not_acknowledged(request, lost)
+                self._leave(request)
+
     def _more_may_follow(self) -> bool:
         self._unsent += self._once_aboard
         self._once_aboard = 0

@@ -58,6 +58,11 @@ class DeadLetters:
         self._hostname = hostname
         self._mover = mover
         self._later = later
+        self._closed = False
+
+    def close(self) -> None:
+        """Bury nothing more: the connection is over, and the broker gives back what it was for."""
+        self._closed = True
 
     def bury(
         self,
@@ -72,7 +77,8 @@ class DeadLetters:
         Where that fails, the message stays at the broker, unacknowledged, and is tried again as
         long as the connection lives; after that it is redelivered, and judged anew.
         """
-        if message.acknowledged or getattr(getattr(message, "feed", None), "dead", False):
+        dead = self._closed or getattr(getattr(message, "feed", None), "dead", False)
+        if message.acknowledged or dead:
             return
         queue = queue_of(message)
         headers = death_headers(

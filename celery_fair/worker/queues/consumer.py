@@ -47,6 +47,11 @@ class FairTaskConsumer:
         self._deselect = deselect
 
     @property
+    def is_over(self) -> bool:
+        """Whether the connection is gone, or the worker stops: nothing is consumed any more."""
+        return self._is_over
+
+    @property
     def queues(self) -> list[Any]:
         """The queues consumed from, as `kombu.Queue`."""
         return list(self._queues.values())
@@ -62,7 +67,7 @@ class FairTaskConsumer:
 
     def add_queue(self, queue: Any) -> Any:
         """Declare a queue; `consume` starts it."""
-        for level in self._levels_of(queue):
+        for level in () if self._is_over else self._levels_of(queue):
             bound = level(self.channel)
             bound.declare()
             self._queues[bound.name] = bound
@@ -89,10 +94,21 @@ class FairTaskConsumer:
             self._end(_name(level))
 
     def cancel(self) -> None:
-        """Stop consuming; what is buffered goes back, what runs may still be acknowledged."""
+        """Stop consuming; what is buffered goes back, what runs may still be acknowledged.
+
+        Raises:
+            Exception: of the first queue with which that failed; the others have ended, too.
+        """
+        self._is_over = True
+        errors = []
         for name, feed in list(self._feeds.items()):
-            self._end(name)
-            feed.hand_back_aside()
+            try:
+                self._end(name)
+                feed.hand_back_aside()
+            except Exception as exc:  # noqa: BLE001 - re-raised, when the others have had their turn
+                errors.append(exc)
+        if errors:
+            raise errors[0]
 
     close = cancel
 

@@ -24,6 +24,9 @@ class Consumed(Protocol):
     """What a connection consumes; see `celery_fair.worker.queues.consumer.FairTaskConsumer`."""
 
     @property
+    def is_over(self) -> bool: ...
+
+    @property
     def queues(self) -> list[Any]: ...
 
     def consuming_from(self, queue: Any) -> bool: ...
@@ -80,7 +83,7 @@ class LostQueues:
 
     def _declare(self, queue: Any) -> None:
         queues = self._queues
-        if queue.name in {q.name for q in queues.queues}:
+        if not queues.is_over and queue.name in {q.name for q in queues.queues}:
             with self._undeclarable(queue.name, partial(queues.forget, queue.name)):
                 queues.add_queue(queue)
                 self._say_declared(queue.name)
@@ -88,7 +91,7 @@ class LostQueues:
 
     def _reopen(self, feed: Feed) -> None:
         queues = self._queues
-        if queues.consuming_from(feed.name) and not feed.dead:
+        if not queues.is_over and queues.consuming_from(feed.name) and not feed.dead:
             with self._undeclarable(feed.name, partial(queues.drop, feed)):
                 feed.reopen()
                 self._say_declared(feed.name)
