@@ -175,8 +175,8 @@ def test_a_paused_queue_beside_a_leash_stays_held() -> None:
 
 
 def test_who_watches_is_told() -> None:
-    world, watch = World(), Watch()
-    world.chooser.watch(watch)
+    watch = Watch()
+    world = World(watches=[watch])
     a, b = world.queue("a", max_in_flight=1), world.queue("b", max_in_flight=1)
 
     world.starts(3)

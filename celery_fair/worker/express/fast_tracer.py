@@ -83,7 +83,7 @@ def fast_tracer(task: Any, hostname: str) -> Callable[..., Any] | None:
         context.update(request, **marks)
         if context.headers is None:
             own = request.keys() - _CELERYS
-            context.headers = {key: request[key] for key in request if key in own} or None
+            context.update(headers={key: request[key] for key in request if key in own} or None)
         tasks[here], requests[here] = {"stack": [task]}, {"stack": [context]}
         try:
             result = (task.run if protects else fun)(*args, **kwargs)
