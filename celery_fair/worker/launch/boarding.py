@@ -136,16 +136,19 @@ class Boarding:
     def abandon(self) -> None:
         """The connection is gone, or the worker stops, in the midst of a turn.
 
-        What may start twice starts: it may have been acknowledged. What must not does not.
+        Of what may start twice, that starts whose acknowledgement may have arrived; all else comes
+        again.
         """
         aboard, self._aboard = self._aboard, []
         for request in aboard:
-            if policy_of(request.task) is Policy.REPEATABLE:
+            repeatable = policy_of(request.task) is Policy.REPEATABLE
+            if repeatable and request.acknowledged:
                 self._start(request)
-            else:
+                continue
+            if not repeatable:
                 lost = ConnectionError("the connection ended before it was started")
                 self._admission.not_acknowledged(request, lost)
-                self._leave(request)
+            self._leave(request)
 
     def _more_may_follow(self) -> bool:
         self._unsent += self._once_aboard
