@@ -32,6 +32,6 @@ def test_pipeline_loads_no_celery() -> None:
     assert not {"celery", "kombu", "amqp", "billiard"} & found
 
 
-@pytest.mark.parametrize("name", ["group", "options", "auditing", "sharing", "streaming"])
+@pytest.mark.parametrize("name", ["group", "options", "audit", "fairness", "stream"])
 def test_help_loads_no_spark(name: str) -> None:
     assert "pyspark" not in loaded(f"celery_fair.cli.pipeline.{name}")
