@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kombu import Connection, Exchange, Queue
 
-from celery_fair.cli.dead_letters import ordering
+from celery_fair.cli.dead_letters import replay_and_purge
 from celery_fair.cli.dead_letters.interruption import stoppable
 from celery_fair.letters.census import Census
 from celery_fair.letters.opened import opened
@@ -448,7 +448,7 @@ def redis_box(redis_space: Space) -> Iterator[Box]:
 def test_asks_on_a_terminal(redis_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("t1", "t2", "t3"):
         redis_box.put(each)
-    monkeypatch.setattr(ordering, "sys", Terminal(ordering.sys))
+    monkeypatch.setattr(replay_and_purge, "sys", Terminal(replay_and_purge.sys))
 
     outcome = redis_box.run("replay", "--all", input="n\n")
     assert (outcome.exit_code, "Replay 3 dead letters?" in outcome.stderr) == (1, True)
@@ -489,9 +489,9 @@ def test_progress_is_shown_on_a_terminal(redis_box: Box, monkeypatch: pytest.Mon
 
     for each in ("t1", "t2"):
         redis_box.put(each)
-    terminal = Terminal(ordering.sys)
+    terminal = Terminal(replay_and_purge.sys)
     terminal.stderr = Screen()
-    monkeypatch.setattr(ordering, "sys", terminal)
+    monkeypatch.setattr(replay_and_purge, "sys", terminal)
     assert redis_box.order("replay", "--all", "--yes")["replayed"] == ["t1", "t2"]
     assert "Replaying" in terminal.stderr.getvalue()
     assert "100%" in terminal.stderr.getvalue()
