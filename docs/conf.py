@@ -21,7 +21,7 @@ intersphinx_mapping = {
 
 default_role = "code"  # docstrings write `name`
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["deflist"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
