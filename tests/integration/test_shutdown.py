@@ -11,7 +11,7 @@ from tests.brokers import Space
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
 from tests.publishing import publish
-from tests.waiting import wait_equal
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
 
 FAIR = {"fair_queues": {"a": {"quantum": 3}, "b": {"quantum": 1}}}
@@ -67,6 +67,14 @@ def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartW
 
     last = start_worker(space, queues=QUEUES, conf=FAIR)
 
+    wait_for(
+        lambda: set(last.records.started.times(ids)) == set(ids),
+        60,
+        lambda: (
+            f"the start of {sorted(set(ids) - set(last.records.started.times(ids)))}; the broker has"
+            f" {ready(space, *QUEUES)}, and {unsettled(space, *QUEUES)} that some worker holds"
+        ),
+    )
     last.records.started.wait_once(ids)
     wait_equal(lambda: left(space, *QUEUES), 0)
 
