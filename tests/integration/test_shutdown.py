@@ -71,7 +71,7 @@ def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartW
         lambda: set(last.records.started.times(ids)) == set(ids),
         60,
         lambda: (
-            f"the start of {sorted(set(ids) - set(last.records.started.times(ids)))}; the broker has"
+            f"the start of {set(ids) - set(last.records.started.times(ids))}; the broker has"
             f" {ready(space, *QUEUES)}, and {unsettled(space, *QUEUES)} that some worker holds"
         ),
     )
