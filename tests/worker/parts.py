@@ -64,23 +64,22 @@ class Shelf(Feed):
 
 
 def shelf(name: str = "q", quantum: float = 1.0, flow: Flow | None = None, **more: Any) -> Shelf:
-    queue: Any = SimpleNamespace(name=name)
     made: dict[str, Any] = {
         "flow": flow or Flow(name, quantum),
         "gate": gate(quantum),
         "ports": ports(),
         "window": 100,
     }
-    return Shelf(queue=Named(queue), channel=Channel(), **made | more)
+    return Shelf(queue=Queue(name), channel=Channel(), **made | more)
 
 
-class Named:
-    """As much of a `kombu.Queue` as a feed asks."""
+class Queue:
+    """As much of kombu's as a feed asks."""
 
-    def __init__(self, queue: Any) -> None:
-        self.name = queue.name
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def __call__(self, channel: Any) -> Named:
+    def __call__(self, channel: Any) -> Queue:
         return self
 
 
