@@ -15,7 +15,7 @@ SPARK := tests/pipeline
 TESTS := test-beside test-current test-fairness
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
-BENCHMARKS := scheduler fairness throughput trickle once clients memory profile eventlog groups
+BENCHMARKS := scheduler fairness throughput trickle once clients memory scale profile eventlog groups
 SECONDS ?= 600
 EVENTS ?= 1000000
 
@@ -94,7 +94,7 @@ test-live: environment brokers spark ## a prediction against a live run; wants a
 
 .PHONY: brokers
 brokers:
-	@scripts/system-packages.sh rabbitmq-server redis-server postgresql libzookeeper-java openjdk-17-jre-headless
+	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless
 
 .PHONY: spark
 spark:

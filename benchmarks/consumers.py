@@ -118,13 +118,14 @@ def with_ours(url: str, count: int, queues: list[str]) -> dict[str, float]:
 
     from celery_fair.core.dwrr import DeficitRoundRobin
     from celery_fair.core.window import RefillMeter
+    from celery_fair.worker.express.path import FastPath
     from celery_fair.worker.queues.source import AmqpSource
     from tests.feeds import gate, ports
 
     scheduler, hub = DeficitRoundRobin(), Hub()
     with Connection(url) as connection:
         connection.connect()
-        source = AmqpSource(connection, hub, RefillMeter(), lambda: None)
+        source = AmqpSource(connection, hub, RefillMeter(), lambda: None, FastPath.read)
         tally = Tally(count)
         feeds = [
             source.feed(

@@ -8,7 +8,7 @@ __all__ = ["OTHER", "STAGES", "by_stage"]
 
 STAGES = {
     "reading frames": (
-        r"\(celery_fair/worker/\w+/(reader|frames)\.py"
+        r"\(celery_fair/worker/\w+/(reader|buffered|frames)\.py"
         r"|^AmqpFeed\._(take_frames|arrived|deliver) |^Feed\._receive |^News\.arrived "
         r"|\.(read_frame|_read|blocking_read|drain_events|on_inbound_\w+|on_frame|dispatch_method"
         r"|_on_basic_deliver|_receive|_receive_callback) "
@@ -23,7 +23,7 @@ STAGES = {
         r"|\(kombu/(serialization|utils/json)\.py"
     ),
     "acknowledging": (
-        r"\(celery_fair/worker/express/ack_writer\.py"
+        r"\(celery_fair/worker/wire/ack_writer\.py"
         r"|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
         r"|^AmqpSource\.flush "
     ),

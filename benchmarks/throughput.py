@@ -1,12 +1,14 @@
 """Tasks per second, and main-process CPU per task: vanilla Celery against a fair worker.
 
-    python -m benchmarks.throughput [--json] [--rounds N] [--seconds S] [BROKER:POOL ...]
+    python -m benchmarks.throughput [--json] [--rounds N] [--seconds S] [--as NAME] [PAIR ...]
 
-Ten queues, tasks that record their start and do nothing else, the same pool. Vanilla Celery takes
-part with several prefetch multipliers; its best one counts. The fair worker takes part twice, the
-second time with its fast path switched off ("plain way"). All contestants of a pool live at the
-same time and run in turns (see `contestant.py`); a ratio is to vanilla, and the median of the
-ratios within the rounds of such turns.
+The workers run as by `celery -A app worker` (`default`), with `-l INFO` (`info`), with `-l INFO -E`
+(`events`), or without gossip, mingle and heartbeats (`laboratory`), which nobody types. Ten queues,
+tasks that record their start and do nothing else, the same pool. Vanilla Celery takes part with
+several prefetch multipliers; its best one counts. The fair worker takes part twice, the second time
+with its fast path switched off ("plain way"). All contestants of a pool live at the same time and
+run in turns (see `contestant.py`); a ratio is to vanilla, and the median of the ratios within the
+rounds of such turns.
 """
 
 import json
@@ -22,16 +24,24 @@ from tests.brokers.space import Server
 
 QUANTA = {f"p{number}": 4 * (number + 1) for number in range(10)}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
-BROKERS = {"rabbitmq": RabbitMQ, "redis": RedisServer}
+BROKERS: dict[str, type[Server]] = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "threads": 8, "prefork": 2}
 PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "default": {"quiet": False},
+    "info": {"quiet": False, "loglevel": "INFO"},
+    "events": {"quiet": False, "loglevel": "INFO", "args": ["-E"]},
+    "laboratory": {},
+}
 
 
-def contestants(stack: ExitStack, server: Server, pool: str) -> list[Contestant]:
+def contestants(
+    stack: ExitStack, server: Server, pool: str, configuration: str
+) -> list[Contestant]:
     """The fair worker, the same without its fast path, then vanilla ones."""
-    options: dict[str, Any] = {"pool": pool, "concurrency": POOLS[pool]}
+    options = {"pool": pool, "concurrency": POOLS[pool], **CONFIGURATIONS[configuration]}
     even = dict.fromkeys(QUANTA, 1)
     made = [
         contestant(name, server, QUANTA, conf=conf, **options)
@@ -44,14 +54,20 @@ def contestants(stack: ExitStack, server: Server, pool: str) -> list[Contestant]
 
 
 def measure(
-    server: Server, pool: str, rounds: int, seconds: float, progress: Progress
+    server: Server,
+    pool: str,
+    configuration: str,
+    rounds: int,
+    seconds: float,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Run the contestants of one pool in turns."""
+    label = f"{server.kind} {pool} {configuration}"
     with ExitStack() as stack:
-        fair, plain, *vanilla = everybody = contestants(stack, server, pool)
-        take_turns(everybody, rounds, seconds, WARM_UP, progress, f"{server.kind} {pool}")
+        fair, plain, *vanilla = everybody = contestants(stack, server, pool, configuration)
+        take_turns(everybody, rounds, seconds, WARM_UP, progress, label)
     best = max(vanilla, key=lambda each: median(run.speed for run in each.runs))
-    return row(server.kind, pool, fair, plain, best)
+    return {"as": configuration} | row(server.kind, pool, fair, plain, best)
 
 
 def row(
@@ -77,13 +93,15 @@ def row(
 def show(rows: list[dict[str, Any]]) -> None:
     print("tasks per second, and microseconds of the main process's CPU per task")
     print(
-        f"{'broker':<9} {'pool':<10} {'multiplier':>10} {'vanilla':>8} {'fair':>8} {'ratio':>6}"
+        f"{'as':<10} {'broker':<9} {'pool':<10} {'multiplier':>10} {'vanilla':>8} {'fair':>8}"
+        f" {'ratio':>6}"
         f" {'plain way':>10} {'ratio':>6} {'CPU vanilla':>12} {'fair':>6} {'ratio':>6}"
         f" {'plain way':>10} {'ratio':>6}"
     )
     for r in rows:
         print(
-            f"{r['broker']:<9} {r['pool']:<10} {r['multiplier']:>10} {r['vanilla_speed']:>8.0f}"
+            f"{r['as']:<10} {r['broker']:<9} {r['pool']:<10} {r['multiplier']:>10}"
+            f" {r['vanilla_speed']:>8.0f}"
             f" {r['fair_speed']:>8.0f} {r['fair_speed_ratio']:>6.2f}"
             f" {r['plain_speed']:>10.0f} {r['plain_speed_ratio']:>6.2f}"
             f" {r['vanilla_cpu'] * 1e6:>12.0f}"
@@ -96,15 +114,28 @@ def main() -> None:
     every = pairs(BROKERS, POOLS)
     usual = [each for each in every if each != "redis:prefork"]  # which takes long
     parser = arguments("benchmarks.throughput", __doc__, every, usual)
+    parser.add_argument(
+        "--as",
+        dest="ways",
+        action="append",
+        choices=CONFIGURATIONS,
+        metavar="NAME",
+        help=f"one of {', '.join(CONFIGURATIONS)}; may be repeated (default: default, info)",
+    )
     args = parser.parse_args()
     what = [each.split(":") for each in args.what]
-    progress = Progress(len(what) * args.rounds)
+    ways = args.ways or ["default", "info"]
+    progress = Progress(len(what) * len(ways) * args.rounds)
     rows = []
     for broker, make in BROKERS.items():
         pools = [pool for kind, pool in what if kind == broker]
         if pools:
             with serving(make()) as server:
-                rows += [measure(server, p, args.rounds, args.seconds, progress) for p in pools]
+                rows += [
+                    measure(server, pool, way, args.rounds, args.seconds, progress)
+                    for way in ways
+                    for pool in pools
+                ]
     progress.close()
     print(json.dumps(rows)) if args.json else show(rows)
 

@@ -1,12 +1,15 @@
 """Headers that this library puts on messages."""
 
-__all__ = ["KEY", "PREFIX", "PUBLISHED", "STRICT", "TOKEN"]
+__all__ = ["KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN"]
 
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""
 
 KEY = "x-fair-partition-key"
 """The key by which a message was put into its partition, as text."""
+
+LEDGER = "x-fair-ledger"
+"""In which ledger a message's work is to be claimed: the fingerprint of the publisher's."""
 
 PUBLISHED = "x-fair-published"
 """When a message was published, in seconds since 1970."""

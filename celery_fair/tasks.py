@@ -1,7 +1,7 @@
 """Tasks that start at most once."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -10,7 +10,10 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.disposition import Policy
 
-__all__ = ["NonRepeatableTask", "policy_of"]
+__all__ = ["MAPS", "NonRepeatableTask", "non_repeatable", "policy_of", "refuse_mapped"]
+
+MAPS = ("celery.map", "celery.starmap", "celery.chunks")
+"""Celery's own tasks, repeatable ones, that run another task's work within them."""
 
 _POLICIES = {"before": Policy.BEFORE, "after": Policy.AFTER}
 _LONGEST_KEY = 200  # characters
@@ -60,12 +63,16 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
     def work(self, request: Any) -> str:
         """Return what names the work of a request, at most 200 characters.
 
+        A task that was put in another's place (``self.replace()``) has the other's id; the message
+        says how often that has been done.
+
         Raises:
             ValueError: the task's `key` has made nothing of the arguments.
             Exception: whatever `key` raises.
         """
         if self.key is None:
-            named = str(request.id)
+            nesting = (request.message.headers or {}).get("replaced_task_nesting")
+            named = f"{request.id}, replacement {nesting}" if nesting else str(request.id)
         else:
             args, kwargs, _ = request._payload
             key = self.key(*args, **kwargs)
@@ -87,10 +94,56 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
             " been done, publish a new task"
         )
 
+    def map(self, it: Any) -> NoReturn:
+        """Refused: it would run within a task of Celery's, which is repeatable.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: always.
+        """
+        raise _mapped(self.name)
+
+    def starmap(self, it: Any) -> NoReturn:
+        """Refused, as `map` is."""
+        raise _mapped(self.name)
+
+    def chunks(self, it: Any, n: int) -> NoReturn:
+        """Refused, as `map` is."""
+        raise _mapped(self.name)
+
+
+def refuse_mapped(tasks: Mapping[str, Any], args: Any, kwargs: Any) -> None:
+    """Refuse what one of `MAPS` is to run, if that is non-repeatable.
+
+    Arguments:
+        tasks: the app's.
+        args, kwargs: those of Celery's task, from a message, of whatever type.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: it is.
+    """
+    mapped = kwargs.get("task") if isinstance(kwargs, Mapping) else None
+    if mapped is None and isinstance(args, (list, tuple)) and args:
+        mapped = args[0]
+    name = mapped.get("task") if isinstance(mapped, Mapping) else None
+    if isinstance(name, str) and isinstance(tasks.get(name), NonRepeatableTask):
+        raise _mapped(name)
+
+
+def _mapped(name: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(
+        f"{name} is non-repeatable, and Celery's map, starmap and chunks are repeatable tasks that"
+        f" would run its work; publish a task for each: group({name}.s(item) for item in …)"
+    )
+
 
 def policy_of(task: Any) -> Policy:
     """Return what a task promises."""
     return _POLICIES[task.ack] if isinstance(task, NonRepeatableTask) else Policy.REPEATABLE
+
+
+def non_repeatable(app: Any) -> list[str]:
+    """Return the names of an app's non-repeatable tasks, in their order."""
+    return [name for name in sorted(app.tasks) if isinstance(app.tasks[name], NonRepeatableTask)]
 
 
 def _check(cls: type[NonRepeatableTask]) -> None:

@@ -5,8 +5,11 @@
 With --check, say only whether the documentation has them.
 """
 
+import ast
+import inspect
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -14,6 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
 from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
+from celery_fair.settings import GroupOptions, QueueOptions, Settings  # noqa: E402
+from celery_fair.settings.table import table as entries  # noqa: E402
 from tests.faults.matrix import FAULTS, Fault, Loss  # noqa: E402
 from tests.faults.quick import tried  # noqa: E402
 from tests.groups.faults import FAULTS as GROUP_FAULTS  # noqa: E402
@@ -57,6 +62,32 @@ def records() -> Iterator[list[str]]:
             yield [kind, f"`{name}`", type_, meaning]
 
 
+def settings() -> Iterator[list[str]]:
+    """What there is to set."""
+    yield ["setting", ""]
+    for prefix, kind in (("fair_", Settings), ("fair_group_", GroupOptions)):
+        yield from described(kind, prefix)
+
+
+def options() -> Iterator[list[str]]:
+    """What there is to set of one queue."""
+    yield ["option", ""]
+    yield from described(QueueOptions)
+
+
+def described(kind: type, prefix: str = "") -> Iterator[list[str]]:
+    """The settings of a class, each with the text below its field."""
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    said = {}
+    for line, below in pairwise(body.body):
+        match line, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
+                said[name] = text
+    for name, entry in entries(kind).items():
+        yield [f"[`{prefix}{name}`](#{prefix}{name})", said[entry.field]]
+
+
 def lost(loss: Loss) -> str:
     """In words."""
     if loss.everything:
@@ -75,6 +106,8 @@ TABLES: dict[str, tuple[Callable[[], Iterator[list[str]]], str]] = {
     "faults": (faults, "docs/guarantees.md"),
     "group faults": (group_faults, "docs/partition-groups.md"),
     "records": (records, "docs/how-to/event-log.md"),
+    "settings": (settings, "docs/settings.md"),
+    "options": (options, "docs/settings.md"),
 }
 
 

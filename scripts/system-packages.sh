@@ -16,6 +16,7 @@ present() {
     case "$1" in
         rabbitmq-server) [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server ;;
         postgresql) ls /usr/lib/postgresql/*/bin/postgres || command -v postgres ;;
+        mariadb-server) command -v mariadbd ;;
         libzookeeper-java) [ -e /usr/share/java/zookeeper.jar ] ;;
         openjdk-17-jre-headless | default-jre-headless) java_version ;;
         python3-venv) "$python" -c 'import ensurepip, venv' ;;
@@ -70,7 +71,7 @@ cat >&2 <<MESSAGE
 Missing:$missing
   Debian, Ubuntu:  sudo apt-get install --no-install-recommends$missing
   elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2, PostgreSQL >= 13,
-                   ZooKeeper >= 3.8, Java >= 17)
+                   MariaDB >= 10.6, ZooKeeper >= 3.8, Java >= 17)
 MESSAGE
 case "$missing" in *python3-venv*) exit 1 ;; esac
 if [ "${CI:-}" = true ]; then

@@ -15,15 +15,16 @@ from typing import TypeVar
 
 import pytest
 
-from tests.brokers import PostgreSQL, RabbitMQ, RedisServer, Space, ZooKeeper
+from tests.brokers import MariaDB, PostgreSQL, RabbitMQ, RedisServer, Space, ZooKeeper
 from tests.brokers.lent import VARIABLE, LentRabbitMQ
 from tests.brokers.space import Server
+from tests.brokers.sqs import Sqs
 from tests.processes import children_hear_signals
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
-S = TypeVar("S", bound=Server | PostgreSQL | ZooKeeper)
+S = TypeVar("S", bound=Server | PostgreSQL | MariaDB | Sqs | ZooKeeper)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -57,6 +58,12 @@ def redis_server() -> Iterator[RedisServer]:
 def postgresql() -> Iterator[PostgreSQL]:
     """The run's PostgreSQL."""
     yield from running(PostgreSQL())
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    """The run's MariaDB."""
+    yield from running(MariaDB())
 
 
 @pytest.fixture(scope="session")

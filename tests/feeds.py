@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery_fair.core.gate import Gate
@@ -19,6 +19,9 @@ class Report:
     def due(self, feed: Feed, request: Any) -> None:
         raise AssertionError(f"nothing is put off here, {request} neither")
 
+    def withdraw(self, feed: Feed) -> list[Any]:
+        return []
+
 
 class Custody:
     """Messages go back as Celery's do; none is refused."""
@@ -26,8 +29,9 @@ class Custody:
     def starts_once(self, message: Any) -> bool:
         return False
 
-    def give_back(self, message: Any) -> None:
-        message.requeue()
+    def give_back(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            message.requeue()
 
     def refuse(self, message: Any, exc: BaseException | None) -> None:
         raise AssertionError(f"{message} is refused: {exc}")
@@ -42,20 +46,31 @@ class Custody:
 class Recovery:
     """Queues that the broker takes away, told to a function."""
 
-    def __init__(self, told: Callable[[Feed], object]) -> None:
+    def __init__(
+        self, told: Callable[[Feed], object], told_of_close: Callable[[Feed], object]
+    ) -> None:
         self.lost = told
+        self._told_of_close = told_of_close
+
+    def closed(self, feed: Feed, reason: Exception) -> None:
+        feed.die()
+        self._told_of_close(feed)
 
     def refused(self, feed: Feed, answer: Exception) -> None:
         raise answer
+
+    def ended(self, feed: Feed) -> None:
+        feed.close()
 
 
 def ports(
     arrived: Callable[[Feed], object] = lambda feed: None,
     lost: Callable[[Feed], object] = lambda feed: None,
+    closed: Callable[[Feed], object] = lambda feed: None,
 ) -> Ports:
     """Whom a feed knows."""
     news: Any = Report(arrived)
-    return Ports(news, Custody(), Recovery(lost))
+    return Ports(news, Custody(), Recovery(lost, closed))
 
 
 def gate(quantum: float = 1.0, **options: Any) -> Gate[QueueOptions]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from kombu.asynchronous import Hub
 
-from celery_fair.worker.bell import HubBell
+from celery_fair.worker.bell import HubBell, Interruptible, SyncBell
 
 LONG = 60.0
 SOON = 10.0
@@ -70,3 +72,37 @@ def test_news_wakes_it_once_until_it_has_looked(woken: Woken) -> None:
     woken.bell.soon()
     woken.wait(3)
     assert woken.count == 3
+
+
+class Aside:
+    """A synchronous loop, and a timer that calls on a greenlet of its own."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], object]] = []
+        self.runs = 0
+        timer = SimpleNamespace(call_after=lambda seconds, call: self.calls.append(call))
+        self.bell = SyncBell(timer)
+        connection: Any = SimpleNamespace(drain_events=self._nothing_comes)
+        self.loop = Interruptible(connection, self.bell)
+        self.bell.listen(self.run)
+
+    def _nothing_comes(self, timeout: float) -> None:
+        raise TimeoutError
+
+    def run(self, until: float) -> bool:
+        self.runs += 1
+        raise ConnectionResetError("cut")
+
+
+def test_what_fails_beside_the_loop_is_raised_in_the_loop() -> None:
+    """And is not run again: it was broken off amid its work."""
+    aside = Aside()
+    aside.bell.later()
+    aside.calls.pop()()
+    with pytest.raises(ConnectionResetError):
+        aside.loop.drain_events(1)
+    assert aside.runs == 1
+
+    aside.bell.listen(lambda until: True)  # on the next connection
+    with pytest.raises(TimeoutError):
+        aside.loop.drain_events(1)

@@ -1,12 +1,18 @@
 """Every code block of the documentation is run or checked, and a wrong one is found."""
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from celery_fair.settings import GroupOptions, QueueOptions, Settings
+from celery_fair.settings.table import table
 from tests.documentation.commands import ROOT
 from tests.documentation.page import blocks, problems
 
@@ -40,6 +46,24 @@ def test_there_are_pages_and_blocks() -> None:
 def test_made_tables_are_the_present_ones() -> None:
     script = ROOT / "scripts" / "made_tables.py"
     subprocess.run([sys.executable, str(script), "--check"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefix"),
+    [(Settings, "## `fair_"), (GroupOptions, "## `fair_group_"), (QueueOptions, "### `")],
+)
+def test_the_settings_page_has_every_setting_with_its_default(kind: Any, prefix: str) -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    defaults = {each.name: each.default for each in fields(kind)}
+    for name, entry in table(kind).items():
+        said = re.search(rf"^{prefix}{name}`\n\nDefault: (.*)", page, re.MULTILINE)
+        assert said, f"{name} has no section, or that does not begin with its default"
+        literal = re.match(r"`(.+?)`", said[1])
+        if literal and literal[1] != "{}":
+            value = ast.literal_eval(literal[1])
+            assert entry.check(name, value) == defaults[entry.field], said[0]
+        elif said[1].startswith("none"):
+            assert defaults[entry.field] is None or entry.field == "store", said[0]
 
 
 WRONG = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner
 from click.testing import Result as Outcome
-from kombu import Queue
+from kombu import Queue, transport
 
 from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
@@ -73,6 +74,7 @@ def test_all_is_well_on_rabbitmq(rabbitmq_space: Space, tmp_path: Path) -> None:
         task_default_queue="pay",
         fair_queues={"pay": {"fetch": "pull"}},
         fair_ledger=f"sqlite:///{tmp_path}/ledger.db",
+        fair_ledger_since="2026-05-31T14:00:00Z",
     ) as app:
         publish(rabbitmq_space.url, {"pay": 3}, queue_arguments=QUORUM)
         found = findings(app)
@@ -83,6 +85,18 @@ def test_all_is_well_on_rabbitmq(rabbitmq_space: Space, tmp_path: Path) -> None:
         assert found["task export"]["text"] == "non-repeatable, acknowledged after it has ended"
         assert "sqlite: complete since 20" in found["ledger"]["text"]
         assert "report" not in str(found)
+
+
+def test_a_quorum_queue_that_drops(rabbitmq_space: Space) -> None:
+    limited = QUORUM | {"x-delivery-limit": 5}
+    letters = limited | {"x-dead-letter-exchange": "letters"}
+    queues = [Queue("some", queue_arguments=limited), Queue("none", queue_arguments=letters)]
+    with app_on(rabbitmq_space.url, task_queues=queues, task_default_queue="some") as app:
+        for queue in queues:
+            publish(rabbitmq_space.url, {queue.name: 1}, queue_arguments=queue.queue_arguments)
+        found = findings(app)
+    assert "returned more than 5 times is dropped" in found["queue some"]["text"]
+    assert found["queue none"]["level"] == "ok"
 
 
 def test_weaknesses_on_rabbitmq(rabbitmq_space: Space) -> None:
@@ -112,6 +126,7 @@ def test_weaknesses_on_redis(redis_space: Space) -> None:
         assert found["broker"]["text"].startswith("Redis ")
         assert found["broker: persistence"]["level"] == "weak"
         assert found["ledger: persistence"]["level"] == "weak"
+        assert found["ledger: since"]["level"] == found["prefetch"]["level"] == "weak"
         assert found["visibility timeout"]["text"].endswith("export, report")
         assert "charge" not in found["visibility timeout"]["text"]
         assert found["acks_late"]["text"].endswith(": report")
@@ -120,7 +135,9 @@ def test_weaknesses_on_redis(redis_space: Space) -> None:
 
 
 def test_a_durable_redis(own_redis: RedisServer) -> None:
-    with app_on(own_redis.url(), fair_ledger=own_redis.url(), task_time_limit=90) as app:
+    since = "2026-05-31T14:00:00Z"
+    ledger = {"fair_ledger": own_redis.url(), "fair_ledger_since": since}
+    with app_on(own_redis.url(), task_time_limit=90, **ledger) as app:
         assert {finding["level"] for finding in findings(app).values()} == {"ok"}
         own_redis.client.config_set("maxmemory", 10**9)
         own_redis.client.config_set("maxmemory-policy", "allkeys-lru")
@@ -152,12 +169,56 @@ def test_settings_that_no_worker_takes(redis_space: Space) -> None:
         assert "quantum" in found["settings"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"fair_queues": {"pay": {"exclusive": True}}}, "['exclusive']: this broker (redis)"),
+        ({"fair_partitions": {"o": {"partitions": 2}}}, "fair_partitions needs fair_group_store"),
+        (
+            {
+                "fair_partitions": {"o": {"partitions": 2, "via": "exchange"}},
+                "fair_group_store": "memory://doctor",
+            },
+            "this broker (redis) has no exchanges",
+        ),
+        (
+            {"fair_partitions": {"o": {"partitions": 2}}, "fair_group_store": "sqlite://"},
+            "a database in memory",
+        ),
+    ],
+)
+def test_what_workers_refuse_there(redis_space: Space, conf: dict[str, Any], said: str) -> None:
+    with app_on(redis_space.url, **conf) as app:
+        found = findings(app)
+        assert found["workers"]["level"] == "wrong"
+        assert said in found["workers"]["text"]
+
+
 def test_what_does_not_answer() -> None:
     ledger = "redis://:secret@127.0.0.1:1/0"
     with app_on("amqp://guest:secret@127.0.0.1:1//", fair_ledger=ledger) as app:
         found = findings(app)
         assert found["broker"]["level"] == found["ledger"]["level"] == "wrong"
         assert "secret" not in str(found)
+
+
+@pytest.mark.parametrize("command", ["doctor", "status", "dead-letters list"])
+def test_what_kombu_cannot_even_begin_with(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It imports the client, and reads the URL, before there is anything to connect."""
+    monkeypatch.setitem(sys.modules, "kombu.transport.redis", None)
+    monkeypatch.delitem(transport._transport_cache, "redis", raising=False)
+    for url, said in (
+        ("redis://:secret@127.0.0.1:1/0", "pip install celery-fair[redis]"),
+        ("amqp://me:p/secret@host/0", "special characters"),
+        ("nothing://me:secret@host", "begins with amqp://, redis:// or sqs://"),
+    ):
+        with app_on(url, once=False) as app:
+            context = CLIContext(app=app, no_color=True, workdir=None)
+            done = CliRunner().invoke(fair, command.split(), obj=context)
+        text = " ".join(done.output.split())
+        assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+        assert said in text
+        assert "secret" not in text
 
 
 def test_as_text(redis_space: Space) -> None:

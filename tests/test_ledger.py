@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,20 +16,21 @@ import redis
 from celery.exceptions import ImproperlyConfigured
 from sqlalchemy import create_engine, text
 
+from celery_fair.groups import store_at
 from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
-from tests.brokers import PostgreSQL, RedisServer, Space
+from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
 from tests.waiting import wait_equal, wait_for
 
 Open = Callable[..., Ledger]
 
 
-@pytest.fixture(params=["redis", "sqlite", "postgresql"])
+@pytest.fixture(params=["redis", "sqlite", "postgresql", "mariadb"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/ledger.db"
-    if request.param == "postgresql":
-        database = request.getfixturevalue("postgresql")
-        assert isinstance(database, PostgreSQL)
+    if request.param in {"postgresql", "mariadb"}:
+        database = request.getfixturevalue(request.param)
+        assert isinstance(database, PostgreSQL | MariaDB)
         return database.database()
     space = request.getfixturevalue("redis_space")
     assert isinstance(space, Space)
@@ -99,6 +102,63 @@ def test_a_new_epoch(opened: Open) -> None:
     assert before.epoch < after.epoch <= after.now
 
 
+def test_an_epoch_holds_for_one_expiry(opened: Open) -> None:
+    """What was claimed for a shorter time than ours may be forgotten."""
+    short, long = opened(expiry=60), opened(expiry=3600)
+    epochs = [
+        ledger.claim(f"w{n}", "m", doubt=n % 2 > 0).epoch
+        for n, ledger in enumerate([short, short, long, long, opened(expiry=3600), short, long])
+    ]
+    a, b, c, d, e, f, g = epochs
+    assert a == b < c == d == e < f < g
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+def test_a_workers_wrong_clock_means_nothing(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one that is behind, an epoch would be older than what has been forgotten before it."""
+    now = time.time()
+    monkeypatch.setattr("celery_fair.ledger.sql_ledger.time", lambda: now - 3600)
+    claim = opened().claim("w", "m", doubt=True)
+    assert now - 60 < claim.epoch <= claim.now < now + 60
+
+
+def test_a_claim_that_was_forgotten_early_is_no_proof_for_who_forgets_late(opened: Open) -> None:
+    short, long = opened(expiry=0.2), opened(expiry=3600)
+    published = short.claim("first", "l", doubt=True).now
+    assert short.claim("w", "m", doubt=False).owner is None
+    wait_equal(lambda: short.claim("w", "n", doubt=False).owner, None, timeout=10)
+    short.forget("w")
+    answer = long.claim("w", "m", doubt=True)
+    assert answer.owner is None
+    assert answer.epoch > published
+
+
+def test_a_file_that_was_restored_may_have_forgotten(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    with closing(ledger_at(f"sqlite:///{file}", 3600)) as ledger:
+        before = ledger.claim("w", "m1", doubt=True)
+    copy = shutil.copy(file, tmp_path / "copy.db")
+    with closing(ledger_at(f"sqlite:///{file}", 3600)) as ledger:
+        assert ledger.claim("v", "m1", doubt=True).epoch == before.epoch
+    Path(copy).replace(file)
+    with closing(ledger_at(f"sqlite:///{file}", 3600)) as ledger:
+        after = ledger.claim("v", "m2", doubt=True)
+    assert after.owner is None
+    assert after.epoch > before.now
+
+
+def test_a_table_that_was_restored_may_have_forgotten(postgresql: PostgreSQL) -> None:
+    with closing(ledger_at(url := postgresql.database(), 3600)) as ledger:
+        before = ledger.claim("w", "m1", doubt=True)
+        execute(url, "CREATE TABLE copy AS SELECT * FROM celery_fair_claims")
+        assert ledger.claim("v", "m1", doubt=True).epoch == before.epoch
+        execute(url, "TRUNCATE celery_fair_claims")
+        execute(url, "INSERT INTO celery_fair_claims SELECT * FROM copy")
+        after = ledger.claim("v", "m2", doubt=True)
+        assert after.owner is None
+        assert after.epoch > before.now
+
+
 def test_claims_expire(opened: Open) -> None:
     """The first one that a second comes too early for: between the two a process may stand."""
     ledger = opened(expiry=0.2)
@@ -122,7 +182,7 @@ def test_an_emptied_ledger_knows_that_it_has_forgotten(opened: Open, url: str) -
     assert before.now <= after.epoch <= after.now
 
 
-@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("url", ["sqlite", "postgresql", "mariadb"], indirect=True)
 def test_a_table_that_was_dropped_is_made_again(opened: Open, url: str) -> None:
     ledger = opened()
     before = ledger.claim("w", "m1", doubt=False)
@@ -132,17 +192,24 @@ def test_a_table_that_was_dropped_is_made_again(opened: Open, url: str) -> None:
     assert after.epoch > before.epoch
 
 
-def test_a_postgresql_that_is_away_and_returns(postgresql: PostgreSQL) -> None:
-    with closing(ledger_at(postgresql.database(), 3600)) as ledger:
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_a_database_that_is_away_and_returns(kind: str, request: pytest.FixtureRequest) -> None:
+    """Perhaps from a snapshot, or another in its place: it may have forgotten."""
+    server = request.getfixturevalue(kind)
+    assert isinstance(server, PostgreSQL | MariaDB)
+    with closing(ledger_at(server.database(), 3600)) as ledger:
         before = ledger.claim("w", "m1", doubt=False)
-        postgresql.stop()
+        server.stop()
         try:
             with pytest.raises(LedgerUnreachableError):
                 ledger.claim("v", "m1", doubt=False)
         finally:
-            postgresql.start()
-            postgresql.wait_ready()
-        assert ledger.claim("w", "m2", doubt=True)[:2] == ("m1", before.epoch)
+            server.start()
+            server.wait_ready()
+        after = ledger.claim("w", "m2", doubt=True)
+        assert after.owner == "m1"
+        assert after.epoch > before.now
+        assert ledger.claim("u", "m2", doubt=True).epoch == after.epoch
 
 
 def test_a_redis_that_was_restarted_may_have_forgotten(own_redis: RedisServer) -> None:
@@ -186,11 +253,44 @@ def test_what_cannot_be_one(url: str) -> None:
         ledger_at(url, 3600)
 
 
+@pytest.mark.parametrize(
+    ("url", "what_to_do"),
+    [
+        ("mysql+pymysql://u:secret@h/d", "MySQL is not tried. If it is MariaDB, write mariadb+py"),
+        ("mariadb://u:secret@h/d", "pip install pymysql, and write mariadb+pymysql"),
+        ("mariadb+mariadbconnector://u:secret@h/d", "pip install pymysql"),
+        ("mssql+pyodbc://u:secret@h/d", "use redis://… or sqlite:///…, postgresql+psycopg://… or"),
+        ("sqlite://", "a database in memory is another one in each process; name a file"),
+        ("sqlite:///:memory:", "a database in memory is another one in each process"),
+        ("sqlite:///file:x?mode=memory&uri=true", "a database in memory is another one"),
+        ("oracle://u:secret@h/d", "nor a database that celery-fair is tried with"),
+        ("cockroachdb://u:secret@h/d", "nor a database that celery-fair is tried with"),
+    ],
+)
+@pytest.mark.parametrize("at", [lambda url: ledger_at(url, 3600), store_at], ids=["", "groups"])
+def test_what_is_not_tried_is_refused_by_name(
+    url: str, what_to_do: str, at: Callable[[str], object]
+) -> None:
+    with pytest.raises(ImproperlyConfigured) as refused:
+        at(url)
+    assert what_to_do in str(refused.value)
+    assert url.partition(":")[0] in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
 def test_a_key_that_is_text_of_any_kind(opened: Open) -> None:
     ledger = opened()
     for work in ("ümläut ✓", "a\nb", "%s {} '\"; --", "x" * 200):
         assert ledger.claim(work, "m", doubt=False).owner is None
         assert ledger.claim(work, "n", doubt=False).owner == "m"
+
+
+def test_keys_that_differ_a_little(opened: Open) -> None:
+    """In case, in an accent, in a space at the end; and an owner is who it is."""
+    ledger = opened()
+    for work in ("order A", "order a", "order a ", "order ä", "order á"):
+        assert ledger.claim(work, "Müller ✓ ", doubt=False).owner is None
+        assert ledger.claim(work, "n", doubt=True).owner == "Müller ✓ "
 
 
 def test_nothing_else_is_in_it(opened: Open, url: str, redis_space: Any) -> None:

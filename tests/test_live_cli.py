@@ -25,13 +25,15 @@ from click.testing import Result as Outcome
 from rich.console import Console
 
 from celery_fair.cli import fair
+from celery_fair.cli.drawing import DrawnScreen
 from celery_fair.cli.live.answers import Answers
-from celery_fair.cli.live.assignments import parse_assignments
 from celery_fair.cli.live.figures import Row, figure
-from celery_fair.cli.live.picture import LiveScreen, PrintedScreen
-from celery_fair.cli.live.tables import LIVE, STATUS
+from celery_fair.cli.live.set import parse_assignments
+from celery_fair.cli.live.tables import LIVE, STATUS, tables
+from celery_fair.cli.live.top import Picture
 from celery_fair.cli.live.trend import Trends, sparkline
 from celery_fair.cli.live.workers import Workers
+from celery_fair.cli.screen import PlainScreen
 from tests.apps.settings import AppSettings
 from tests.brokers import RedisServer, Space
 from tests.ports import free_port
@@ -354,8 +356,8 @@ def test_top_in_lines(space: Space, names: tuple[str, ...]) -> None:
 def test_top_as_json(invoke: Callable[..., Outcome], names: tuple[str, ...]) -> None:
     outcome = invoke("top", "--json", "-n", "3", "--interval", "0.1", "-d", names[0])
     assert outcome.exit_code == 0
-    moments = [json.loads(line) for line in outcome.stdout.splitlines()]
-    rates = [moment["workers"][names[0]]["bulk"]["per_second"] for moment in moments]
+    pictures = [json.loads(line) for line in outcome.stdout.splitlines()]
+    rates = [picture["workers"][names[0]]["bulk"]["per_second"] for picture in pictures]
     assert rates == [None, 0, 0]
 
 
@@ -383,9 +385,9 @@ def test_top_survives_a_worker(
     words = ["top", "--json", "-n", "3", "--interval", "0.1", "-t", "3", "-d", last.hostname]
     outcome = CliRunner().invoke(fair, words, obj=context(last.client))
     assert outcome.exit_code == 1
-    moments = [json.loads(line) for line in outcome.stdout.splitlines()]
-    assert [bool(moment["workers"]) for moment in moments] == [True, False, False]
-    assert "did not answer fair_status" in moments[2]["errors"][0]
+    pictures = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert [bool(picture["workers"]) for picture in pictures] == [True, False, False]
+    assert "did not answer fair_status" in pictures[2]["errors"][0]
 
 
 @contextmanager
@@ -466,35 +468,44 @@ ROWS = [
 ]
 
 
-def drawn(screen: type[PrintedScreen], columns: tuple[str, ...], width: int) -> str:
-    shown, stream = screen(columns, colour=False), io.StringIO()
+def drawn(columns: tuple[str, ...], width: int, workers: dict[str, list[Row]]) -> str:
+    stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=width, color_system=None)
-    shown._console = console
-    if isinstance(shown, LiveScreen):
-        shown._live.console = console
-    shown.show({"celery@host": ROWS, "celery@idle": []}, ["celery@gone: no answer within 1 s"])
-    shown.close()
+    DrawnScreen(console).show(*tables(columns, workers, width))
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", stream.getvalue())
 
 
 @pytest.mark.parametrize("columns", [STATUS, LIVE], ids=["status", "top"])
 @pytest.mark.parametrize("width", [80, 110, 140, 200])
 def test_tables_fit(columns: tuple[str, ...], width: int) -> None:
-    text = drawn(PrintedScreen, columns, width)
+    text = drawn(columns, width, {"celery@host": ROWS, "celery@idle": []})
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     for word in ("celery@host", "paused", "cap 16", "leash 12.3 s", "1,250", "71.2 s", "62.5"):
         assert word in text
     assert "celery@idle: consumes no queue" in text
-    assert "Error: celery@gone: no answer within 1 s" in text
     assert ("10/s, burst 5" in text) == (width == 200)
 
 
+def test_trouble_is_shown() -> None:
+    picture = Picture({"celery@idle": []}, ["celery@gone: no answer within 1 s"], 0.0)
+    written: list[tuple[str, bool]] = []
+    picture.draw(PlainScreen(lambda line, err: written.append((line, err))))
+    stream = io.StringIO()
+    screen = DrawnScreen(Console(file=stream, force_terminal=True, width=80))
+    picture.draw(screen)
+    screen.close()
+    assert written[1:] == [
+        ("celery@idle: consumes no queue", False),
+        ("Error: celery@gone: no answer within 1 s", True),
+        ("", False),
+    ]
+    assert "Error: celery@gone: no answer within 1 s" in stream.getvalue()
+
+
 def test_higher_classes_come_first() -> None:
-    shown = PrintedScreen(STATUS, colour=False)
-    shown._console = Console(file=io.StringIO(), width=140)
-    shown.show({"w": [row("a"), row("b", **{"class": 2}), row("c", **{"class": 1})]})
-    text = shown._console.file.getvalue()  # type: ignore[attr-defined]
+    rows = [row("a"), row("b", **{"class": 2}), row("c", **{"class": 1})]
+    text = drawn(STATUS, 140, {"w": rows})
     assert "class" in text
     assert text.index(" b ") < text.index(" c ") < text.index(" a ")
 

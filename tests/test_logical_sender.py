@@ -12,6 +12,7 @@ from celery.exceptions import ImproperlyConfigured
 from kombu import Connection, Queue
 
 from celery_fair import install
+from celery_fair.ledger import fingerprint
 from tests.brokers import Space
 from tests.waiting import wait_for
 from tests.workers import StartWorker
@@ -185,6 +186,15 @@ def test_messages_say_when_they_were_published(app: Celery, space: Space) -> Non
         for name in ("sms.fast", "celery"):
             message = Queue(name)(connection.default_channel).get(no_ack=True)
             assert before <= message.headers["x-fair-published"] <= time.time()
+            assert "x-fair-ledger" not in message.headers
+
+
+def test_a_message_names_the_ledger_that_may_be_asked_about_it(app: Celery, space: Space) -> None:
+    app.conf.fair_ledger = "redis://:secret@host/1"
+    app.send_task("t", queue="celery")
+    with Connection(space.url) as connection:
+        message = Queue("celery")(connection.default_channel).get(no_ack=True)
+    assert message.headers["x-fair-ledger"] == fingerprint("redis://host/1")
 
 
 def test_bad_settings_are_refused_before_anything_is_published(app: Celery) -> None:

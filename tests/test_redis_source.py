@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from time import monotonic
 
 import pytest
+import redis
 from kombu import Connection, Queue
 from kombu.asynchronous import Hub
 from kombu.transport.redis import QoS
 
+from celery_fair.brokers.mover import RedisMover
+from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.dwrr import Flow
-from celery_fair.worker.queues.delivery import NotHeldError
+from celery_fair.worker.queues import redis_source
 from celery_fair.worker.queues.redis_source import RedisFeed, RedisSource
 from tests.brokers import Space
 from tests.feeds import gate, ports
@@ -113,3 +120,115 @@ def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> No
         second.source.acknowledge(second.feed.buffer[0])
         sleeper.source.close()
         second.source.close()
+
+
+NAMES = [f"q{number}" for number in range(40)]
+
+
+class Resting:
+    """A source that looks at many queues from time to time."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.times: list[float] = []
+        self.source = RedisSource(connection, Hub(), lambda: None, self.times.append)
+        self.feeds = [self._feed(name) for name in NAMES]
+
+    def _feed(self, name: str) -> RedisFeed:
+        feed: RedisFeed = self.source.feed(
+            queue=Queue(name), flow=Flow(name, 1.0), window=WINDOW, gate=gate(), ports=ports()
+        )
+        feed.open()
+        return feed
+
+    @property
+    def buffered(self) -> list[str]:
+        """The names of the queues of which something is here."""
+        return [feed.name for feed in self.feeds if feed.buffer]
+
+
+@pytest.fixture
+def resting(redis_space: Space) -> Iterator[Resting]:
+    with Connection(redis_space.url) as connection:
+        resting = Resting(connection)
+        yield resting
+        resting.source.close()
+
+
+def scripts_run(space: Space) -> int:
+    """How often the server was had to run a script."""
+    with redis.Redis.from_url(space.url) as client:
+        return int(client.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
+
+
+def look(resting: Resting) -> None:
+    """Look at all of them, when some time is over, as the dispatcher does."""
+    for feed in resting.feeds:
+        wait_for(partial(worth_a_look, feed), 5, "the time for a look")
+    resting.source.look(monotonic())
+    resting.source.seek()
+
+
+def worth_a_look(feed: RedisFeed) -> bool:
+    return feed.worth_a_look(monotonic())
+
+
+def test_many_empty_queues_are_asked_in_one_word(redis_space: Space, resting: Resting) -> None:
+    look(resting)
+    before = scripts_run(redis_space)
+    look(resting)
+    assert scripts_run(redis_space) == before
+    assert resting.buffered == []
+
+    publish(redis_space.url, {NAMES[7]: 1, NAMES[30]: 2})
+    look(resting)
+    assert resting.buffered == [NAMES[7], NAMES[30]]
+    publish(redis_space.url, {NAMES[8]: 1})
+    look(resting)
+    assert resting.buffered == [NAMES[7], NAMES[8], NAMES[30]]
+
+
+def test_looking_at_many_queues_takes_a_hundredth_of_the_time(
+    resting: Resting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = count(1.0, 0.01)
+    monkeypatch.setattr(redis_source, "thread_time", lambda: next(spent))
+    now = monotonic()
+    look(resting)
+    assert resting.times[-1] - now >= 0.99
+
+
+def test_many_are_given_back_in_one_round_trip(redis_space: Space, resting: Resting) -> None:
+    """Ten thousand ETAs would keep a warm stop waiting else."""
+    ids = publish(redis_space.url, {NAMES[0]: WINDOW}).all()
+    look(resting)
+    held = list(resting.feeds[0].buffer)
+    sent: list[int] = []
+    with redis.Redis.from_url(redis_space.url) as client:
+        before = reads(client)
+        RedisMover("dead-letters", resting.connection).give_back_all(held)
+        sent.append(reads(client) - before)
+        assert client.hlen("unacked") == 0
+        assert client.zcard("unacked_index") == 0
+        back = [json.loads(raw)["headers"]["id"] for raw in client.lrange(NAMES[0], 0, -1)]
+    assert sorted(back) == sorted(ids)
+    assert all(message.acknowledged for message in held)
+    assert sent[0] < WINDOW
+
+
+def reads(client: redis.Redis) -> int:
+    """How often the server has read from a connection."""
+    return int(client.info("stats")["total_reads_processed"])
+
+
+def test_what_cannot_be_given_back_is_said(redis_space: Space, resting: Resting) -> None:
+    publish(redis_space.url, {NAMES[0]: WINDOW})
+    look(resting)
+    held = list(resting.feeds[0].buffer)
+    with redis.Redis.from_url(redis_space.url) as client:
+        client.set(NAMES[0], "no list")
+        with pytest.raises(redis.ResponseError):
+            RedisMover("dead-letters", resting.connection).give_back_all(held)
+        assert client.hlen("unacked") == WINDOW
+        client.delete(NAMES[0])
+    assert not any(message.acknowledged for message in held)

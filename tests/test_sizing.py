@@ -119,3 +119,41 @@ def test_a_window_that_is_about_right_is_left_alone(feeds_of: MakeFeeds) -> None
     for before, after in ((23, 30), (24, 24), (119, 119), (120, 30)):
         feeds["a"].resize(before, exactly=True)
         assert adapted(feeds, rate=10_000) == {"a": after}
+
+
+def test_a_worker_that_rests_plans_no_more_until_it_is_told_to_or_works(
+    feeds_of: MakeFeeds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a thousand queues that is all that it would do."""
+    feeds = feeds_of(ALIKE)
+    sizing = Sizing(lambda name: feeds[name].gate.options, meter := RefillMeter())
+    planned: list[str] = []
+    for name, feed in feeds.items():
+        monkeypatch.setattr(feed, "resize", lambda *_, name=name: planned.append(name))
+
+    def adapt(now: float) -> int:
+        planned.clear()
+        sizing.adapt(feeds.values(), now, 0)
+        return len(planned)
+
+    assert [adapt(1.0), adapt(2.0), adapt(3.0)] == [3, 0, 0]
+    sizing.at_once()
+    assert adapt(3.01) == 3
+    assert adapt(4.0) == 0
+    meter.started(100)
+    assert adapt(5.0) == 3
+
+
+def test_the_first_windows_are_planned_once_for_all() -> None:
+    asked: list[str] = []
+    options = {f"q{number}": QueueOptions(number + 1) for number in range(50)}
+
+    def options_of(name: str) -> QueueOptions:
+        asked.append(name)
+        return options[name]
+
+    sizing = Sizing(options_of, RefillMeter())
+    queues = [Queue(name) for name in options]
+    windows = {name: sizing.first(name, queues, 1000) for name in options}
+    assert windows == at_start(options, 1000)
+    assert len(asked) <= 2 * len(options)

@@ -6,14 +6,11 @@ messages come into the feeds' buffers, and a pool of this file's own says what h
 
 from __future__ import annotations
 
-import json
 from heapq import heappop, heappush
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kombu.message import Message as Delivery
 
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.gate import Gate, LocalLeash
@@ -22,17 +19,16 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.settings import QueueOptions
-from celery_fair.worker.bell import Bell
 from celery_fair.worker.dispatch.cost import Costs
 from celery_fair.worker.dispatch.dispatcher import Dispatcher
 from celery_fair.worker.dispatch.runtimes import Runtimes
 from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.launch.handover import Outcome
 from celery_fair.worker.launch.in_flight import InFlight
-from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from tests.feeds import ports
+from tests.worker.parts import Request, Shelf, Silent, shelf
 
 STARTS = 10_000
 
@@ -49,45 +45,6 @@ class Supply:
     def flush(self) -> None: ...
 
 
-class Clock(Bell):
-    """A bell that is set to ring on a virtual clock, and says at what times."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.times: list[float] = []
-
-    def soon(self) -> None: ...
-
-    def at(self, when: float) -> None:
-        self.times.append(when)
-
-
-class Shelf(Feed):
-    """A queue whose messages are all here."""
-
-    def open(self) -> None:
-        """It is."""
-
-    def cancel(self) -> None:
-        """Nothing more would come."""
-
-    def _apply_prefetch(self) -> None:
-        """Nobody is asked for more."""
-
-    def put(self, message: Message, now: float) -> None:
-        body = json.dumps([[message.runtime], {}, {}])
-        delivery = self.channel.Message(
-            body=body,
-            content_type="application/json",
-            content_encoding="utf-8",
-            headers={"task": message.task, "key": message.cost_key},
-        )
-        delivery.arrive(now)
-        delivery.traced = message
-        self.buffer.append(delivery)
-        self.report()
-
-
 class Worker:
     """The dispatcher and its parts, wired as in a worker, on a clock that jumps; it is the crew."""
 
@@ -102,7 +59,7 @@ class Worker:
             prices = Runtimes(pricing, lambda task, args, kwargs, headers: headers["key"], None)
         self.in_flight = InFlight(ended=[prices.ended] if isinstance(prices, Runtimes) else [])
         self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing)
-        self._bell = Clock()
+        self._bell = Silent()
         self._news = News(self._bell)
         self._open = OpenFeeds(self.chooser, lambda: self.now)
         self.dispatcher = Dispatcher(
@@ -118,6 +75,7 @@ class Worker:
             clock=lambda: self.now,
         )
         self._feeds: dict[str, Shelf] = {}
+        self._traced: dict[str, Message] = {}
         for name, plan in scenario.queues.items():
             self._attach(name, plan)
 
@@ -131,29 +89,30 @@ class Worker:
         )
         leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, 0.0)
         gate = Gate(options, leash)
-        feed = Shelf(
-            queue=type("Queue", (), {"name": name, "__call__": lambda self, channel: self})(),
-            channel=SimpleNamespace(Message=Delivery),
-            flow=self.chooser.add(name, plan.quantum, plan.level, gate),
-            window=10**6,
-            gate=gate,
-            ports=ports()._replace(news=self._news),
-        )
+        flow = self.chooser.add(name, plan.quantum, plan.level, gate)
+        feed = shelf(name, flow=flow, gate=gate, ports=ports()._replace(news=self._news))
         self._feeds[name] = feed
         self._open.add(feed)
+
+    def _put(self, message: Message, now: float) -> None:
+        id_ = str(len(self._traced))
+        self._traced[id_] = message
+        feed = self._feeds[message.queue]
+        [delivery] = feed.put(id_, task=message.task, key=message.cost_key)
+        delivery.arrive(now)
 
     def slots(self) -> int:
         return self._concurrency
 
     def offer(self, message: Any) -> Any:
-        return SimpleNamespace(message=message)
+        return Request(message)
 
     def depart(self) -> bool:
         return False
 
     def take(self, request: Any) -> Outcome:
         self.in_flight.board(request)
-        traced = request.message.traced
+        traced = self._traced[request.id]
         self.started.append((traced.queue, traced.published, self.now))
         heappush(self._ends, (self.now + traced.runtime, len(self.started), request))
         return Outcome.STARTED
@@ -175,7 +134,7 @@ class Worker:
             self._until(at)
             self.now = at
             if is_message:
-                self._feeds[what.queue].put(what, at)
+                self._put(what, at)
             else:
                 self._pause(*what)
             self.dispatcher.run()
@@ -188,7 +147,7 @@ class Worker:
             wakes.clear()
             while self._ends and self._ends[0][0] <= self.now:
                 _, _, request = heappop(self._ends)
-                self.in_flight.land(request, request.message.traced.runtime)
+                self.in_flight.land(request, self._traced[request.id].runtime)
             self.dispatcher.run()
 
 

@@ -49,6 +49,7 @@ class WorkerProcess:
     `app` is a module's name, or the source of a module (anything with a line
     break), which usually starts with `from tests.apps.shares import *`.
     `queues` is what goes into `task_queues`; select with `args=["-Q", ...]`.
+    One that is not `quiet` tells other workers of itself, as by default.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class WorkerProcess:
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         loglevel: str = "WARNING",
+        quiet: bool = True,
         records: Records | None = None,
     ) -> None:
         number = next(_numbers)
@@ -89,7 +91,7 @@ class WorkerProcess:
         command += ["-n", self.hostname, "-P", pool, "-c", str(concurrency), "-l", loglevel]
         self._settings = settings
         self.process = start(
-            [*command, *QUIET, *args],
+            [*command, *(QUIET if quiet else ()), *args],
             folder / f"worker{number}.log",
             os.environ
             | {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}

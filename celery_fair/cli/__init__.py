@@ -2,6 +2,16 @@
 
 Celery loads this module for each of its own commands, so it imports click (which Celery has loaded
 by then) and nothing else that takes time; a command's module is imported when the command is used.
+
+What commands have in common::
+
+    options.py     options of several commands, and how a command ends: JSON or text, exit status
+    screen.py      text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
+    columns.py     rows in columns
+    connecting.py  a broker that does not answer
+    escaped.py     text of others on a terminal
+    interrupt.py   Ctrl-C and its kin
+    lazy.py        a group whose commands are imported late
 """
 
 import click
@@ -14,13 +24,13 @@ _COMMANDS = {
     "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
-    "explain": "celery_fair.cli.live.status_and_explain:explain",
+    "explain": "celery_fair.cli.live.explain:explain",
     "partitions": "celery_fair.cli.partitions.group:partitions",
-    "pause": "celery_fair.cli.live.set_and_pause:pause",
+    "pause": "celery_fair.cli.live.pause:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
-    "resume": "celery_fair.cli.live.set_and_pause:resume",
-    "set": "celery_fair.cli.live.set_and_pause:set_options",
-    "status": "celery_fair.cli.live.status_and_explain:status",
+    "resume": "celery_fair.cli.live.pause:resume",
+    "set": "celery_fair.cli.live.set:set_options",
+    "status": "celery_fair.cli.live.status:status",
     "top": "celery_fair.cli.live.top:top",
 }
 

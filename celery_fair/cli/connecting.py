@@ -1,17 +1,58 @@
-"""A broker that does not answer, said in a way that helps."""
+"""The app that a command is about, and a broker that does not answer: said in a way that helps."""
 
+from collections.abc import Callable
+from typing import Any
+
+import click
 from kombu import Connection
 
-__all__ = ["missing_client", "trouble_with"]
+from celery_fair.brokers.broker import shown
+
+__all__ = ["app_of", "connection_to", "missing_client", "trouble_with"]
 
 
-def trouble_with(connection: Connection, where: str) -> str | None:
+def app_of(ctx: click.Context) -> Any:
+    """Return the app that ``celery -A`` was given; without one, say how."""
+    if ctx.obj is not None:
+        return ctx.obj.app
+    words, group = str(ctx.info_name), ctx.parent
+    while group is not None and group.parent is not None:
+        words, group = f"{group.info_name} {words}", group.parent
+    raise click.UsageError(  # not through Celery
+        f"{words} is about an app and its workers: celery -A app fair {words}"
+    )
+
+
+_WHERE = "the app's broker_url (or in celery -b)"
+
+
+def connection_to(opened: Callable[[], Connection]) -> Connection:
+    """Return an app's connection, which is not open yet.
+
+    kombu imports the broker's client, and reads the URL, when one is made.
+
+    Raises:
+        click.ClickException: it cannot be made, and why; without a password.
+    """
+    try:
+        return opened()
+    except ImportError as exc:
+        raise click.ClickException(missing_client(_WHERE, str(exc))) from exc
+    except (KeyError, ValueError, TypeError):
+        raise click.ClickException(
+            f"{_WHERE} cannot be read: it begins with amqp://, redis:// or sqs://; special"
+            " characters in a user name or password must be percent-encoded (an @ as %40, a / as"
+            " %2F), and a port is a number up to 65535"
+        ) from None
+
+
+def trouble_with(connection: Connection, where: str = _WHERE) -> str | None:
     """Connect; return None, or what went wrong and what to do.
 
     Arguments:
         where: names what the connection's URL was taken from.
     """
-    broker = connection.as_uri()
+    broker = shown(connection)
     try:
         connection.connect()
         connection.default_channel  # noqa: B018 - Redis connects for its first channel
@@ -27,4 +68,7 @@ def trouble_with(connection: Connection, where: str) -> str | None:
 
 def missing_client(where: str, what: str) -> str:
     """Return what is missing for a URL, and what to do."""
-    return f"{where}: {what}; Redis needs its client: pip install celery-fair[redis]"
+    return (
+        f"{where}: {what}; Redis needs its client: pip install celery-fair[redis]; SQS,"
+        " celery-fair[sqs]"
+    )

@@ -1,12 +1,12 @@
 """Ctrl-C, SIGTERM and a closed terminal: they end a run at any time, and never its cleaning up."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["interruptible", "uninterrupted"]
+__all__ = ["interruptible", "stoppable", "uninterrupted"]
 
 
 @contextmanager
@@ -26,6 +26,21 @@ def uninterrupted() -> Iterator[None]:
     """Ignore them all for the time of the block, which is to be short."""
     with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
         yield
+
+
+@contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Give what says whether to stop; a second Ctrl-C or SIGTERM raises `KeyboardInterrupt`."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            _interrupt(number, frame)
+        asked = True
+
+    with _handled((signal.SIGINT, signal.SIGTERM), ask):
+        yield lambda: asked
 
 
 @contextmanager

@@ -9,14 +9,15 @@ __all__ = ["LazyGroup"]
 
 
 class LazyGroup(click.Group):
-    """Lists its commands in the order given.
+    """Lists its commands in the order given; their options tell their defaults.
 
     Arguments:
         where: by its name, a command's module and attribute: ``package.module:attribute``.
     """
 
     def __init__(self, *args: object, where: Mapping[str, str], **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        settings = {"show_default": True}
+        super().__init__(*args, context_settings=settings, **kwargs)  # type: ignore[arg-type]
         self._where = where
 
     def list_commands(self, ctx: click.Context) -> list[str]:

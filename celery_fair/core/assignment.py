@@ -2,14 +2,14 @@
 
 The assignor
 ------------
-With P partitions and M members each member gets ``P // M`` of them or one more: counts differ by at
-most one. What a member has already it keeps as far as its count allows (*sticky*): a partition
-that moves has to be given up, and nobody works on it meanwhile. The members that have most are
-those that get one more. So the fewest partitions move: a member that has h keeps ``min(h, quota)``
-whichever way its partitions are chosen, and the sum of the quotas' parts that are in use already is
-largest if the larger quotas go to those that have more.
+With P partitions and M members, each member gets ``P // M`` of them or one more: counts differ by
+at most one. A member keeps what it already has, as far as its count allows (*sticky*), because a
+partition that moves has to be given up, and nobody works on it in the meantime. The members that
+have most are the ones that get one more. So the fewest partitions move: a member that has h keeps
+``min(h, quota)`` whichever way its partitions are chosen, and the sum of the quotas' parts that are
+in use already is largest if the larger quotas go to those that have more.
 
-The result depends on its arguments only, so that whoever computes it computes the same.
+The result depends on the arguments alone, so everybody who computes it gets the same.
 """
 
 from collections.abc import Iterable, Mapping

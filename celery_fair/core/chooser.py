@@ -1,8 +1,9 @@
 """Which queue's message starts next: the worker's rules, and its twin's in the pipeline.
 
-The scheduler says whose turn it is; the gate of that queue may hold it back; who is held back is
-left out until the gate may be open again. Heads that have waited for long rise to a higher class
-(ageing). What has ended is settled, and quanta follow the unit that costs are counted in (pricing).
+The scheduler says whose turn it is. The gate of that queue may hold it back; it is then left out
+until the gate may be open again. Heads that have waited for a long time rise to a higher class
+(ageing). The cost of a message that has ended is settled, and quanta follow the unit in which costs
+are counted (pricing).
 
 The caller keeps the messages, the slots and the clock. It says what has arrived (`offer`), asks
 whose turn it is while a slot is free (`advance`, `choose`), and says what came of the choice

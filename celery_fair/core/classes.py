@@ -5,7 +5,7 @@ class first; a lower one is asked only when no higher one has a message *here*. 
 is owed (see `celery_fair.core.dwrr`) counts as here while it is waited for, or every refill would
 let a lower message slip in.
 
-Strict priority starves what is low for as long as what is high keeps coming. Ageing bounds that: a
+Strict priority starves low messages for as long as high ones keep coming. Ageing bounds that: a
 message that has waited longer than `max_wait` is treated as one class higher, after twice as long
 as two, up to the highest class that is in use; there it takes its turn like the others.
 """

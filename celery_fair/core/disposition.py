@@ -4,8 +4,8 @@ A *disposition* (AMQP's word) is a delivery's outcome. It depends on what is kno
 and on what the task promises. Without a ledger two states are told apart, by the broker's word; a
 ledger knows more.
 
-What no start is decided for is not here: Celery itself acknowledges what has expired or was
-revoked, and of what is unreadable no task can be made.
+Messages that cannot start anyway are not in the table: Celery itself acknowledges those that have
+expired or were revoked, and no task can be made of one that is unreadable.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Delivery(_Fact):
     REDELIVERED = "redelivered"
     UNSTARTED = "redelivered, provably unstarted"
     CLAIMED = "claimed by another delivery"
-    UNKNOWN = "fresh, the ledger is away"
+    UNKNOWN = "fresh, not to be claimed"
 
     @property
     def meaning(self) -> str:
@@ -40,11 +40,12 @@ class Delivery(_Fact):
 
 
 _MEANINGS = {
-    Delivery.FRESH: "nobody was given the message before, the broker says",
+    Delivery.FRESH: "according to the broker, nobody was given the message before",
     Delivery.REDELIVERED: "somebody was, and may have started it",
-    Delivery.UNSTARTED: "somebody was, but the ledger has no claim, and would have one",
+    Delivery.UNSTARTED: "somebody was, but the ledger has no claim, as it would if it had started",
     Delivery.CLAIMED: "the ledger says that its work was claimed, so it may have started",
-    Delivery.UNKNOWN: "the ledger does not answer, so that the work cannot be claimed",
+    Delivery.UNKNOWN: "the ledger that others may ask about it does not answer, or is not this"
+    " worker's",
 }
 
 
@@ -66,7 +67,7 @@ class Action(Enum):
     ACKNOWLEDGE_THEN_RUN = "acknowledge, then run"
     DEAD_LETTER = "dead-letter"
     MARK = "give back, marked"
-    """Back to its queue, with a mark by which the ledger is not asked about it any more."""
+    """Back to its queue, with a mark that says not to ask the ledger about it any more."""
 
 
 def _table() -> dict[tuple[Delivery, Policy], Action]:
@@ -94,19 +95,23 @@ def disposition(delivery: Delivery, policy: Policy) -> Action:
     return TABLE[delivery, policy]
 
 
-def proves_unstarted(published: object, epoch: float, now: float, expiry: float) -> bool:
+def proves_unstarted(
+    published: object, since: float | None, epoch: float, now: float, expiry: float
+) -> bool:
     """Say whether work that a ledger has no claim for has not been started.
 
-    Every start is claimed before. So it has not, unless the claim was forgotten: the message is
-    older than what the ledger remembers, or its age is not known.
+    If every start is claimed beforehand, work without a claim has not started, unless the claim was
+    forgotten: because the message is older than what the ledger remembers, or of unknown age. No
+    worker can know of the others whether they claim; whoever runs them says since when.
 
     Arguments:
         published: when the message was published, in seconds since 1970, as its header says.
+        since: from when on no start was without a claim; None: nobody says so.
         epoch: since when the ledger has lost nothing.
         now: the ledger's time.
         expiry: seconds after which it forgets a claim.
     """
-    if isinstance(published, bool) or not isinstance(published, int | float):
+    if since is None or isinstance(published, bool) or not isinstance(published, int | float):
         return False
-    remembered = max(epoch, now - expiry)
+    remembered = max(since, epoch, now - expiry)
     return remembered + SKEW <= published <= now + SKEW

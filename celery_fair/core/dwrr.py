@@ -36,13 +36,13 @@ served first, and the *round stays open* until the message comes (`offer`) or th
 (`expire`): credit that the broker was too slow to fill is neither lost nor handed to others. Such a
 flow does swap places, so its bound is 2 * Max + 2 * q.
 
-A flow may be held back from outside, by a rate or a cap, which let a message through now and then.
-It takes part in the rounds nevertheless: when it is let go, it is served at once what is left of
-its turn in the present round, in the middle of another's turn if need be. Else it would be served
-what happens to be let through at one moment, once a round, however long a round is.
+A flow may be held back from outside, by a rate or a cap that lets a message through now and then.
+It still takes part in the rounds: when it is let go, it is served the rest of its turn in the
+present round at once, in the middle of another's turn if need be. Otherwise it would only get what
+happens to be let through at one moment, once a round, however long a round is.
 
 A flow takes part in a round once. If it has run idle and becomes backlogged again, it joins the
-next round, or a flow that keeps running empty could be served for ever within one round.
+next round; otherwise a flow that keeps running empty could be served for ever within one round.
 
 No flow starves
 ---------------

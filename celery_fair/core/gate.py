@@ -115,6 +115,11 @@ class Gate(Generic[L]):
         """Close the gate as soon as this says, at a given time, that the queue is not ours."""
         self._is_over = is_over
 
+    @property
+    def fenced(self) -> bool:
+        """Whether the queue may become somebody else's."""
+        return self._is_over is not None
+
     def hold(self, now: float, running: int) -> Hold | None:
         """Return why the queue may not start a message now, or None and take a token for it.
 

@@ -5,11 +5,11 @@ Terms
 A *member* is a worker that has a lease. An *owner* of a partition may consume it. A *grant* makes a
 member an owner and has a number, the *fencing token*, which grows by one with each grant of the
 partition: what is done under an old one can be told from what is done under a new one. The *plan*
-says who is to be the owner.
+says who should be the owner.
 
-The group is one document in a store. A member reads it, takes a `turn` on it, and writes it back
-if nobody else has written since (compare and set); else it begins anew. So turns happen one after
-another, and this module needs to know nothing of stores. Times are the store's clock.
+The group is one document in a store. A member reads it, takes a `turn` on it, and writes it back if
+nobody else has written since (compare and set); otherwise it starts over. So turns happen one after
+another, and this module need not know anything about stores. Times are the store's clock.
 
 A turn
 ------
@@ -30,17 +30,17 @@ a partition was taken out               its owner stops as above; its token is k
 
 Invariants
 ----------
-1. *Never two owners.* A grant needs a partition that nobody owns. An owner ceases to be one by its
-   own turn, after it has stopped, or because its lease has run out by the store's clock. A member
-   therefore stops by its own clock at the latest a margin before that: it counts from the moment in
-   which it *asked* for the lease, which lies before that in which the store has granted it. Clocks
-   may show different times, they must only run equally fast, to within the margin.
+1. *Never two owners.* Only a partition that nobody owns can be granted. An owner stops being one in
+   its own turn, after it has stopped consuming, or because its lease has run out by the store's
+   clock. So a member stops a margin before that at the latest, by its own clock: it counts from the
+   moment it *asked* for the lease, which is earlier than the moment the store granted it. Clocks
+   may show different times; they only have to run at the same speed, to within the margin.
 2. *No partition is unowned for long once membership is stable.* Every turn leads towards the plan:
    an owner that is not the planned one stops within a bounded time, and the planned one is a member
    and takes turns, or loses its lease; then there is a new plan.
 
-What a member does while it stands still, stopped by a debugger or a sleeping machine, it cannot
-know: a task that runs then goes on when the lease is over. For this there is the token.
+A member that is frozen, by a debugger or a sleeping machine, cannot know that time passes: when it
+wakes, a running task goes on although the lease is over. That is what the token is for.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ class Terms:
     """What all members of a group agree on, in seconds.
 
     Attributes:
-        lease: how long a member is one without a turn.
+        lease: how long a member remains one without taking a turn.
         pause: between two plans at the least.
     """
 
@@ -69,8 +69,8 @@ class Terms:
 class Grant:
     """Who owns a partition; None if nobody does, and the token is that of the last owner.
 
-    Of a partition that was never granted the token is the store's clock, in seconds: should a store
-    lose the group, the next tokens are greater than those before all the same.
+    The token of a partition that was never granted is the store's clock, in seconds: even if a
+    store loses the group, the next tokens are greater than the earlier ones.
     """
 
     owner: str | None = None
@@ -118,7 +118,7 @@ class Group:
         return replace(self, active=self.active | back, out=self.out - back)
 
     def unplanned(self) -> "Group":
-        """Return the group without its plan: the next turn makes one as if all had just come."""
+        """Return the group without its plan: the next turn makes one as if all had just joined."""
         return replace(self, plan={})
 
     def of(self, names: frozenset[str]) -> "Group":

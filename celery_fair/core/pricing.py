@@ -7,16 +7,16 @@ even in between.
 The unit
 --------
 Costs are seconds then, while a quantum keeps the meaning that it has with messages: a quantum of 1
-is worth the mean message. What that is in seconds, the *unit*, changes when the mean is twice as
-long, or half. As long as nothing is known it is one message, which is what each is charged; what
-was charged so, a *guess*, is converted when the first has ended.
+is worth the mean message. How many seconds that is, the *unit*, changes when the mean has doubled
+or halved. As long as nothing is known, the unit is one message, and that is what each is charged;
+such a charge, a *guess*, is converted when the first message has ended.
 
 The estimate
 ------------
 An estimate is a mean, never a median: what the scheduler equalises are sums. The mean of a *cost
 key* is shrunk towards that of its task, as if `PRIOR` further runs of the key had taken what the
 task takes (credibility *n* / (*n* + `PRIOR`); Buehlmann, "Experience rating and credibility",
-1967). So a key of which nothing is known costs what its task costs.
+1967). So a key about which nothing is known costs what its task costs.
 
 A mean follows what changes: no run weighs less than one in `MEMORY`.
 """
@@ -67,7 +67,7 @@ class Pricing:
         return Price(1.0, True) if known is None else Price(known, False)
 
     def learn(self, task: str, key: str | None, seconds: float) -> None:
-        """A message took so long."""
+        """A message has taken this long."""
         self._estimator.learn(task, key, seconds)
 
     def load(self, model: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ class Estimator:
     """Learns run times in seconds, by task and cost key.
 
     Arguments:
-        limit: of the keys, and of the tasks, so many are remembered that were used last.
+        limit: how many keys, and how many tasks, are remembered: those that were used last.
 
     Attributes:
         overall: the mean of all runs; its `n` is 0 as long as nothing is known.
@@ -121,7 +121,7 @@ class Estimator:
         self._keys: OrderedDict[tuple[str, str], Mean] = OrderedDict()
 
     def learn(self, task: str, key: str | None, seconds: float) -> None:
-        """A run took so long."""
+        """A run has taken this long."""
         seconds = max(seconds, _LEAST)
         self.overall.add(seconds)
         self._of(self._tasks, task).add(seconds)
@@ -142,7 +142,7 @@ class Estimator:
     def load(self, model: Mapping[str, Any]) -> None:
         """Believe a model (``{"v": 1, "tasks": {task: {"mean", "n"}}, "keys": {task: {key: …}}}``).
 
-        It takes the place of what was learned of its tasks and keys.
+        It replaces what was learned about its tasks and keys.
 
         Raises:
             ValueError: it has another form, or a mean or a number of runs that is not above zero.

@@ -1,8 +1,8 @@
 """What a member may consume now, by its own clock.
 
 It is told of its turns (see `celery_fair.core.membership`), and when it *asked* for each. From that
-moment its lease lasts at the least; a margin before the end it consumes nothing any more, whatever
-has become of its next turn.
+moment on the lease lasts at least its full length; a margin before the end the member stops
+consuming, whatever has become of its next turn.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Tenure:
 
     Arguments:
         length: seconds for which a turn is good: the lease without the margin.
-        patience: seconds for which work that runs is waited for before its partition is given up.
+        patience: seconds for which running work is waited for before its partition is given up.
 
     Attributes:
         owned: what is consumed, with its tokens.
@@ -51,7 +51,7 @@ class Tenure:
         return frozenset(self.owned) | frozenset(self._stopping)
 
     def took(self, turn: Turn, asked: float, now: float) -> Change:
-        """A turn was taken, and is in the store.
+        """A turn was taken, and the store has it.
 
         Arguments:
             asked: when the store was asked; with that the lease began at the latest.

@@ -9,16 +9,16 @@ With a bucket that starts full, what is taken in *any* window of t seconds is at
 
 Slack
 -----
-The clock here is that of decisions. A task starts up to some j seconds after the decision to start
-it, so that a burst that starts late and successors that start promptly would break the law as a
-partner's server sees it: what starts within t was decided within t + j. There, too, the law holds
-if no window of t has more than ``capacity + rate * (t - slack)`` taken in it, with a `slack` of at
-least j. From a level L on, that needs a refill that begins ``slack - (capacity - L) / rate``
-seconds later; at ``capacity - rate * slack`` and below it needs nothing.
+The clock here is that of decisions. A task starts up to j seconds after the decision to start it.
+If a burst starts late and its successors start promptly, a partner's server would see the law
+broken: what starts within t was decided within t + j. There, too, the law holds if no window of t
+has more than ``capacity + rate * (t - slack)`` taken in it, with a `slack` of at least j. From a
+level L on, that needs a refill that begins ``slack - (capacity - L) / rate`` seconds later; at
+``capacity - rate * slack`` and below it needs nothing.
 
-Only an idle bucket pays, one that has had a token for `slack` seconds, untaken. One that is kept
-busy is drawn from as soon as it has a token, far below that level; or it is so small that it has no
-such room, and would lose `slack` with every token.
+Only an idle bucket pays: one that has had an untaken token for `slack` seconds. A busy one is drawn
+from as soon as it has a token, far below that level; and a bucket too small to have such room would
+lose `slack` with every token.
 """
 
 import math

@@ -9,20 +9,20 @@ Size: one round, and Little's law
 To keep a queue from running empty at the worker, its window must cover what one visit of the
 scheduler takes of it, its quantum, and what the worker consumes of it while the refill is under
 way: ``L = rate * delay`` (Little, 1961), where *rate* is messages per second and *delay* the
-seconds from an acknowledgement to the arrival of the delivery that it allowed. What the windows
-hold together is bounded by a second of work, so that other workers find something to do.
+seconds from an acknowledgement to the arrival of the delivery that it allowed. Together the windows
+hold at most a second of work, so that other workers find something to do.
 
-The sum is shared in proportion to the queues' shares of the messages, for the reason that sinks
-equal windows: a consumer that outruns its broker consumes what the broker sends, and the broker
-refills every window at the same speed.
+The sum is divided in proportion to the queues' shares of the messages. Equal windows would not do:
+a consumer that outruns its broker consumes what the broker sends, and the broker refills every
+window at the same speed.
 
 Owed: the patience rule
 -----------------------
 Once a window has been full, the broker is known to have had more than the worker holds: the queue
-counts as *backlogged*. If then its buffer is empty, because all was started, whose acknowledgements
-are out or on their way out, a refill is *owed*: wait for it, for a bounded time. A wait in vain
-takes the evidence back until the window has been full again, so that a queue which trickles is
-never waited for.
+counts as *backlogged*. If its buffer is empty after that, because everything has been started and
+the acknowledgements are on their way, a refill is *owed*: wait for it, for a limited time. If the
+wait was in vain, the evidence no longer counts until the window has been full again, so that a
+queue which only trickles is never waited for.
 """
 
 import math
@@ -138,8 +138,8 @@ def plan(
         delay: refill delay in seconds.
         least_total: what the windows sum up to at the least, while `rate` is not known.
 
-    Two rounds and what is consumed in two refills, at most a second of work, shared in proportion,
-    and never below `LEAST` a queue.
+    Two rounds plus what is consumed during two refills, at most a second of work, divided in
+    proportion, and never less than `LEAST` for a queue.
     """
     a_round = sum(weights.values())
     wanted = _HEADROOM * (a_round + rate * delay)

@@ -7,8 +7,8 @@
     writer.py     a process's log: number, write, rotate
     sweeper.py    the files of processes that are gone
 
-The settings are the pipeline's contract with the disk: ``<folder>/<host>/<file>.jsonl``, a file of
-one process each, and ``_open-…`` in front while it is written.
+The files' names are the contract with the pipeline: ``<folder>/<host>/<file>.jsonl``, each file
+from one process, with ``_open-…`` in front of its name while it is being written.
 """
 
 from celery_fair.eventlog.sweeper import sweep

@@ -1,7 +1,7 @@
 """One file of the log: written by one process, and sealed by renaming it.
 
-While it is open its name begins with ``_open-`` and its owner holds a lock on it, which ends with
-the process, however that ends: who gets the lock knows that the owner is gone.
+While it is open, its name begins with ``_open-`` and its owner holds a lock on it, which ends with
+the process, however that ends: anybody who gets the lock knows that the owner is gone.
 """
 
 import fcntl
@@ -88,7 +88,7 @@ class FileName(NamedTuple):
 
     Attributes:
         since: when the file was made, in whole seconds since 1970.
-        node: the process's node, without what would not be plain.
+        node: the process's node, without characters that do not belong in a file's name.
         number: 0, 1, 2, … within the process.
     """
 

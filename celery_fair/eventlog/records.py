@@ -10,10 +10,11 @@ write a file each. It is named by `node`, `pid` and `boot`, and counts its recor
 a gap shows that records are missing. The event's id is `node:pid:boot:seq`.
 
 `started` is written before the work. A process that was killed writes nothing afterwards, so only
-an intent can show that work was begun. Where a child process was stopped in the midst of a task, or
+an intent can show that work was begun. If a child process was stopped in the middle of a task, or
 has died, the main process writes `finished` for it, with `broken_off`; the child may have written
-its own, which is the true one then. A `process` record of state `dead`, which another worker of the
-same host appends to the file of one that is gone, or `exit`, shows that nothing will be ended.
+its own, and then that is the true one. A `process` record with the state `exit`, or with `dead`,
+which another worker on the same host appends to the file of a process that is gone, shows that no
+more ends will be written.
 """
 
 from typing import Final
@@ -31,7 +32,7 @@ FIELDS: Final[Kind] = {
     "kind": ("string", "started, finished, rejected, queue, process"),
     "node": ("string", "the worker's node name, `celery@host`"),
     "pid": ("long", "process id"),
-    "boot": ("string", "random; another for each process that ever was"),
+    "boot": ("string", "random; different for each process that ever was"),
     "seq": ("long", "0, 1, 2, … within the process"),
     "at": ("microseconds", "when it was written"),
 }
@@ -59,12 +60,12 @@ KINDS: Final[dict[str, Kind]] = {
         "runtime": ("microseconds", "from the start of the work to its end, by a monotonic clock"),
         "cost_key": ("string", "as in its start"),
         "exception": ("string", "the exception's class, of a failure"),
-        "broken_off": ("boolean", "true where another process says it, of one that could not"),
+        "broken_off": ("boolean", "true if another process wrote it, for one that could not"),
     },
     "rejected": {
-        "id": ("string", "the task's id, where the message has one"),
+        "id": ("string", "the task's id, if the message has one"),
         "retries": ("long", "as in a start"),
-        "task": ("string", "the task's name, where the message has one"),
+        "task": ("string", "the task's name, if the message has one"),
         "queue": ("string", "the queue that it was taken from"),
         "published": ("microseconds", "when it was published"),
         "reason": ("string", "why it went to the dead letters (`x-fair-reason`)"),
@@ -76,10 +77,10 @@ KINDS: Final[dict[str, Kind]] = {
             "string",
             "ready (has messages here), empty, throttled (own leash, cap), unassigned",
         ),
-        "since": ("microseconds", "from when on: before the record is written"),
+        "since": ("microseconds", "since when; that is before the record is written"),
         "quantum": ("double", "its quantum now"),
         "level": ("long", "its class: a higher one is served first"),
-        "depth": ("long", "messages that wait for it at the broker, where that is known"),
+        "depth": ("long", "messages that wait for it at the broker, if that is known"),
     },
     "process": {
         "state": ("string", "`boot`, `heartbeat`, `exit`, or `dead` (written by another process)"),
@@ -91,8 +92,8 @@ KINDS: Final[dict[str, Kind]] = {
         "costs": ("string", "what costs are: one (a message), runtime (seconds), or custom"),
         "max_wait": ("double", "seconds of waiting that count for one class, under strict"),
         "classes": ("map<string,double>", "class of each queue, under strict"),
-        "rates": ("map<string,double>", "rate of each queue on a leash, a second, of this worker"),
-        "shared_rates": ("map<string,double>", "the same of leashes that all workers share"),
+        "rates": ("map<string,double>", "rate per second of each queue on a leash, of this worker"),
+        "shared_rates": ("map<string,double>", "the same for leashes that all workers share"),
         "bursts": ("map<string,double>", "burst of each queue on a leash"),
         "caps": ("map<string,double>", "cap of each queue that has one, on this worker"),
         "dropped": ("long", "records that could not be written, so far"),

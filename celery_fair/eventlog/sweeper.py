@@ -1,8 +1,8 @@
-"""Sealing what the dead have left, and keeping within the limit.
+"""Sealing what dead processes have left, and keeping within the limit.
 
 A process always has an open file, from its first record to its end: it makes the next before it
-seals the last. So its death shows by an open file without an owner, which may be empty. The word of
-it goes into its last file, after all that it wrote.
+seals the last. So an open file without an owner, which may be empty, shows that it has died. The
+record that says so goes into its last file, after everything that it wrote.
 """
 
 import fcntl

@@ -1,13 +1,13 @@
 """Writing the log, in each process for itself.
 
-A worker is never held up, and never fails, for its log: what cannot be written is counted, and its
-number is missing in the file.
+A worker is never held up by its log, and never fails because of it: a record that cannot be written
+is counted, and its number is missing in the file.
 
-One record is written at a time, by the thread that has the log's lock. A signal's handler may run
-in the middle of that, in the very thread: what it records is left to the record that it interrupts,
+One record is written at a time, by the thread that has the log's lock. A signal handler may run in
+the middle of that, in the same thread: its record is then left to the write that it interrupts,
 which writes it next. The handler may also wait for another thread, as a cold shutdown does for the
-pool's, and that thread for the lock: so nobody waits for the lock for ever, and who gives up leaves
-the record to its holder in the same way.
+pool's, and that thread may be waiting for the lock. So nobody waits for the lock for ever, and a
+thread that gives up leaves its record to the lock's holder in the same way.
 """
 
 import json
@@ -60,7 +60,7 @@ class Policy:
 
 
 class EventLog:
-    """A process's log; after a fork the child's is another one.
+    """A process's log; after a fork the child has another one.
 
     Arguments:
         node: the worker's name.
@@ -148,7 +148,7 @@ class EventLog:
                 self._writing = False
 
     def _file_at(self, now: int) -> LogFile:
-        """Return another file than the present one, unless none could be made a moment ago."""
+        """Return a new file, unless none could be made a moment ago."""
         file = self._file
         if now < self._retry_at:
             if file is None:

@@ -8,7 +8,7 @@ Imported from here; the kinds need packages that are extras::
 
     memory_store.py     one process, for tests
     redis_store.py      a hash for each group; scripts read.lua and write.lua
-    sql_store.py        a row for each group, on any database that SQLAlchemy speaks to
+    sql_store.py        a row for each group, on PostgreSQL, MariaDB and SQLite
     zookeeper_store.py  a node for each group; zookeeper_session.py connects
 """
 

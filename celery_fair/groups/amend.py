@@ -1,4 +1,4 @@
-"""Changing a group from outside: a reading and a writing, anew if somebody wrote in between."""
+"""Changing a group from outside: read, then write; again if somebody else wrote in between."""
 
 from collections.abc import Callable
 

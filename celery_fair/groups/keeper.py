@@ -1,10 +1,10 @@
-"""A member's turns, in a thread: the store may take its time, and a worker's loop may not.
+"""A member's turns, in a thread: the store may take its time, a worker's loop may not.
 
-The loop and the thread talk by two variables. The thread puts down the last turn that it took, and
-the loop takes it up. The loop puts down what it holds. While a turn has not been
-taken up, because a task keeps the loop from it, the thread renews the lease and gives nothing up:
-what it believes to be held is then all that it owns. What is no longer held is told to the group at
-once: somebody waits for it.
+The loop and the thread talk through two variables. The thread puts down the last turn that it took,
+and the loop picks it up. The loop puts down what it holds. As long as a turn has not been picked
+up, because a task keeps the loop busy, the thread renews the lease and gives nothing up: it assumes
+that everything it owns is held. What is no longer held is told to the group at once, because
+somebody is waiting for it.
 """
 
 import logging
@@ -43,9 +43,9 @@ _PAUSE = 0.02
 
 
 def longest_pause(attempt: int) -> float:
-    """Return the seconds that a refused member waits at the most; how long is drawn by lot.
+    """Return the most seconds that a refused member waits; how long exactly is random.
 
-    Of many that begin anew at once only one would write, again and again.
+    If many started over at the same time, only one of them could write, again and again.
     """
     return min(POLL, _PAUSE * 2.0**attempt)
 
@@ -104,7 +104,7 @@ class Keeper:
         self._thread.start()
 
     def news(self) -> list[Taken | Trouble]:
-        """Return what has happened since it was asked for last: the last turn, and any trouble."""
+        """Return what has happened since the last call: the last turn, and any trouble."""
         with self._lock:
             news, self._news = self._news, []
             return news
@@ -119,7 +119,7 @@ class Keeper:
                 self._untaken = False
 
     def leave(self) -> None:
-        """Nothing is held any more: give everything up. Others need not wait for the lease."""
+        """Nothing is held any more: give everything up, so that nobody waits for the lease."""
         self._stop.set()
         self._soon.set()
         if self._thread.is_alive():

@@ -7,38 +7,28 @@ from sqlalchemy import (
     BigInteger,
     Column,
     MetaData,
-    String,
     Table,
-    Text,
-    extract,
-    func,
     insert,
     inspect,
     select,
-    text,
     update,
 )
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
-from celery_fair.sql_client import engine_at
+from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, LongText, engine_at
 
 __all__ = ["SqlStore"]
 
 _GROUPS = Table(
     "celery_fair_groups",
     MetaData(),
-    Column("name", String(255), primary_key=True),
+    Column("name", ExactText(255), primary_key=True),
     Column("version", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),
+    Column("document", LongText, nullable=False),
+    **TABLE_OPTIONS,
 )
 _NAME, _VERSION, _DOCUMENT = cast(Any, _GROUPS.c)
-
-_NOW = {
-    "sqlite": text("(julianday('now') - 2440587.5) * 86400.0"),
-    "postgresql": extract("epoch", func.clock_timestamp()),
-}
-"""The database's clock, finer than a second; others' is asked for in the standard's way."""
 
 
 class SqlStore(GroupStore):
@@ -46,8 +36,7 @@ class SqlStore(GroupStore):
 
     def __init__(self, url: str) -> None:
         self._engine = engine_at(url, "fair_group_store")
-        standard = extract("epoch", func.current_timestamp())
-        self._now: Any = _NOW.get(self._engine.dialect.name, standard)
+        self._now: Any = NOW[self._engine.dialect.name]
         self._created = False
 
     def create(self) -> dict[str, bool]:

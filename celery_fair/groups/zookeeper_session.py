@@ -27,11 +27,11 @@ _log.setLevel(logging.ERROR)  # it warns of every attempt; callers are told by e
 
 
 class Session:
-    """Connects with the first question: a worker has forked its pool by then.
+    """Connects when it is first used: by then a worker has forked its pool.
 
     The client has threads of its own, which reconnect, and begin another session if this one has
     expired. Nothing is bound to a session. A server that has forgotten what the client has seen
-    refuses it: who empties ZooKeeper must restart the workers.
+    refuses it: anybody who empties ZooKeeper must restart the workers.
 
     Arguments:
         address: as in a URL, ``user:password@host:port,host:port``; user and port may be left out.

@@ -1,12 +1,12 @@
 """Groups in ZooKeeper.
 
-ZooKeeper tells nobody its time, but its leader stamps with it what is written. So each reading
-first writes an empty node, the clock, and takes the time from the answer. Both questions are sent
-at once and are answered in this order, by a server that has seen the write: one that lags behind
-cannot give an old document. The price is two writes a second for each member.
+ZooKeeper does not tell the time, but its leader puts a time stamp on what is written. So each read
+first writes an empty node, the clock, and takes the time from the answer. Both requests are sent at
+once and answered in this order, by a server that has seen the write: one that lags behind cannot
+return an old document. The price is two writes a second for each member.
 
-To write the clock only now and then would be cheaper, and wrong. From a time that is too early a
-member would reckon the end of its own lease, and others would begin while it still believes in it.
+To write the clock only now and then would be cheaper, and wrong. A member would compute the end of
+its lease from a time that is out of date, and others would begin while it still believes in it.
 
 The next leader has another clock. They may differ by less than the margin.
 """
@@ -22,6 +22,7 @@ from kazoo.protocol.paths import normpath
 
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.zookeeper_session import TIMEOUT, Session
+from celery_fair.settings.values import unread
 
 __all__ = ["ZookeeperStore"]
 
@@ -29,9 +30,9 @@ __all__ = ["ZookeeperStore"]
 class ZookeeperStore(GroupStore):
     """A node for each group, ``/celery-fair/group:<name>`` below the URL's path.
 
-    Compressed, for a node takes a megabyte, and a group of 10,000 partitions has one and a half. A
-    snapshot's version is the node's plus one. A node that is deleted and made anew begins anew: who
-    deletes a group stops its workers first.
+    Compressed, because a node holds a megabyte at most, and a group of 10,000 partitions takes one
+    and a half. A snapshot's version is the node's plus one. A node that is deleted and made again
+    starts from the beginning, so stop the workers before you delete a group.
     """
 
     def __init__(self, url: str) -> None:
@@ -41,8 +42,8 @@ class ZookeeperStore(GroupStore):
             self._root = f"{path}/celery-fair"
         except ValueError as exc:
             raise ImproperlyConfigured(
-                f"fair_group_store must be zookeeper://host:port,host:port/path: {exc}"
-            ) from exc
+                f"fair_group_store must be zookeeper://host:port,host:port/path: {unread(url, exc)}"
+            ) from None
         self._clock = f"{self._root}/clock"
         self._created = False
 

@@ -28,9 +28,9 @@ def _read(name: str) -> str:
     return files("celery_fair.html_page").joinpath(name).read_text("utf-8")
 
 
-def verdict(kind: str, text: str) -> str:
-    """Return a line in the colour of its kind: good or fair, bad or unfair."""
-    return f'<p class="verdict {kind}">{escape(text)}</p>'
+def verdict(good: bool, text: str) -> str:
+    """Return a line in the colour of good news or of bad."""
+    return f'<p class="verdict {"good" if good else "bad"}">{escape(text)}</p>'
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,26 +1,46 @@
 """A ledger: which work was claimed, before it started, by which message.
 
-It makes two things of the doubt about a redelivered message: one whose work is claimed may have
-started, one whose work is not provably has not. And of several messages for the same work it lets
-one start.
+It settles the doubt about a redelivered message: if its work is claimed, it may have started; if
+not, it provably has not. And of several messages for the same work it lets only one start.
 
 "Not claimed" proves something only while the ledger cannot have forgotten. It therefore carries an
-*epoch*: the time since which it has forgotten nothing. A ledger that was emptied or, on Redis,
+*epoch*: the time since which it has forgotten nothing. One that was emptied or, but for SQLite,
 restarted (it may have lost its last claims) or has evicted keys has a new one; and it forgets a
-claim after its expiry. See `celery_fair.core.disposition.proves_unstarted`.
+claim after its expiry, for one of which an epoch holds: a claim with another begins a new one.
+
+Nor does it prove anything of what a worker without the ledger may have started. Therefore whoever
+runs the workers says since when there is none (``fair_ledger_since``), publishers say in each
+message which ledger it is that may be asked about it, and a worker that has another one, or none,
+marks such a message before it starts it. See `celery_fair.core.disposition.proves_unstarted` and
+`celery_fair.worker.launch.claims`.
 
 Imported from here; the two kinds need packages that are extras::
 
     redis_ledger.py  one script, claim.lua, by the server's clock
-    sql_ledger.py    one statement, on any database that SQLAlchemy speaks to
+    sql_ledger.py    one statement, on PostgreSQL, MariaDB and SQLite
 """
 
+import re
 from abc import ABC, abstractmethod
+from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
-__all__ = ["Claim", "Ledger", "LedgerUnreachableError", "ledger_at"]
+__all__ = ["Claim", "Ledger", "LedgerUnreachableError", "fingerprint", "ledger_at"]
+
+
+_REDIS = ("redis", "rediss", "unix")
+
+# What stands before the host, as each kind's client reads it.
+_REDIS_USER = re.compile(r"[^/?#]*@")
+_SQL_USER = re.compile(r"[^:/]*(:[^@]*)?@")
+
+_PLACE = frozenset(
+    ("database", "db", "dbname", "host", "hostaddr", "options", "port", "service", "unix_socket")
+)
+"""Options of a URL that say which database it is; ``options`` may name PostgreSQL's schema."""
 
 
 class LedgerUnreachableError(Exception):
@@ -53,7 +73,7 @@ class Ledger(ABC):
 
         Arguments:
             key: at most 200 characters.
-            owner: the message's task id, or whatever tells it from others.
+            owner: the message's task id, or whatever distinguishes it from others.
             doubt: whether the answer's epoch matters: a redelivered message is asked for.
         """
 
@@ -69,6 +89,22 @@ class Ledger(ABC):
         """Leave nothing open."""
 
 
+def fingerprint(url: str) -> str:
+    """Return what names a ledger in a message: sixteen digits, in which no password is.
+
+    Of two URLs with the same name it is taken for granted that they lead to the same ledger. A
+    file whose path is relative is one of this folder.
+    """
+    scheme, _, rest = url.partition("://")
+    user = (_REDIS_USER if scheme in _REDIS else _SQL_USER).match(rest)
+    place, _, query = rest[user.end() if user else 0 :].partition("?")
+    if scheme.partition("+")[0] == "sqlite":
+        place = f"/{Path(place[1:]).absolute()}"
+    options = sorted(each for each in query.split("&") if each.partition("=")[0] in _PLACE)
+    named = "?".join([f"{scheme}://{place}", *options])
+    return sha256(named.encode()).hexdigest()[:16]
+
+
 def ledger_at(url: str, expiry: float) -> Ledger:
     """Return the ledger of a URL.
 
@@ -77,7 +113,7 @@ def ledger_at(url: str, expiry: float) -> Ledger:
     """
     scheme = url.partition(":")[0]
     try:
-        if scheme in ("redis", "rediss", "unix"):
+        if scheme in _REDIS:
             from celery_fair.ledger.redis_ledger import RedisLedger
 
             return RedisLedger(url, expiry)
@@ -85,7 +121,7 @@ def ledger_at(url: str, expiry: float) -> Ledger:
 
         return SqlLedger(url, expiry)
     except ImportError as exc:
-        extra = "redis" if scheme in ("redis", "rediss", "unix") else "sql"
+        extra = "redis" if scheme in _REDIS else "sql"
         raise ImproperlyConfigured(
             f"fair_ledger = '{scheme}://…' needs a package ({exc}): pip install"
             f" celery-fair[{extra}], and a database its driver"

@@ -1,11 +1,14 @@
 -- Claim a key for an owner, unless somebody has it.
 --
--- KEYS: 1 the claim, 2 the epoch (a hash: at, server).
+-- KEYS: 1 the claim, 2 the epoch (a hash: at, server, expiry).
 -- ARGV: 1 the owner, 2 milliseconds until the claim is forgotten, 3 1 if the epoch matters.
 -- Returns: {who had it or '', the epoch, now}; times in seconds since 1970, as text.
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
-local epoch, server = unpack(redis.call('HMGET', KEYS[2], 'at', 'server'))
+local epoch, server, expiry = unpack(redis.call('HMGET', KEYS[2], 'at', 'server', 'expiry'))
+if expiry ~= ARGV[2] then
+    epoch = false -- others may have claimed something for a shorter time
+end
 if not epoch or ARGV[3] == '1' then
     -- A server that was restarted may have lost its last claims, one that evicts keys any.
     local info = redis.pcall('INFO')
@@ -13,7 +16,7 @@ if not epoch or ARGV[3] == '1' then
         and (string.match(info, 'run_id:(%w+)') or '?') .. ':' .. (string.match(info, 'evicted_keys:(%d+)') or '?')
     if not epoch or not present or present ~= server then
         epoch = now
-        redis.call('HSET', KEYS[2], 'at', epoch, 'server', present or '?')
+        redis.call('HSET', KEYS[2], 'at', epoch, 'server', present or '?', 'expiry', ARGV[2])
     end
 end
 local owner = redis.call('GET', KEYS[1])

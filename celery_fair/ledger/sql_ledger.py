@@ -1,56 +1,105 @@
 """The ledger in a table of a database."""
 
+import math
+from collections.abc import Callable
 from contextlib import suppress
-from time import time
+from importlib.resources import files
+from pathlib import Path
+from time import monotonic, time
 from typing import Any, cast
 
 from sqlalchemy import (
     Column,
     Double,
     MetaData,
-    String,
     Table,
     delete,
+    extract,
+    func,
     insert,
     literal,
     select,
+    text,
     update,
 )
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
-from celery_fair.sql_client import engine_at
+from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, engine_at
 
 __all__ = ["SqlLedger"]
 
 _EPOCH = ""
-"""The key of the row that carries the epoch; whoever empties the table deletes it too."""
+"""The key of the row that holds the epoch; emptying the table deletes it too.
+
+Its owner is what the epoch holds for: an expiry, and what is known of the server; see `_SERVER`.
+"""
 
 _CLEAN_EVERY = 3600.0
 
 _CLAIMS = Table(
     "celery_fair_claims",
     MetaData(),
-    Column("key", String(255), primary_key=True),
-    Column("owner", String(255), nullable=False),
+    Column("key", ExactText(255), primary_key=True),
+    Column("owner", ExactText(255), nullable=False),
     Column("at", Double, nullable=False),
     Column("expires", Double, nullable=False, index=True),
+    **TABLE_OPTIONS,
 )
 _KEY, _OWNER, _AT, _EXPIRES = cast(Any, _CLAIMS.c)
 
 
+def _file(connection: Any) -> str:
+    path = connection.execute(text("PRAGMA database_list")).first()[2]
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def _postgresql(connection: Any) -> str:
+    started = extract("epoch", func.pg_postmaster_start_time())
+    file = func.pg_relation_filenode(_CLAIMS.name)
+    return ":".join(map(str, connection.execute(select(started, file)).one()))
+
+
+def _mariadb(connection: Any) -> str:
+    return ":".join(map(str, connection.execute(_STARTED).one()))
+
+
+_STARTED = text(files("celery_fair.ledger").joinpath("mariadb_started.sql").read_text())
+
+_SERVER: dict[str, Callable[[Any], str]] = {
+    "sqlite": _file,
+    "postgresql": _postgresql,
+    "mariadb": _mariadb,
+}
+"""What differs when a database may have lost its last claims without knowing of it.
+
+That is one that was restarted, be it from a snapshot or in place of another, and on PostgreSQL a
+table that was made anew. Of a file it is only which one it is.
+"""
+
+
 class SqlLedger(Ledger):
-    """A row for each claim. The table ``celery_fair_claims`` is made when it is missing."""
+    """A row for each claim. The table ``celery_fair_claims`` is made when it is missing.
+
+    Each claim is made in one statement with a look at the epoch's row: none is made in an epoch
+    that holds for another expiry, for such a one is not the one we know.
+    """
 
     def __init__(self, url: str, expiry: float) -> None:
         super().__init__(url, expiry)
         self._engine = engine_at(url, "fair_ledger")
+        self._server = _SERVER[self._engine.dialect.name]
         self._epoch: float | None = None
-        self._cleaned = time()
+        self._ahead = 0.0  # the database's clock, of the monotonic one
+        self._cleaned = -math.inf
 
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
         try:
-            return self._claim(key, owner)
+            return self._claim(key, owner, doubt)
         except DatabaseError:
             self._epoch = None  # perhaps the table is gone
         except SQLAlchemyError as exc:
@@ -58,24 +107,28 @@ class SqlLedger(Ledger):
         try:
             with suppress(DatabaseError):  # somebody else was faster
                 _CLAIMS.metadata.create_all(self._engine)
-            return self._claim(key, owner)
+            return self._claim(key, owner, doubt)
         except SQLAlchemyError as exc:
             raise LedgerUnreachableError(str(exc)) from exc
 
-    def _claim(self, key: str, owner: str) -> Claim:
-        now = time()
-        row = {"key": key, "owner": owner, "at": now, "expires": now + self.expiry}
+    def _claim(self, key: str, owner: str, doubt: bool) -> Claim:
         with self._engine.connect() as connection:
+            if self._epoch is None or doubt:
+                self._ahead = self._clock(connection) - monotonic()
+            now = self._ahead + monotonic()
+            row = {"key": key, "owner": owner, "at": now, "expires": now + self.expiry}
             if now - self._cleaned > _CLEAN_EVERY:
                 self._cleaned = now
                 connection.execute(delete(_CLAIMS).where(now > _EXPIRES))
+            if doubt:
+                self._epoch = None
             while True:
                 if self._epoch is None:
                     self._epoch = self._read_epoch(connection, now)
                 # A row for the claim if the epoch is still the one we know: in one statement.
                 claimed = insert(_CLAIMS).from_select(
-                    list(row),
-                    select(*(literal(value) for value in row.values())).where(
+                    list(_CLAIMS.c.keys()),
+                    select(*(literal(row[c.name], c.type) for c in _CLAIMS.c)).where(
                         _KEY == _EPOCH, self._epoch == _AT
                     ),
                 )
@@ -87,6 +140,12 @@ class SqlLedger(Ledger):
                     return Claim(had, self._epoch, now)
                 self._epoch = None
 
+    def _clock(self, connection: Any) -> float:
+        """Read the database's clock; a file's is this machine's. Another worker's may be wrong."""
+        if self._engine.dialect.name == "sqlite":
+            return time()
+        return float(connection.execute(select(NOW[self._engine.dialect.name])).scalar_one())
+
     def _owner(self, connection: Any, row: dict[str, Any]) -> str | None:
         """Return whose a claim is; an expired one becomes ours."""
         expired = update(_CLAIMS).where(row["key"] == _KEY, row["at"] > _EXPIRES).values(row)
@@ -95,18 +154,21 @@ class SqlLedger(Ledger):
         owner = connection.execute(select(_OWNER).where(row["key"] == _KEY)).scalar()
         return "" if owner is None else str(owner)  # given up this moment: somebody's, still
 
-    @staticmethod
-    def _read_epoch(connection: Any, now: float) -> float:
-        known = select(_AT).where(_KEY == _EPOCH)
-        epoch = connection.execute(known).scalar()
-        if epoch is None:
-            first = insert(_CLAIMS).values(key=_EPOCH, owner="", at=now, expires=float("9e15"))
-            try:
-                connection.execute(first)
-            except IntegrityError:  # somebody was faster
-                now = connection.execute(known).scalar_one()
-            return now
-        return float(epoch)
+    def _read_epoch(self, connection: Any, now: float) -> float:
+        """Return the epoch, which is a new one if the present one holds for something else."""
+        present = f"{self.expiry!r} {self._server(connection)}"
+        values = {"owner": present, "at": now}
+        while True:
+            known = connection.execute(select(_AT, _OWNER).where(_KEY == _EPOCH)).first()
+            if known is not None and known.owner == present:
+                return float(known.at)
+            with suppress(IntegrityError):  # somebody was faster
+                if known is None:
+                    first = values | {"key": _EPOCH, "expires": float("9e15")}
+                    connection.execute(insert(_CLAIMS).values(first))
+                else:
+                    same = update(_CLAIMS).where(_KEY == _EPOCH, known.owner == _OWNER)
+                    connection.execute(same.values(values))
 
     def forget(self, key: str) -> None:
         try:

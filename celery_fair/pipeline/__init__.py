@@ -9,5 +9,5 @@
                         unread
 
 Every table is a function from DataFrames to a DataFrame, whose last `select` is the table's schema.
-`celery_fair.pipeline.warehouse` keeps them as Parquet. Needs the extra `spark`, and no Celery.
+`celery_fair.pipeline.warehouse` keeps them as Parquet. It needs the extra `spark`, but not Celery.
 """

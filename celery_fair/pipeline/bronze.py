@@ -1,14 +1,14 @@
 """Bronze: the log's lines as events, each once; what is not a record goes to the quarantine.
 
-A line is a record if it is one JSON object, whole, with values of the schema's types, and names its
-process, its number there and its time. A killed writer leaves a torn last line, a failing disk
-garbage: such lines are kept with the file that has them and the reason. Unknown fields are left
-out; an unknown kind, of a later version, is kept, or its number would be missing. Times and
-durations are seconds from here on, whichever version has written them.
+A line is a record if it is one complete JSON object with values of the schema's types that names
+its process, its number there and its time. A killed writer leaves a torn last line, a failing disk
+leaves garbage: such lines are kept, with the reason and the file they came from. Unknown fields are
+left out. An unknown kind, from a later version, is kept, or else its number would be missing. From
+here on times and durations are seconds, whichever version wrote them.
 
-The same event may be read twice, from a copy of a file or from a file read while it was open. It
-is known by its id, `node:pid:boot:seq`. An id has one time and thus one date, so that only dates
-that are in the new files need be looked through for what is there already.
+The same event may be read twice, from a copy of a file or from a file read while it was open. It is
+recognised by its id, `node:pid:boot:seq`. An id has one time, and so one date: to find the events
+that are already there, only the dates in the new files need be searched.
 """
 
 from pyspark.sql import Column, DataFrame, Window

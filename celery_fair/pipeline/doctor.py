@@ -16,7 +16,7 @@ _LEAST_MEMORY = 2 << 30
 
 
 class Finding(NamedTuple):
-    """What was found, and how it is mended."""
+    """What was found, and how to fix it."""
 
     topic: str
     good: bool
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 
 def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Yield what can be said without starting anything but `java -version`."""
+    """Yield all that can be found out by starting nothing but `java -version`."""
     yield _java(environ)
     yield _package("pyspark", "4.0")
     yield _pandas()

@@ -1,4 +1,4 @@
-"""What goes wrong for reasons that the caller can mend."""
+"""What goes wrong for reasons that the caller can fix."""
 
 __all__ = ["PipelineError"]
 

@@ -1,8 +1,8 @@
-"""Logs into a warehouse: reads the files that are new and brings silver up to date.
+"""From logs to a warehouse: reads the new files and brings silver up to date.
 
-A file is known by its path, size and time of change; a sealed file never changes, so that a second
-run reads nothing. What it reads twice nevertheless, from a copy or from a file that was still open,
-is recognised by event id.
+A file is recognised by its path, size and time of change; a sealed file never changes, so a second
+run reads nothing. Events that are read twice nevertheless, from a copy or from a file that was
+still open, are recognised by their ids.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The small file that says which folders make up the present version of a warehouse.
 
 It is replaced by a rename, so that a reader sees one whole version or the next one. A version that
-was being written when the program died is not pointed at, and is as if it had never been.
+was being written when the program died is not pointed at, as if it had never been there.
 """
 
 import json

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 
 from celery_fair.eventlog.records import FIELDS, KINDS
 
-__all__ = ["MICROSECONDS", "RECORD", "names_of"]
+__all__ = ["MICROSECONDS", "RECORD"]
 
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -43,8 +43,3 @@ RECORD: Final = StructType([StructField(name, _TYPES[kind]) for name, kind in _t
 
 MICROSECONDS: Final = [name for name, kind in _types().items() if kind == "microseconds"]
 """The fields that are seconds in every table."""
-
-
-def names_of(kind: str) -> list[str]:
-    """Return the names of the fields that a record of such a kind has besides those of all."""
-    return list(KINDS[kind])

@@ -33,7 +33,7 @@ _ALWAYS = {
 def open_session(
     master: str | None = None, memory: str = "1g", options: dict[str, str] | None = None
 ) -> "SparkSession":
-    """Return the session; under spark-submit, what that was told goes before what is told here.
+    """Return the session; under spark-submit, its own options take precedence over these.
 
     Arguments:
         master: URL of the cluster; None: every core of this machine.

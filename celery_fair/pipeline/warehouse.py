@@ -1,7 +1,7 @@
 """Tables as Parquet in versioned folders: ``<warehouse>/<table>/run=<number>-<random>/``.
 
-A table is one folder or several; what is published is never changed. A run writes folders of its
-own, then the pointer. Bronze tables grow by a folder a run; the others are replaced.
+A table is one folder or several; what has been published never changes. A run writes its own
+folders, then the pointer. Bronze tables grow by one folder per run; the others are replaced.
 """
 
 import secrets
@@ -53,7 +53,7 @@ class Warehouse:
         """Return what certain folders, all of one table, hold.
 
         Arguments:
-            schema: theirs, if it is known; to find it out takes a job of Spark's.
+            schema: theirs, if it is known; to find out takes Spark a job.
         """
         paths = [str(self.root / folder) for folder in folders]
         base = str((self.root / folders[0]).parent)
@@ -111,13 +111,13 @@ class Run:
         return self.warehouse.read([folder], rows.schema)
 
     def drop(self, table: str) -> None:
-        """Remove a table that only this run had need of."""
+        """Remove a table that only this run needed."""
         folders = self._after.tables.pop(table)
         for folder in folders:
             shutil.rmtree(self.warehouse.root / folder, ignore_errors=True)
 
     def publish(self) -> None:
-        """Let others see this version, and remove what neither it nor the one before it has.
+        """Let others see this version, and remove what belongs neither to it nor to the one before.
 
         Raises:
             PipelineError: another run has published meanwhile.
@@ -130,7 +130,7 @@ class Run:
                     shutil.rmtree(path, ignore_errors=True)
 
     def discard(self) -> None:
-        """Remove what this run has written; it is not to be published."""
+        """Remove what this run has written, instead of publishing it."""
         for path in self.warehouse.root.glob(f"*/{self._label}"):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -143,5 +143,5 @@ class Run:
         return folder
 
     def _is_past(self, path: Path) -> bool:
-        """Whether it is of an earlier version, and not of a run that is at work beside this one."""
+        """Whether it belongs to an earlier version, and not to another run that is under way."""
         return int(path.name.removeprefix("run=").split("-")[0]) < self._after.version

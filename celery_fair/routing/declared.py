@@ -13,8 +13,8 @@ __all__ = ["declare_queues", "select_levels"]
 def declare_queues(app: Any, settings: Settings) -> None:
     """Add the queues of ``fair_queues`` and the levels of logical queues to the app's.
 
-    They are consumed from unless ``-Q`` was given, but for partitions, which a group assigns. To be
-    called before Celery applies ``-Q`` and ``-X``; a second call for the same app does nothing, so
+    They are consumed from unless ``-Q`` was given, except for partitions, which a group assigns.
+    Call it before Celery applies ``-Q`` and ``-X``; a second call for the same app does nothing, so
     that what ``-X`` took out stays out.
 
     Raises:

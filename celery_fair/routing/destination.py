@@ -1,4 +1,4 @@
-"""What a message is published to, by the words of whoever publishes it."""
+"""What a message is published to, going by what its publisher said."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ def destination(
 ) -> tuple[Any, str | None, T | None]:
     """Return the queue that is meant, its name, and which of the targets that is, if any.
 
-    Where exchange *and* routing key are given, for elsewhere, they say where to, as in Celery.
+    If both an exchange *and* a routing key are given, the message goes there, as in Celery.
     """
     if queue is None and exchange is None:
         queue = amqp.default_queue

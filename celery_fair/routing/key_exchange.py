@@ -5,13 +5,15 @@ bucket. Which partition that is depends on the *order* in which the partitions w
 
 Invariant: the ring has all partitions, in the order of their numbers, before anything is published.
 
-* Whoever publishes or consumes declares the exchange and binds all partitions, from 0 upwards,
-  first, on each connection. A binding that is there stays where it is. Of several at a time, he who
-  is the first to bind a number has bound the lower ones: the ring is the same, whoever made it.
+* Every publisher and every consumer first declares the exchange and binds all partitions, from 0
+  upwards, on each connection. A binding that exists stays where it is. If several do this at once,
+  the first to bind a number has already bound the lower ones: the ring is the same, no matter who
+  made it.
 * A durable exchange comes back from the broker's restart with its bindings in another order, so
-  that keys move. (RabbitMQ 3.10: in that of their names, more or less.) This one is not durable.
-  It goes with the broker, as do all connections, and the first that comes back makes it anew. Who
-  publishes before that is refused; nothing is lost in silence. Queues and messages are durable.
+  that keys move. (RabbitMQ 3.10: in that of their names, more or less.) This one is not durable. It
+  goes away with the broker, as do all connections, and the first client that comes back makes it
+  again. Publishing before that is refused; nothing is lost silently. Queues and messages are
+  durable.
 * Its name has the number of partitions, so that no binding of an earlier number is in the ring.
   Names of queues end in a number, too; Celery makes direct exchanges of these names.
 
@@ -27,12 +29,14 @@ from amqp.exceptions import InvalidCommand
 from celery.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
+from celery_fair.brokers.broker import broker_of
 from celery_fair.settings import PartitionedQueue
 
 __all__ = ["KeyExchange", "key_exchanges", "refuse_elsewhere"]
 
 _TYPE = "x-consistent-hash"
 _WEIGHT = "1"
+_UNKNOWN = "unknown exchange type"  # RabbitMQ 4's answer has the code of another exchange's
 
 
 class KeyExchange(Exchange):
@@ -59,20 +63,23 @@ class KeyExchange(Exchange):
         channel = channel or self.channel
         try:
             super().declare(channel=channel)
-        except InvalidCommand as exc:
-            raise ImproperlyConfigured(
-                f"{_setting(self.target)}: the broker cannot declare the exchange {self.name!r} of"
-                f" type {_TYPE} ({exc}). Run rabbitmq-plugins enable"
-                f" rabbitmq_consistent_hash_exchange on its nodes, or set 'hash'"
-            ) from exc
-        except PreconditionFailed as exc:
-            raise ImproperlyConfigured(
-                f"{_setting(self.target)}: there is another exchange {self.name!r} ({exc}). Delete"
-                f" it, or name the queue otherwise"
-            ) from exc
+        except (InvalidCommand, PreconditionFailed) as exc:
+            raise ImproperlyConfigured(f"{_setting(self.target)}: {self._trouble(exc)}") from exc
         for queue in self.queues:
             queue.queue_declare(channel=channel)
             queue.bind_to(self, _WEIGHT, channel=channel)
+
+    def _trouble(self, answer: Exception) -> str:
+        if isinstance(answer, InvalidCommand) or _UNKNOWN in str(answer):
+            return (
+                f"the broker cannot declare the exchange {self.name!r} of type {_TYPE} ({answer})."
+                f" Run rabbitmq-plugins enable rabbitmq_consistent_hash_exchange on its nodes, or"
+                f" set 'hash'"
+            )
+        return (
+            f"there is another exchange {self.name!r} ({answer}). Delete it, or name the queue"
+            f" otherwise"
+        )
 
 
 def key_exchanges(amqp: Any, queues: Mapping[str, PartitionedQueue]) -> dict[str, KeyExchange]:
@@ -90,16 +97,17 @@ def key_exchanges(amqp: Any, queues: Mapping[str, PartitionedQueue]) -> dict[str
     }
 
 
-def refuse_elsewhere(target: PartitionedQueue, driver: str) -> None:
-    """Raise unless the broker, by its transport's driver, may have such exchanges.
+def refuse_elsewhere(target: PartitionedQueue, connection: Any) -> None:
+    """Raise unless the broker that kombu connects to may have such exchanges.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: it is another.
     """
-    if driver != "amqp":
+    broker = broker_of(connection)
+    if not broker.hashes:
         raise ImproperlyConfigured(
-            f"{_setting(target)}: this broker ({driver}) has no exchanges of type {_TYPE}; RabbitMQ"
-            f" has. Set 'hash'"
+            f"{_setting(target)}: this broker ({broker.driver}) has no exchanges of type {_TYPE};"
+            f" RabbitMQ has. Set 'hash'"
         )
 
 

@@ -3,16 +3,16 @@
 Celery's sender is the one place that every way of publishing passes: ``apply_async(queue=…)``,
 ``task_routes``, ``Task.queue``, the default queue, canvas, beat, retries. There a logical queue's
 name gives way to that of the level which the message's priority belongs to. A retry is published to
-the physical queue that its message came from, and so keeps its level. Only a message whose exchange
-*and* routing key were given, for elsewhere, goes where they say, as in Celery.
+the physical queue that its message came from, and so keeps its level. Only a message for which an
+exchange *and* a routing key were given goes there instead, as in Celery.
 
 With ``"native": True`` the broker's own priorities do the work, on one queue of the logical name,
 and the application stays as it is. RabbitMQ declares it with ``x-max-priority``.
 
 Kombu's virtual transports, such as Redis, keep a list per priority and serve *low* numbers first.
-On its way out a native queue's number is turned around for them, and a level's messages all get the
-same, so that they stay in their order. A worker turns both back: what a task reads as its priority,
-retries with and lets its children inherit is the application's number, or its level's lowest.
+On the way out the number for a native queue is reversed for them, and all messages of a level get
+the same number, so that they stay in order. A worker undoes both: the priority that a task reads,
+retries with and lets its children inherit is the application's number, or the lowest of its level.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,8 +23,10 @@ from typing import Any
 from celery.app.amqp import AMQP
 from celery.utils.imports import symbol_by_name
 
+from celery_fair.brokers.broker import broker_of
 from celery_fair.core.levels import HIGHEST
-from celery_fair.headers import PUBLISHED
+from celery_fair.headers import LEDGER, PUBLISHED
+from celery_fair.ledger import fingerprint
 from celery_fair.routing.declared import declare_queues
 from celery_fair.routing.destination import destination
 from celery_fair.routing.partitioned import partitioned
@@ -43,20 +45,25 @@ def amqp_class(base: Any) -> type[AMQP]:
         def send_task_message(self) -> Callable[..., Any]:
             settings = Settings.of(self.app)
             declare_queues(self.app, settings)  # an app that only publishes may not be finalized
-            send = stamped(self._create_task_sender())
+            send = stamped(self._create_task_sender(), settings.ledger)
             send = partitioned(self, settings.partitioned, send)
             return sender(self, settings.logical_queues, send)
 
     return FairAMQP
 
 
-def stamped(send: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Celery's sender `send`, which then says in each message when it was published."""
+def stamped(send: Callable[..., Any], ledger: str | None = None) -> Callable[..., Any]:
+    """Return Celery's sender `send`, which then says in each message when it was published.
+
+    Arguments:
+        ledger: the URL of the one in which its work is to be claimed; the message names it.
+    """
+    stamps = {} if ledger is None else {LEDGER: fingerprint(ledger)}
 
     def send_task_message(
         producer: Any, name: str, message: Any, *args: Any, **options: Any
     ) -> Any:
-        message.headers[PUBLISHED] = time()
+        message.headers.update(stamps, **{PUBLISHED: time()})
         return send(producer, name, message, *args, **options)
 
     return send_task_message
@@ -85,10 +92,10 @@ def sender(
             priority = _priority(amqp, options.get("priority"))
             if not target.native:
                 queue = amqp.queues[target.levels.queue(priority)]
-            if _is_virtual(producer):
+            if not broker_of(producer.connection).highest_first:
                 priority = HIGHEST - priority if target.native else 0
             options["priority"] = priority
-        elif named in levels and _is_virtual(producer):
+        elif named in levels and not broker_of(producer.connection).highest_first:
             options["priority"] = 0
         return send(
             producer,
@@ -103,10 +110,10 @@ def sender(
     return send_task_message
 
 
-def priorities_back(settings: Settings, driver_type: str) -> dict[str, Callable[[int], int]]:
+def priorities_back(settings: Settings, connection: Any) -> dict[str, Callable[[int], int]]:
     """Return, by physical queue, what turns a priority on the wire into the application's."""
     back: dict[str, Callable[[int], int]] = {}
-    if driver_type != "amqp":
+    if not broker_of(connection).highest_first:
         for name, logical in settings.logical_queues.items():
             if logical.native:
                 back[name] = lambda wire: HIGHEST - wire
@@ -124,7 +131,3 @@ def _priority(amqp: Any, priority: Any) -> int:
     if priority is None:
         priority = amqp.app.conf.task_default_priority
     return min(max(int(priority or 0), 0), HIGHEST)
-
-
-def _is_virtual(producer: Any) -> bool:
-    return bool(producer.connection.transport.driver_type != "amqp")

@@ -1,9 +1,9 @@
-"""Partitioned queues: the application names one queue and a key, the key decides on the partition.
+"""Partitioned queues: the application names one queue and a key, the key decides the partition.
 
-It is done in Celery's sender, which every way of publishing passes (see `logical`). A retry goes to
-the partition that its message came from.
+This happens in Celery's sender, which every way of publishing goes through (see `logical`). A retry
+goes to the partition that its message came from.
 
-Either the key's hash says which partition that is, or an exchange of the broker's does, see
+Which partition that is follows from the key's hash, or is up to an exchange at the broker, see
 `key_exchange`.
 """
 
@@ -49,7 +49,7 @@ def partitioned(
                 exchange = routing_key = None
                 queue = amqp.queues[target.queue_of(key)]
             else:
-                refuse_elsewhere(target, producer.connection.transport.driver_type)
+                refuse_elsewhere(target, producer.connection)
                 exchange, routing_key = target.exchange, key_text(key)
                 queue = amqp.queues[target.name]
                 options["declare"] = [chooses, *(options.get("declare") or ())]

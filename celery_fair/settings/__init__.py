@@ -6,11 +6,11 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.core.levels import Levels, check_levels
+from celery_fair.settings.logical import LogicalQueue, checked_logical_queues
 from celery_fair.settings.partitions import (
     SERIAL,
     GroupOptions,
@@ -24,21 +24,27 @@ from celery_fair.settings.queues import (
     QueueOptions,
     options_of,
     parse_live_options,
-    parse_option,
+    parse_options,
 )
+from celery_fair.settings.table import from_conf, table
 from celery_fair.settings.values import (
     Address,
-    address,
-    flag,
-    imported,
+    Flag,
+    Moment,
+    Positive,
+    Quantum,
+    QueueName,
+    RedisUrl,
+    Seconds,
+    Text,
+    Url,
+    choice,
+    function,
+    harmless,
+    listening,
     mapping,
-    one_of,
-    quantum,
     queue_name,
-    seconds,
-    text,
-    url,
-    whole,
+    seconds_or_none,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIVE_OPTIONS",
+    "SECRETS",
     "SERIAL",
     "Address",
     "Cost",
@@ -56,7 +63,7 @@ __all__ = [
     "QueueOptions",
     "Settings",
     "parse_live_options",
-    "parse_option",
+    "parse_options",
 ]
 
 Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
@@ -65,75 +72,79 @@ Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
 CostKey = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], str | None]
 """``key(task_name, args, kwargs, headers)``: messages of one key take about the same time."""
 
-_NAMES = (
-    "fair_queues",
-    "fair_default_quantum",
-    "fair_cost",
-    "fair_cost_key",
-    "fair_cost_model",
-    "fair_logical_queues",
-    "fair_policy",
-    "fair_max_wait",
-    "fair_leash_url",
-    "fair_metrics",
-    "fair_metrics_queues",
-    "fair_pull_interval",
-    "fair_fast_path",
-    "fair_ack_batch",
-    "fair_dead_letters",
-    "fair_ledger",
-    "fair_ledger_expiry",
-    "fair_event_log",
-    "fair_event_log_fsync",
-    "fair_event_log_rotate",
-    "fair_event_log_limit",
-    "fair_partitions",
-    "fair_group_store",
-    *(f"fair_group_{f.name}" for f in fields(GroupOptions) if f.name != "store"),
-)
-POLICIES = ("dwrr", "strict")
-FSYNCS = ("never", "seal", "always")
+_SIGNATURE = "a callable (task, args, kwargs, headers) ->"
 
 
-@dataclass(frozen=True)
-class LogicalQueue:
-    """One entry of ``fair_logical_queues``.
+def _cost(where: str, value: Any) -> Cost | Literal["runtime"] | None:
+    if value == "runtime":
+        return "runtime"
+    if value == 1 and not isinstance(value, bool):
+        return None
+    return function(where, value, f"1, 'runtime', {_SIGNATURE} number")
 
-    Attributes:
-        levels: the physical queue of each priority.
-        native: the broker's own priorities are used, on one queue of the logical queue's name.
-    """
 
-    levels: Levels
-    native: bool = False
+def _cost_key(where: str, value: Any) -> CostKey | None:
+    return None if value is None else function(where, value, f"{_SIGNATURE} text")
 
 
 @dataclass(frozen=True)
 class Settings:
     """All settings of one app, checked. Made by `Settings.of`."""
 
-    queues: Mapping[str, QueueOptions] = field(default_factory=dict)
-    default_quantum: float = 1.0
-    cost: Cost | Literal["runtime"] | None = None
-    cost_key: CostKey | None = None
-    cost_model: str | None = None
-    logical_queues: Mapping[str, LogicalQueue] = field(default_factory=dict)
-    policy: str = "dwrr"
-    max_wait: float | None = None
-    leash_url: str | None = None
-    metrics: Address | None = None
-    metrics_queues: int = 100
-    pull_interval: float = 0.05
-    fast_path: bool = True
-    ack_batch: int = 1
-    dead_letters: str = "dead-letters"
-    ledger: str | None = None
-    ledger_expiry: float = 7 * 86400
-    event_log: str | None = None
-    event_log_fsync: str = "never"
-    event_log_rotate: float = 60.0
-    event_log_limit: int = 10 << 30
-    partitioned: Mapping[str, PartitionedQueue] = field(default_factory=dict)
+    queues: Annotated[Mapping[str, QueueOptions], mapping] = field(default_factory=dict)
+    """Options by the queue's name: its share, window, class, leash, cap."""
+    default_quantum: Quantum = 1.0
+    """The quantum of every queue that has none of its own."""
+    cost: Annotated[Cost | Literal["runtime"] | None, _cost] = None
+    """What a message costs: the same as any other, its run time, or what a callable says."""
+    cost_key: Annotated[CostKey | None, _cost_key] = None
+    """Which messages of a task take about the same time."""
+    cost_model: Text = None
+    """A file from which a worker that has just started knows what messages take."""
+    logical_queues: Annotated[Mapping[str, LogicalQueue], checked_logical_queues] = field(
+        default_factory=dict
+    )
+    """Queues of one name to publishers, and of several priorities at the broker."""
+    policy: Annotated[str, choice("dwrr", "strict")] = "dwrr"
+    """Whether all queues share the worker, or those of a higher class go first."""
+    max_wait: Annotated[float | None, seconds_or_none] = None
+    """Seconds after which a message that waits is treated as one class higher."""
+    leash_url: RedisUrl = field(default=None, repr=False)
+    """The Redis that keeps the leashes of all workers together."""
+    metrics: Annotated[Address | None, listening] = None
+    """Where the worker serves its figures to Prometheus."""
+    metrics_queues: Positive = 100
+    """How many queues have figures of their own."""
+    pull_interval: Seconds = 0.05
+    """Seconds between two questions to a queue that is pulled from and was empty, at the most."""
+    give_back_after: Seconds = 600.0
+    """Seconds for which a message may wait at a worker before it is given back to its queue."""
+    fast_path: Flag = True
+    """Whether the usual message takes a shorter way from the socket to the pool."""
+    ack_batch: Positive = 1
+    """How many messages are acknowledged together on that way, at the most."""
+    allow_untested_transport: Flag = False
+    """Whether a worker starts on a broker that this library is not tested with."""
+    dead_letters: QueueName = "dead-letters"
+    """The queue of the messages that must not start."""
+    ledger: Url = field(default=None, repr=False)
+    """The ledger in which the work of non-repeatable tasks is claimed before it starts."""
+    ledger_expiry: Seconds = 7 * 86400
+    """Seconds after which the ledger forgets a claim."""
+    ledger_since: Moment = None
+    """Since when every worker has the ledger, so that a missing claim proves something."""
+    event_log: Text = None
+    """The folder of the event log."""
+    event_log_fsync: Annotated[str, choice("never", "seal", "always")] = "never"
+    """When a record is forced to the disk."""
+    event_log_rotate: Seconds = 60.0
+    """Seconds after which a file of the event log is sealed."""
+    event_log_limit: Positive = 10 << 30
+    """Bytes that the sealed files of one host may take."""
+    partitioned: Annotated[Mapping[str, PartitionedQueue], partitioned_queues] = field(
+        default_factory=dict, metadata={"name": "partitions"}
+    )
+    """Queues whose partitions a group of workers shares."""
     group: GroupOptions | None = None
 
     @classmethod
@@ -146,51 +157,11 @@ class Settings:
         """
         conf = app.conf
         _refuse_unknown(conf)
-        default = quantum("fair_default_quantum", conf.get("fair_default_quantum", 1))
-        logical = _logical_queues(conf.get("fair_logical_queues"))
-        policy = one_of("fair_policy", conf.get("fair_policy", "dwrr"), POLICIES)
-        partitioned = partitioned_queues(conf.get("fair_partitions"))
-        queues = with_partitions(conf.get("fair_queues"), partitioned, logical)
-        queues = _queues(queues, default, logical)
-        _refuse_classes(queues, policy)
-        cost = _cost(conf.get("fair_cost", 1))
-        return cls(
-            queues=queues,
-            default_quantum=default,
-            cost=cost,
-            cost_key=_cost_key(conf.get("fair_cost_key"), cost),
-            cost_model=_of_runtime(
-                "fair_cost_model", text("fair_cost_model", conf.get("fair_cost_model")), cost
-            ),
-            logical_queues=logical,
-            policy=policy,
-            max_wait=_max_wait(conf.get("fair_max_wait"), policy),
-            leash_url=_leash_url(conf, queues),
-            metrics=address("fair_metrics", conf.get("fair_metrics")),
-            metrics_queues=whole("fair_metrics_queues", conf.get("fair_metrics_queues", 100), 1),
-            dead_letters=queue_name(
-                "fair_dead_letters", conf.get("fair_dead_letters", "dead-letters")
-            ),
-            ledger=url("fair_ledger", conf.get("fair_ledger")),
-            ledger_expiry=seconds(
-                "fair_ledger_expiry", conf.get("fair_ledger_expiry", cls.ledger_expiry)
-            ),
-            event_log=text("fair_event_log", conf.get("fair_event_log")),
-            event_log_fsync=one_of(
-                "fair_event_log_fsync", conf.get("fair_event_log_fsync", "never"), FSYNCS
-            ),
-            event_log_rotate=seconds(
-                "fair_event_log_rotate", conf.get("fair_event_log_rotate", cls.event_log_rotate)
-            ),
-            event_log_limit=whole(
-                "fair_event_log_limit", conf.get("fair_event_log_limit", cls.event_log_limit), 1
-            ),
-            pull_interval=seconds("fair_pull_interval", conf.get("fair_pull_interval", 0.05)),
-            fast_path=flag("fair_fast_path", conf.get("fair_fast_path", True)),
-            ack_batch=whole("fair_ack_batch", conf.get("fair_ack_batch", 1), 1),
-            partitioned=partitioned,
-            group=group_options(conf),
-        )
+        each = cls(**from_conf(cls, "fair_", conf), group=group_options(conf))
+        every = with_partitions(each.queues, each.partitioned, each.logical_queues)
+        queues = _queues(every, each.default_quantum, each.logical_queues)
+        _refuse_together(queues, each)
+        return replace(each, queues=queues, leash_url=_leash_url(each.leash_url, conf, queues))
 
     @property
     def partitions(self) -> dict[str, list[str]]:
@@ -202,7 +173,7 @@ class Settings:
 
     @property
     def by_key(self) -> frozenset[str]:
-        """The partitions whose keys run beside each other."""
+        """The partitions whose keys run in parallel."""
         keyed = (queue for queue in self.partitioned.values() if queue.serial == "key")
         return frozenset(name for queue in keyed for name in queue.queues)
 
@@ -227,21 +198,42 @@ class Settings:
         return self.queues.get(name) or QueueOptions(self.default_quantum)
 
 
+SECRETS = tuple(
+    prefix + each.name
+    for prefix, kind in (("fair_", Settings), ("fair_group_", GroupOptions))
+    for each in fields(kind)
+    if not each.repr
+)
+"""Settings that may have a password in them."""
+
+
 def _refuse_unknown(conf: Any) -> None:
+    known = [f"fair_{name}" for name in table(Settings)]
+    known += [f"fair_group_{name}" for name in table(GroupOptions)]
     for key in conf.keys():  # noqa: SIM118 - Celery's view iterates over sections, not keys
         name = str(key).lower().removeprefix("celery_")
-        if name.startswith("fair_") and name not in _NAMES:
+        if name.startswith("fair_") and name not in known:
             raise ImproperlyConfigured(
-                f"{key} is not a setting of celery_fair; there are: {', '.join(_NAMES)}"
+                f"{key} is not a setting of celery_fair; there are: {', '.join(known)}"
             )
 
 
-def _refuse_classes(queues: Mapping[str, QueueOptions], policy: str) -> None:
+def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> None:
+    """Refuse what has no meaning beside another setting."""
     for name, options in queues.items():
-        if options.level and policy != "strict":
+        if options.level and settings.policy != "strict":
             raise ImproperlyConfigured(
                 f"fair_queues[{name!r}]['class']: {options.level} has no meaning with fair_policy ="
-                f" {policy!r}; set fair_policy = 'strict', or leave the class out"
+                f" {settings.policy!r}; set fair_policy = 'strict', or leave the class out"
+            )
+    if settings.max_wait is not None and settings.policy != "strict":
+        raise ImproperlyConfigured(
+            "fair_max_wait needs fair_policy = 'strict': nothing starves without"
+        )
+    for setting in ("cost_key", "cost_model"):
+        if getattr(settings, setting) is not None and settings.cost != "runtime":
+            raise ImproperlyConfigured(
+                f"fair_{setting} has a meaning with fair_cost = 'runtime' only"
             )
 
 
@@ -260,60 +252,15 @@ def _queues(
     }
 
 
-def _logical_queues(value: Any) -> dict[str, LogicalQueue]:
-    logical = {
-        queue_name("fair_logical_queues", name): _logical_queue(name, options)
-        for name, options in mapping("fair_logical_queues", value).items()
-    }
-    for name, queue in logical.items():
-        for level in queue.levels.queues:
-            if level in logical and not logical[level].native:
-                raise ImproperlyConfigured(
-                    f"fair_logical_queues[{name!r}]['levels']: {level!r} is a logical queue itself;"
-                    f" a level must be a queue of the broker"
-                )
-    return logical
-
-
-def _logical_queue(name: str, options: Any) -> LogicalQueue:
-    where = f"fair_logical_queues[{name!r}]"
-    if not isinstance(options, Mapping) or set(options) - {"levels", "native"}:
-        raise ImproperlyConfigured(
-            f"{where} must be a mapping with 'levels' and, optionally, 'native', not {options!r}"
-        )
-    native = flag(f"{where}['native']", options.get("native", False))
-    levels = options.get("levels", {name: [0, 9]} if native else None)
-    try:
-        checked = check_levels(levels)
-    except ValueError as exc:
-        raise ImproperlyConfigured(f"{where}['levels']: {exc}") from None
-    for queue in checked.queues:
-        queue_name(f"{where}['levels']", queue)
-    return LogicalQueue(checked, native)
-
-
-def _max_wait(value: Any, policy: str) -> float | None:
-    if value is None:
-        return None
-    if policy != "strict":
-        raise ImproperlyConfigured(
-            "fair_max_wait needs fair_policy = 'strict': nothing starves without"
-        )
-    return seconds("fair_max_wait", value, ", or None,")
-
-
-def _leash_url(conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
-    url = text("fair_leash_url", conf.get("fair_leash_url"))
-    if url is None:
-        url = _broker_url(conf)
-    clustered = [name for name, options in queues.items() if options.scope == "cluster"]
+def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
+    url = given or _broker_url(conf)
     if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
         return url
+    clustered = [name for name, options in queues.items() if options.scope == "cluster"]
     if clustered:
-        shown = url and f"{url.partition('://')[0]}://…"  # there may be a password in it
         raise ImproperlyConfigured(
             f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
-            f" share; set fair_leash_url = 'redis://…', not {shown!r}"
+            f" share; set fair_leash_url = 'redis://…', not {url and harmless(url)}"
         )
     return None
 
@@ -324,35 +271,3 @@ def _broker_url(conf: Any) -> str | None:
     if isinstance(url, (list, tuple)):
         url = url[0] if url else None
     return url.split(";")[0] if isinstance(url, str) else None
-
-
-def _cost(value: Any) -> Cost | Literal["runtime"] | None:
-    if value == "runtime":
-        return "runtime"
-    if isinstance(value, str):
-        value = imported("fair_cost", value)
-    if callable(value):
-        return value  # type: ignore[no-any-return]
-    if value == 1 and not isinstance(value, bool):
-        return None
-    raise ImproperlyConfigured(
-        f"fair_cost must be 1, 'runtime', a callable (task, args, kwargs, headers) -> number, or"
-        f" the dotted path of one, not {value!r}"
-    )
-
-
-def _cost_key(value: Any, cost: Any) -> CostKey | None:
-    if isinstance(value, str):
-        value = imported("fair_cost_key", value)
-    if value is not None and not callable(value):
-        raise ImproperlyConfigured(
-            f"fair_cost_key must be a callable (task, args, kwargs, headers) -> text, or the dotted"
-            f" path of one, not {value!r}"
-        )
-    return _of_runtime("fair_cost_key", value, cost)  # type: ignore[no-any-return]
-
-
-def _of_runtime(where: str, value: Any, cost: Any) -> Any:
-    if value is not None and cost != "runtime":
-        raise ImproperlyConfigured(f"{where} has a meaning with fair_cost = 'runtime' only")
-    return value

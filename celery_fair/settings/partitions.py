@@ -1,19 +1,24 @@
 """Partitioned queues, as in ``fair_partitions``, and the groups of workers that share them."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.assignment import partition_of
+from celery_fair.settings.table import from_conf, from_options, table
 from celery_fair.settings.values import (
-    imported,
+    Duration,
+    QueueName,
+    Seconds,
+    choice,
+    function,
     mapping,
-    one_of,
     queue_name,
-    seconds,
     url,
+    waiting_or_none,
     whole,
 )
 
@@ -26,32 +31,31 @@ __all__ = [
     "with_partitions",
 ]
 
-_OPTIONS = {"partitions", "key", "group", "serial", "via"}
-_SERIAL = ("partition", "key")
-_VIAS = ("hash", "exchange")
 SERIAL = "a partition runs one task at a time, unless 'serial' is 'key' in fair_partitions"
 _MOST = 10_000
 
 
+def _key(where: str, value: Any) -> Callable[..., Any] | None:
+    return None if value is None else function(where, value, "a callable of the task's arguments")
+
+
 @dataclass(frozen=True)
 class PartitionedQueue:
-    """One entry of ``fair_partitions``.
-
-    Attributes:
-        name: what is published to.
-        count: of its partitions, which are queues of their own.
-        key: returns the partition key of a task's arguments; None: each publication names it.
-        group: the workers that share the partitions.
-        serial: what runs one task at a time: "partition", or each "key".
-        via: what finds a key's partition: a hash in the publisher, or an exchange of RabbitMQ's.
-    """
+    """One entry of ``fair_partitions``; `name` is what is published to."""
 
     name: str
-    count: int
-    key: Callable[..., Any] | None = None
-    group: str = ""
-    serial: str = "partition"
-    via: str = "hash"
+    count: Annotated[int, partial(whole, least=1, most=_MOST)] = field(
+        metadata={"name": "partitions"}
+    )
+    """How many partitions there are, which are queues of their own."""
+    key: Annotated[Callable[..., Any] | None, _key] = None
+    """Returns the partition key of a task's arguments; without it, each publication names it."""
+    group: QueueName = ""
+    """The workers that share the partitions."""
+    serial: Annotated[str, choice("partition", "key")] = "partition"
+    """Of what one task runs at a time: of a partition, or of each key."""
+    via: Annotated[str, choice("hash", "exchange")] = "hash"
+    """What finds a key's partition: a hash in the publisher, or an exchange of RabbitMQ's."""
 
     @property
     def queues(self) -> list[str]:
@@ -74,61 +78,48 @@ class PartitionedQueue:
 
 @dataclass(frozen=True)
 class GroupOptions:
-    """How a worker is a member of its groups; times in seconds.
+    """``fair_group_…``: how a worker is a member of its groups. Times are in seconds."""
 
-    Attributes:
-        store: URL of where the groups are kept.
-        lease: how long a member that is not heard of is one.
-        heartbeat: how often a member makes itself heard.
-        margin: how long before the end of its lease a member stops consuming.
-        pause: between two assignments at the least.
-        delay: from the assignment of a partition until it is consumed.
-        patience: how long running work is waited for before its partition is given up.
-        recovery: after a lease was lost, until the next attempt; None: there is none.
-    """
-
-    store: str
-    lease: float = 60.0
-    heartbeat: float = 25.0
-    margin: float = 5.0
-    pause: float = 0.0
-    delay: float = 0.0
-    patience: float = 60.0
-    recovery: float | None = 30.0
+    store: Annotated[str, url] = field(repr=False)
+    """Where groups are kept."""
+    lease: Seconds = 60.0
+    """How long a worker that is not heard of keeps its partitions."""
+    heartbeat: Seconds = 25.0
+    """How often a worker renews its lease."""
+    margin: Seconds = 5.0
+    """How long before the end of its lease a worker that could not renew it stops consuming."""
+    pause: Duration = 0.0
+    """Time between two assignments, at the least."""
+    delay: Duration = 0.0
+    """Time from the assignment of a partition until it is consumed."""
+    patience: Duration = 60.0
+    """How long running work is waited for before its partition is given up all the same."""
+    recovery: Annotated[float | None, waiting_or_none] = 30.0
+    """Time after which a worker that has lost its lease tries again."""
 
 
-def partitioned_queues(value: Any) -> dict[str, PartitionedQueue]:
+def partitioned_queues(where: str, value: Any) -> dict[str, PartitionedQueue]:
     """Check ``fair_partitions``.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
     """
     return {
-        queue_name("fair_partitions", name): _partitioned(name, options)
-        for name, options in mapping("fair_partitions", value).items()
+        queue_name(where, name): _partitioned(f"{where}[{name!r}]", name, options)
+        for name, options in mapping(where, value).items()
     }
 
 
-def _partitioned(name: str, options: Any) -> PartitionedQueue:
-    where = f"fair_partitions[{name!r}]"
-    if not isinstance(options, Mapping) or "partitions" not in options or set(options) - _OPTIONS:
+def _partitioned(where: str, name: str, options: Any) -> PartitionedQueue:
+    known = set(table(PartitionedQueue))
+    if not isinstance(options, Mapping) or "partitions" not in options or set(options) - known:
         raise ImproperlyConfigured(
             f"{where} must be a mapping with 'partitions' and, optionally,"
-            f" {', '.join(map(repr, sorted(_OPTIONS - {'partitions'})))}, not {options!r}"
+            f" {', '.join(map(repr, sorted(known - {'partitions'})))}, not {options!r}"
         )
-    number = whole(f"{where}['partitions']", options["partitions"], 1, _MOST)
-    key = options.get("key")
-    if isinstance(key, str):
-        key = imported(f"{where}['key']", key)
-    if key is not None and not callable(key):
-        raise ImproperlyConfigured(
-            f"{where}['key'] must be a callable of the task's arguments, or the dotted path of one,"
-            f" not {key!r}"
-        )
-    group = queue_name(f"{where}['group']", options.get("group", name))
-    serial = one_of(f"{where}['serial']", options.get("serial", "partition"), _SERIAL)
-    via = one_of(f"{where}['via']", options.get("via", "hash"), _VIAS)
-    return PartitionedQueue(name, number, key, group, serial, via)
+    return PartitionedQueue(
+        name, **from_options(PartitionedQueue, where, {"group": name, **options})
+    )
 
 
 def with_partitions(
@@ -185,25 +176,13 @@ def group_options(conf: Any) -> GroupOptions | None:
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the setting and what is allowed.
     """
-    store = url("fair_group_store", conf.get("fair_group_store"))
-    if store is None:
+    values = from_conf(GroupOptions, "fair_group_", conf)
+    if values.get("store") is None:
         return None
-    times = {
-        name: seconds(f"fair_group_{name}", conf.get(f"fair_group_{name}", default))
-        for name, default in (("lease", 60.0), ("heartbeat", 25.0), ("margin", 5.0))
-    }
-    if times["heartbeat"] + times["margin"] >= times["lease"]:
+    options = GroupOptions(**values)
+    if options.heartbeat + options.margin >= options.lease:
         raise ImproperlyConfigured(
-            "fair_group_lease = {lease}: it must be longer than fair_group_heartbeat ({heartbeat})"
-            " and fair_group_margin ({margin}) together".format(**times)
+            f"fair_group_lease = {options.lease}: it must be longer than fair_group_heartbeat"
+            f" ({options.heartbeat}) and fair_group_margin ({options.margin}) together"
         )
-    for name, default in (("pause", 0.0), ("delay", 0.0), ("patience", 60.0)):
-        times[name] = _not_negative(f"fair_group_{name}", conf.get(f"fair_group_{name}", default))
-    recovery = conf.get("fair_group_recovery", 30.0)
-    if recovery is not None:
-        recovery = _not_negative("fair_group_recovery", recovery)
-    return GroupOptions(store, recovery=recovery, **times)
-
-
-def _not_negative(where: str, value: Any) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else seconds(where, value)
+    return options

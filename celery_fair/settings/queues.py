@@ -1,93 +1,81 @@
 """The options of a queue, as in ``fair_queues[name]``, and which of them can be changed live."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.settings.values import burst, count, fetch, flag, level, quantum, rate, scope
+from celery_fair.settings.table import from_options, table
+from celery_fair.settings.values import Cap, Flag, Quantum, Rate, choice, whole
 
-__all__ = ["LIVE_OPTIONS", "QueueOptions", "options_of", "parse_live_options", "parse_option"]
+__all__ = ["LIVE_OPTIONS", "QueueOptions", "options_of", "parse_live_options", "parse_options"]
 
 LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
+_HIGHEST_CLASS = 65535
+_LARGEST_BURST = 1_000_000_000  # far above it, a float would not tell a token
 
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """One queue's options, as in ``fair_queues[name]``.
+    """One queue's options, as in ``fair_queues[name]``."""
 
-    Attributes:
-        quantum: cost served per round, above zero; the queue's share is its quantum by the sum of
-            the quanta of all backlogged queues (of its class).
-        prefetch: the queue's window in messages; None lets it adapt.
-        level: ``"class"``: under ``fair_policy = "strict"``, a queue of a higher class goes first.
-        rate: starts per second at the most, in the long run; None for no leash.
-        burst: starts at once at the most, under a rate.
-        scope: whether each worker has a leash of its own, or all share one ("cluster").
-        max_in_flight: tasks of the queue that one worker runs at once; None for no cap.
-        exclusive: whether no second worker may consume the queue.
-        fetch: whether the broker pushes messages ahead of their turn, or each is asked for ("pull")
-            when a slot is free for it.
-    """
-
-    quantum: float
-    prefetch: int | None = None
-    level: int = field(default=0, metadata={"name": "class"})
-    rate: float | None = None
-    burst: int = 1
-    scope: str = "worker"
-    max_in_flight: int | None = None
-    exclusive: bool = False
-    fetch: str = "push"
+    quantum: Quantum
+    """Cost that the queue may be served per round; relative to other queues', its share."""
+    prefetch: Cap = None
+    """The queue's window in messages; without it, the window adapts."""
+    level: Annotated[int, partial(whole, least=0, most=_HIGHEST_CLASS)] = field(
+        default=0, metadata={"name": "class"}
+    )
+    """With the policy `"strict"`, a queue of a higher class goes first."""
+    rate: Rate = None
+    """Starts per second at the most, in the long run: the queue's leash."""
+    burst: Annotated[int, partial(whole, least=1, most=_LARGEST_BURST)] = 1
+    """How many may start at once, under a `rate`."""
+    scope: Annotated[str, choice("worker", "cluster")] = "worker"
+    """Whether each worker has a leash of its own, or all share one."""
+    max_in_flight: Cap = None
+    """Tasks of the queue that one worker runs at once."""
+    exclusive: Flag = False
+    """Whether no second worker may consume the queue."""
+    fetch: Annotated[str, choice("push", "pull")] = "push"
+    """Whether the broker pushes messages ahead of their turn, or each is asked for in its turn."""
 
 
-_OPTIONS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "quantum": ("quantum", quantum),
-    "prefetch": ("prefetch", count),
-    "class": ("level", level),
-    "rate": ("rate", rate),
-    "burst": ("burst", burst),
-    "scope": ("scope", scope),
-    "max_in_flight": ("max_in_flight", count),
-    "exclusive": ("exclusive", flag),
-    "fetch": ("fetch", fetch),
-}
-assert {name for name, _ in _OPTIONS.values()} == {f.name for f in fields(QueueOptions)}
-
-
-def parse_option(queue: str, option: str, value: Any) -> tuple[str, Any]:
-    """Return the field of `QueueOptions` that an option's name means, and its checked value.
+def parse_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `QueueOptions` that options mean, each value checked by itself.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: for an unknown option or a value out of bounds.
     """
     where = f"fair_queues[{queue!r}]"
-    if option not in _OPTIONS:
-        raise ImproperlyConfigured(
-            f"{where}: unknown option {option!r}; there are: {', '.join(sorted(_OPTIONS))}"
-        )
-    name, parse = _OPTIONS[option]
-    return name, parse(f"{where}[{option!r}]", value)
+    for option in options:
+        if option not in table(QueueOptions):
+            raise ImproperlyConfigured(
+                f"{where}: unknown option {option!r}; there are:"
+                f" {', '.join(sorted(table(QueueOptions)))}"
+            )
+    return from_options(QueueOptions, where, options)
 
 
 def parse_live_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `QueueOptions` that are to change while consuming, checked.
 
     Raises:
-        celery.exceptions.ImproperlyConfigured: as `parse_option`; also for no options at all, and
+        celery.exceptions.ImproperlyConfigured: as `parse_options`; also for no options at all, and
             for one that cannot be changed while consuming.
     """
     allowed = ", ".join(LIVE_OPTIONS)
     if not options:
         raise ImproperlyConfigured(f"set {queue}: nothing to set; there are: {allowed}")
     for option in options:
-        if option in _OPTIONS and option not in LIVE_OPTIONS:
+        if option in table(QueueOptions) and option not in LIVE_OPTIONS:
             raise ImproperlyConfigured(
                 f"set {queue}: {option!r} cannot be changed while consuming; these can: {allowed}"
             )
-    return dict(parse_option(queue, option, value) for option, value in options.items())
+    return parse_options(queue, options)
 
 
 def options_of(name: str, options: Any, default_quantum: float) -> QueueOptions:
@@ -101,7 +89,7 @@ def options_of(name: str, options: Any, default_quantum: float) -> QueueOptions:
         raise ImproperlyConfigured(
             f"{where} must be a mapping of options such as {{'quantum': 10}}, not {options!r}"
         )
-    parsed = dict(parse_option(name, option, value) for option, value in options.items())
+    parsed = parse_options(name, options)
     if "burst" in parsed and parsed.get("rate") is None:
         raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")
     if parsed.get("scope") == "cluster" and parsed.get("rate") is None:

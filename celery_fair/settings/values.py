@@ -1,14 +1,18 @@
 """What a single value of a setting may be: each check returns it, or says what is allowed.
 
 All take ``where``, the setting's name as the user writes it, and raise
-`celery.exceptions.ImproperlyConfigured`.
+`celery.exceptions.ImproperlyConfigured`. The types at the end carry their checks with them, for
+the fields of `celery_fair.settings.table`.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
@@ -16,33 +20,39 @@ from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 
 __all__ = [
-    "FETCHES",
-    "SCOPES",
     "Address",
-    "address",
-    "burst",
-    "count",
-    "fetch",
+    "Cap",
+    "Check",
+    "Duration",
+    "Flag",
+    "Moment",
+    "Positive",
+    "Quantum",
+    "QueueName",
+    "Rate",
+    "RedisUrl",
+    "Seconds",
+    "Text",
+    "Url",
+    "choice",
     "flag",
-    "imported",
-    "level",
+    "function",
+    "harmless",
+    "listening",
     "mapping",
-    "one_of",
-    "quantum",
     "queue_name",
-    "rate",
-    "scope",
-    "seconds",
-    "text",
+    "seconds_or_none",
+    "unread",
     "url",
+    "waiting_or_none",
     "whole",
 ]
 
-SCOPES = ("worker", "cluster")
-FETCHES = ("push", "pull")
+Check = Callable[[str, Any], Any]
+"""``check(where, value)`` returns the value."""
+
 _LONGEST_NAME = 255  # bytes; AMQP's short string
 _LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
-_LARGEST_BURST = 1_000_000_000  # far above it, a float would not tell a token
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://?")
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]+)):(?P<port>[0-9]{1,5})"
@@ -71,8 +81,9 @@ def mapping(where: str, value: Any) -> Mapping[Any, Any]:
 
 
 def queue_name(where: str, name: Any) -> str:
-    if isinstance(name, str) and name.strip() and len(name.encode()) <= _LONGEST_NAME:
-        return name
+    with suppress(UnicodeEncodeError):  # half of a character
+        if isinstance(name, str) and name.strip() and len(name.encode()) <= _LONGEST_NAME:
+            return name
     raise ImproperlyConfigured(
         f"{where}: {name!r} is no queue name; a name is text of 1 to {_LONGEST_NAME} bytes"
     )
@@ -93,14 +104,6 @@ def count(where: str, value: Any) -> int | None:
     raise ImproperlyConfigured(
         f"{where} must be a whole number from 1 to {_LARGEST_COUNT}, or None, not {value!r}"
     )
-
-
-def burst(where: str, value: Any) -> int:
-    return whole(where, value, 1, _LARGEST_BURST)
-
-
-def level(where: str, value: Any) -> int:
-    return whole(where, value, 0, _LARGEST_COUNT)
 
 
 def whole(where: str, value: Any, least: int, most: float = math.inf) -> int:
@@ -127,20 +130,17 @@ def flag(where: str, value: Any) -> bool:
     raise ImproperlyConfigured(f"{where} must be True or False, not {value!r}")
 
 
-def scope(where: str, value: Any) -> str:
-    return one_of(where, value, SCOPES)
+def choice(*allowed: str) -> Check:
+    """Return a check for one of certain texts."""
 
+    def check(where: str, value: Any) -> str:
+        if value in allowed:
+            return str(value)
+        raise ImproperlyConfigured(
+            f"{where} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
+        )
 
-def fetch(where: str, value: Any) -> str:
-    return one_of(where, value, FETCHES)
-
-
-def one_of(where: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if value in allowed:
-        return str(value)
-    raise ImproperlyConfigured(
-        f"{where} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
-    )
+    return check
 
 
 def text(where: str, value: Any) -> str | None:
@@ -149,17 +149,39 @@ def text(where: str, value: Any) -> str | None:
     raise ImproperlyConfigured(f"{where} must be text, not {value!r}")
 
 
-def url(where: str, value: Any) -> str | None:
+_REDIS = "'redis://localhost/1'"
+_STORES = f"{_REDIS}, 'sqlite:////var/lib/shop/ledger.db' or 'postgresql+psycopg://user@host/shop'"
+
+
+def url(where: str, value: Any, such_as: str = _STORES) -> str | None:
     if value is None or (isinstance(value, str) and _SCHEME.match(value)):
         return value
-    shown = value.partition("@")[2] if isinstance(value, str) and "@" in value else value
     raise ImproperlyConfigured(
-        f"{where} must be a URL such as 'redis://localhost/1', 'sqlite:////var/lib/shop/ledger.db'"
-        f" or 'postgresql+psycopg://user@host/shop', or None, not {shown!r}"
+        f"{where} must be a URL such as {such_as}, or None, not {harmless(value)}"
     )
 
 
-def address(where: str, value: Any) -> Address | None:
+def harmless(url: Any) -> str:
+    """Return what can be shown of a URL of any kind: no part of a password."""
+    if not isinstance(url, str):
+        return f"a value of type {type(url).__name__}"
+    scheme, mark, _ = url.partition("://")
+    if mark and re.fullmatch(r"[a-zA-Z0-9+]+", scheme):
+        return f"'{scheme}://…'"
+    return repr(url) if re.fullmatch(r"[\w.-]*", url) else "'***'"
+
+
+def unread(url: str, exc: Exception) -> str:
+    """Return why a URL cannot be read: as the error says, unless it may show a password."""
+    if "@" not in url:
+        return str(exc)
+    return (
+        "special characters in a user name or password must be percent-encoded (an @ as %40, a / as"
+        " %2F), and a port is a number up to 65535"
+    )
+
+
+def listening(where: str, value: Any) -> Address | None:
     if value is None:
         return None
     match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
@@ -181,9 +203,66 @@ def seconds(where: str, value: Any, besides: str = ",") -> float:
         ) from None
 
 
-def imported(where: str, path: str) -> Any:
+def seconds_or_none(where: str, value: Any) -> float | None:
+    return None if value is None else seconds(where, value, ", or None,")
+
+
+def waiting(where: str, value: Any, besides: str = ", or 0,") -> float:
+    """Check seconds that may be none at all."""
+    return 0.0 if value == 0 and not isinstance(value, bool) else seconds(where, value, besides)
+
+
+def waiting_or_none(where: str, value: Any) -> float | None:
+    return None if value is None else waiting(where, value, ", or 0, or None,")
+
+
+def moment(where: str, value: Any) -> float | None:
+    """Return a time in seconds since 1970."""
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if time is None:
+            return None
+        if isinstance(time, datetime) and time.tzinfo is not None:
+            return time.timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise ImproperlyConfigured(
+        f"{where} must be a time with its zone, such as '2026-05-31T14:00:00Z', or None, not"
+        f" {value!r}"
+    )
+
+
+def function(where: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """Check a callable, or import the one whose dotted path is given.
+
+    Arguments:
+        wanted: what it must be, in words, "a callable" and of what.
+    """
+    found = _imported(where, value) if isinstance(value, str) else value
+    if callable(found):
+        return found  # type: ignore[no-any-return]
+    raise ImproperlyConfigured(
+        f"{where} must be {wanted}, or the dotted path of one, not {found!r}"
+    )
+
+
+def _imported(where: str, path: str) -> Any:
     module, _, attribute = path.replace(":", ".").rpartition(".")
     try:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as exc:
         raise ImproperlyConfigured(f"{where}: cannot import {path!r}: {exc}") from exc
+
+
+Cap = Annotated[int | None, count]
+Duration = Annotated[float, waiting]
+Flag = Annotated[bool, flag]
+Moment = Annotated[float | None, moment]
+Positive = Annotated[int, partial(whole, least=1)]
+Quantum = Annotated[float, quantum]
+QueueName = Annotated[str, queue_name]
+Rate = Annotated[float | None, rate]
+RedisUrl = Annotated[str | None, partial(url, such_as=_REDIS)]
+Seconds = Annotated[float, seconds]
+Text = Annotated[str | None, text]
+Url = Annotated[str | None, url]

@@ -15,8 +15,9 @@ A message's way
     launch/admission      if it may start; what must not be repeated is acknowledged first
     launch/in_flight      the pool has it; at its end the slot is free, and the bell rings
 
-Wings import downhill: ``step``, ``group_step``, ``worker``, ``session``, ``process``, ``observe``,
-``dispatch``, ``launch``, ``queues``, ``express``, ``host``, ``bell``.
+Wings import downhill: ``step``, ``group_step``, ``worker``, ``session``, ``process``, ``express``,
+``plain``, ``observe``, ``dispatch``, ``launch``, ``queues``, ``wire``, ``host``, ``bell``. Of
+``express``, the fast path, `process` alone knows: without it everything goes the plain way.
 
 Two lifetimes
 -------------
@@ -43,8 +44,8 @@ buffers, windows      `queues.feed.Feed`, the connection              the loop
 what was reported     `queues.news.News`, the connection              the loop
 subscriptions         `queues.consumer.FairTaskConsumer`, connection  the loop
 who boards            `launch.boarding.Boarding`, the connection      the loop
-unsent receipts       `express.ack_writer.AckWriter`, the connection  any thread
-the dead letters' way `launch.mover.Mover`, the connection            one caller at a time
+unsent receipts       `wire.ack_writer.AckWriter`, the connection     any thread
+the dead letters' way `brokers.mover.Mover`, the connection           one caller at a time
 ===================== =============================================== =========================
 
 *The loop* is the thread, or greenlet, that owns the broker's channels: Celery's event loop, or its

@@ -13,7 +13,8 @@ Without one (gevent, eventlet, Windows, memory broker) Celery's synchronous loop
 broker has something. On AMQP it is made to wait for the broker's socket *or* a bell, so that the
 loop's greenlet alone dispatches: the answer to a call on a channel must not be read by another.
 Kombu's emulated brokers have no single socket to wait for, and no answers that could be mixed up;
-there, whoever has news runs the dispatcher itself.
+there, whoever has news runs the dispatcher itself. If that fails, it is the loop that has to know:
+the connection may be lost, and what was broken off must not go on.
 """
 
 import os
@@ -184,19 +185,31 @@ class SyncBell(Bell):
     def __init__(self, timer: Any) -> None:
         super().__init__(timer)
         self._timer = timer
+        self._error: Exception | None = None
+
+    def listen(self, run: Callable[[float], bool]) -> None:
+        self._error = None
+        super().listen(run)
 
     def soon(self) -> None:
-        self.answer()
+        try:
+            self.answer()
+        except Exception as exc:  # noqa: BLE001 - raised in the loop
+            self._error = exc
+            self.leave()
 
     def later(self) -> None:
-        self._timer.call_after(0, self.answer)
+        self._timer.call_after(0, self.soon)
 
     def wait(self, connection: Any, timeout: float | None) -> None:
         """Block until the broker has sent something, and take it in.
 
         Raises:
             TimeoutError: nothing came within `timeout` seconds.
+            Exception: whoever was called has failed, on another thread or greenlet.
         """
+        if self._error is not None:
+            raise self._error
         connection.drain_events(timeout=timeout)
 
 
@@ -232,11 +245,11 @@ class SocketBell(Bell):
         self._button.close()
 
 
-def bell_for(hub: Any, timer: Any, driver: str) -> HubBell | SyncBell | SocketBell:
-    """Return the bell that fits the worker's loop and its broker's driver."""
+def bell_for(hub: Any, timer: Any, pushes: bool) -> HubBell | SyncBell | SocketBell:
+    """Return the bell that fits the worker's loop and a broker that pushes messages or not."""
     if hub:
         return HubBell(hub)
-    return SocketBell(timer) if driver == "amqp" else SyncBell(timer)
+    return SocketBell(timer) if pushes else SyncBell(timer)
 
 
 class Interruptible:

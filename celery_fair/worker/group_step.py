@@ -8,18 +8,40 @@ from uuid import uuid4
 from celery import bootsteps
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.groups import store_at
+from celery_fair.groups import GroupStore, store_at
 from celery_fair.groups.keeper import Keeper
 from celery_fair.routing.key_exchange import KeyExchange, key_exchanges, refuse_elsewhere
+from celery_fair.settings import Settings
 from celery_fair.worker.partitions import Partitions
 from celery_fair.worker.step import FairConsumerStep
 
-__all__ = ["GroupStep"]
+__all__ = ["GroupStep", "store_for"]
 
 logger = logging.getLogger(__name__)
 
 _LOOKS = 0.1
 """Seconds between two looks at what has been agreed."""
+
+
+def store_for(settings: Settings, connection: Any) -> GroupStore:
+    """Return the store of the groups of partitioned queues.
+
+    Arguments:
+        connection: kombu's, to the broker.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: there is none, or the broker cannot do what they
+            ask for.
+    """
+    if settings.group is None:
+        raise ImproperlyConfigured(
+            "fair_partitions needs fair_group_store, where the workers of a group agree:"
+            " 'redis://…', 'postgresql+psycopg://…', 'sqlite:///…' or 'zookeeper://…'"
+        )
+    for queue in settings.partitioned.values():
+        if queue.via == "exchange":
+            refuse_elsewhere(queue, connection)
+    return store_at(settings.group.store)
 
 
 class GroupStep(bootsteps.StartStopStep):
@@ -41,18 +63,11 @@ class GroupStep(bootsteps.StartStopStep):
         self._store: Any = None
         if not settings.partitioned:
             return
-        if settings.group is None:
-            raise ImproperlyConfigured(
-                "fair_partitions needs fair_group_store, where the workers of a group agree:"
-                " 'redis://…', 'postgresql+psycopg://…', 'sqlite:///…' or 'zookeeper://…'"
-            )
-        for queue in settings.partitioned.values():
-            if queue.via == "exchange":
-                refuse_elsewhere(queue, c.conninfo.transport.driver_type)
+        self._store = store_for(settings, c.conninfo)
+        assert settings.group is not None
         self._exchanges += key_exchanges(c.app.amqp, settings.partitioned).values()
         if self._exchanges:
             c.fair.when_declared(partial(self._declare, c))
-        self._store = store_at(settings.group.store)
         me = f"{c.hostname}:{uuid4().hex[:8]}"
         for group, partitions in settings.partitions.items():
             keeper = Keeper(self._store, group, partitions, me, settings.group)

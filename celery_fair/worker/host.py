@@ -3,10 +3,16 @@
 Most of it has no seam made for it; each function says what was there, and who takes its place.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from heapq import heapify
+from time import monotonic
 from typing import Any, NoReturn
 
+from amqp import ChannelError, spec
+from amqp.exceptions import error_for_code
+from celery.app import utils
 from celery.worker.loops import synloop
 
 from celery_fair.worker.bell import Bell, Interruptible, SocketBell, SyncBell
@@ -14,7 +20,9 @@ from celery_fair.worker.bell import Bell, Interruptible, SocketBell, SyncBell
 __all__ = [
     "acknowledge_by",
     "adopt",
+    "forget_timed",
     "heard",
+    "hide",
     "is_lost",
     "keep",
     "read_by",
@@ -22,8 +30,20 @@ __all__ = [
     "replace_loop",
     "replace_pool",
     "replace_requests",
+    "tell_of_close",
     "write_by",
 ]
+
+# Celery's app ---------------------------------------------------------------------
+
+
+def hide(settings: Collection[str]) -> None:
+    """Settings of which ``celery report`` and ``inspect conf`` show no value: it has passwords."""
+    module: Any = utils
+    celerys = module.HIDDEN_SETTINGS
+    hidden = (celerys.pattern, *(f"{name}$" for name in settings))
+    module.HIDDEN_SETTINGS = re.compile("|".join(hidden), celerys.flags)
+
 
 # Celery's consumer, once a process ------------------------------------------------
 
@@ -79,6 +99,24 @@ def _undecodable(message: Any, exc: Exception) -> NoReturn:  # noqa: ARG001
     raise exc
 
 
+def forget_timed(timer: Any, messages: Iterable[Any]) -> None:
+    """Celery's requests of these messages, which wait in its timer for their ETAs."""
+    given = {id(message) for message in messages}
+    if not given:
+        return
+    schedule = getattr(timer, "schedule", timer)
+    queue, now = schedule._queue, monotonic()
+    for scheduled in list(queue):
+        if any(id(getattr(arg, "message", None)) in given for arg in scheduled.entry.args):
+            if not hasattr(scheduled, "cancel"):
+                scheduled.entry.cancel()
+            elif scheduled.eta > now:  # a greenlet that sleeps; one that is awake is at work
+                schedule.cancel(scheduled)
+    if schedule is timer and isinstance(queue, list):  # no other thread is at it
+        queue[:] = [scheduled for scheduled in queue if not scheduled.entry.canceled]
+        heapify(queue)
+
+
 # Kombu's channels, py-amqp's connections ----------------------------------------------
 
 
@@ -90,6 +128,41 @@ def adopt(channel: Any, message_class: type) -> None:
 def acknowledge_by(channel: Any, ack: Callable[..., object]) -> None:
     """A channel's ``basic_ack``."""
     channel.basic_ack = partial(ack, channel)
+
+
+def tell_of_close(
+    channel: Any, told: Callable[[int, Exception], object], always: bool = False
+) -> None:
+    """What a channel does when the broker closes it.
+
+    py-amqp would open it anew, where the acknowledgements of old deliveries would be taken for
+    those of new ones, and raise the broker's reason wherever its frame is read. Here the channel is
+    no more, and `told` is given its number and the reason. Whoever waits for an answer on it gets
+    the reason raised: instead, or with `always` as well.
+
+    RabbitMQ says it again from time to time until it is answered: what was said twice before that
+    is of no channel any more, or of the next one of its number.
+    """
+    by_amqp = channel._callbacks[spec.Channel.Close]
+
+    def on_close(code: int, text: str, class_id: int, method_id: int) -> None:
+        connection, number = channel.connection, channel.channel_id
+        if connection is None:
+            return  # said again
+        if channel.is_closing or connection.is_closing:
+            by_amqp(code, text, class_id, method_id)
+            return
+        awaited = bool(channel._pending)
+        channel.send_method(spec.Channel.CloseOk)
+        channel.collect()
+        connection.channels[number] = channel  # until another one gets the number
+        reason = error_for_code(code, text, (class_id, method_id), ChannelError)
+        if always or not awaited:
+            told(number, reason)
+        if awaited:
+            raise reason
+
+    channel._callbacks[spec.Channel.Close] = on_close
 
 
 def write_by(connection: Any, writer: Callable[..., object]) -> None:

@@ -108,14 +108,24 @@ class Partitions:
         if not revoked:
             return
         logger.info("Group %s: revoked %s", self._keeper.group, ", ".join(sorted(revoked)))
+        for name in revoked:
+            self._begins.pop(name, None)
+            if consumer is not None:
+                self._cancel(name, consumer)
+        group = self._keeper.group
+        partitions_revoked.send(self._sender, partitions=set(revoked), group=group)
+
+    def _cancel(self, name: str, consumer: FairTaskConsumer) -> None:
         try:
-            for name in revoked:
-                self._begins.pop(name, None)
-                if consumer is not None:
-                    consumer.cancel_by_queue(name)
-        finally:  # a lost connection has ended the others, too
-            group = self._keeper.group
-            partitions_revoked.send(self._sender, partitions=set(revoked), group=group)
+            consumer.cancel_by_queue(name)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the others are to end, too
+            logger.warning(
+                "Group %s: partition %s is consumed no more, but what waited of it could not all"
+                " be given back; the broker has it when the channel is closed: %r",
+                self._keeper.group,
+                name,
+                exc,
+            )
 
     def _consume_what_is_due(self, now: float, consumer: FairTaskConsumer | None) -> None:
         if consumer is None:

@@ -5,12 +5,15 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.pricing import Pricing
 from celery_fair.core.window import RefillMeter
 from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
+from celery_fair.tasks import non_repeatable
 from celery_fair.worker import host
 from celery_fair.worker.bell import bell_for
 from celery_fair.worker.dispatch.cost import Costs
@@ -21,10 +24,11 @@ from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.dispatch.sizing import Sizing
 from celery_fair.worker.launch.claims import Claims
 from celery_fair.worker.launch.handover import Handover
-from celery_fair.worker.launch.in_flight import InFlight, ObservedPool, short_way
+from celery_fair.worker.launch.in_flight import InFlight, ObservedPool
 from celery_fair.worker.launch.slots import Slots
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.recorder import recorder_for
+from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["Parts"]
@@ -42,17 +46,17 @@ class Parts:
     """
 
     def __init__(self, c: Any) -> None:
-        driver = c.conninfo.transport.driver_type
+        broker = broker_of(c.conninfo)
         settings = Settings.of(c.app)
-        _refuse_exclusive(settings, driver)
-        self.settings = settings = settings.fenced() if driver == "amqp" else settings
+        refuse_broker(c.conninfo, settings, non_repeatable(c.app), bool(c.hub))
+        self.settings = settings = settings.fenced() if broker.excludes else settings
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
         self.gates = Gates(settings, c.hostname)
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
         self.tokens: dict[str, int] = {}
-        self.bell = bell_for(c.hub, c.timer, driver)
+        self.bell = bell_for(c.hub, c.timer, broker.pushes)
 
         pricing: Pricing | None = None
         self.prices: Runtimes | Costs
@@ -66,10 +70,9 @@ class Parts:
         freed: Callable[[], object] = self.bell.freed if c.hub else self.bell.soon
         if c.pool.is_green:  # one that ends still occupies its slot, and would wait for itself
             freed = self.bell.later
-        way = c.pool.apply_async
-        if settings.fast_path:
-            way, freed = short_way(c.pool, freed)
-        self.in_flight = InFlight(freed, ended)
+        self.path = _path(settings)
+        way = self.path.into(c.pool, freed)
+        self.in_flight = InFlight(way.ended, ended)
 
         labels = Labels(settings.metrics_queues, settings.queues)
         self.observed = () if settings.metrics is None else (Observed(labels.of),)
@@ -85,7 +88,8 @@ class Parts:
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.served = Served()
         self.claims = Claims(
-            None if settings.ledger is None else ledger_at(settings.ledger, settings.ledger_expiry)
+            None if settings.ledger is None else ledger_at(settings.ledger, settings.ledger_expiry),
+            settings.ledger_since,
         )
         self.answers = Answers(
             settings,
@@ -124,10 +128,9 @@ class Parts:
             recorder.queues.close()
 
 
-def _refuse_exclusive(settings: Settings, driver: str) -> None:
-    for name, options in settings.queues.items():
-        if options.exclusive and driver != "amqp":
-            raise ImproperlyConfigured(
-                f"fair_queues[{name!r}]['exclusive']: this broker ({driver}) cannot keep other"
-                " workers from a queue; RabbitMQ can. Leave 'exclusive' out"
-            )
+def _path(settings: Settings) -> PlainWay:
+    if not settings.fast_path:
+        return PlainWay()
+    from celery_fair.worker.express.path import FastPath
+
+    return FastPath()

@@ -1,27 +1,32 @@
 """What lives as long as a connection to the broker; see `celery_fair.worker`."""
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from kombu.common import ignore_errors
 
+from celery_fair.brokers.broker import broker_of
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.gate import Gate
 from celery_fair.routing.logical import priorities_back
+from celery_fair.settings import QueueOptions
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker import host
 from celery_fair.worker.dispatch.dispatcher import Dispatcher
-from celery_fair.worker.express.fast_requests import FastRequests
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.boarding import Boarding
+from celery_fair.worker.launch.burial import DeadLetters
 from celery_fair.worker.launch.custody import MessageCustody
-from celery_fair.worker.launch.dead_letters import DeadLetters
-from celery_fair.worker.launch.mover import mover_for
 from celery_fair.worker.launch.requests import Requests
 from celery_fair.worker.launch.slots import pool_size
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
+from celery_fair.worker.queues.held import Held
 from celery_fair.worker.queues.lanes import Lanes
 from celery_fair.worker.queues.lost_queues import LostQueues
 from celery_fair.worker.queues.news import News
@@ -46,7 +51,7 @@ class Session:
     ) -> None:
         self._parts = parts
         self._c = c
-        settings, fast, pool = parts.settings, parts.settings.fast_path, parts.pool
+        settings, pool = parts.settings, parts.pool
         tasks = list(c.app.tasks.values())
         some_once = any(isinstance(task, NonRepeatableTask) for task in tasks)
         vanilla = c.task_consumer
@@ -61,9 +66,11 @@ class Session:
             parts.bell.soon,
             parts.bell.at if some_once else None,
             settings.pull_interval,
-            fast,
+            parts.path.read,
         )
-        self._mover = mover_for(settings.dead_letters, c.connection, self._source.flush)
+        self._mover = broker_of(c.connection).mover(
+            settings.dead_letters, c.connection, self._source.flush
+        )
         self._dead_letters = dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
         self._news = News(parts.bell)
         self._custody = MessageCustody(c.app.tasks, self._mover, dead_letters, parts.recorders)
@@ -79,14 +86,23 @@ class Session:
             levels_of=self._levels_of,
             deselect=c.app.amqp.queues.deselect,
         )
+        visible = getattr(vanilla.channel, "visibility_timeout", math.inf)  # Redis, SQS
+        self._held = Held(
+            self.consumer,
+            min(settings.give_back_after, visible / 2),
+            self._call_later,
+            partial(host.forget_timed, c.timer),
+            c.connection_errors,
+        )
         host.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
         )
         requests = Requests(
+            c.app.tasks,
             self.consumer,
-            (FastRequests(c).request,) if fast else (),
+            parts.path.requests(c),
             parts.tokens,
-            priorities_back(settings, c.conninfo.transport.driver_type),
+            priorities_back(settings, c.conninfo),
         )
         self._boarding = Boarding(
             parts.in_flight,
@@ -97,7 +113,7 @@ class Session:
             self._source,
             settings.ack_batch,
             pool.handed_over,
-            acks_first=fast and pool.body_can_be_buffer and not pool.is_green,
+            acks_first=pool.body_can_be_buffer and not pool.is_green,
             watches=parts.recorders,
         )
         self._dispatcher = Dispatcher(
@@ -122,11 +138,21 @@ class Session:
         return [self._c.app.amqp.queues[level] for level in logical.levels.queues]
 
     def _make_feed(self, queue: Any, recovery: Recovery) -> Feed:
+        chooser, gate = self._parts.chooser, self._parts.gates.of(queue.name)
+        flow = chooser.add(queue.name, gate.options.quantum, gate.options.level, gate)
+        try:
+            return self._feed_of(queue, flow, gate, recovery)
+        except Exception:  # no channel, as the connection was lost just now; re-raised
+            chooser.remove(flow, monotonic())
+            raise
+
+    def _feed_of(
+        self, queue: Any, flow: Flow, gate: Gate[QueueOptions], recovery: Recovery
+    ) -> Feed:
         parts, c = self._parts, self._c
-        gate = parts.gates.of(queue.name)
         options = {
             "queue": queue,
-            "flow": parts.chooser.add(queue.name, gate.options.quantum, gate.options.level, gate),
+            "flow": flow,
             "window": parts.sizing.first(
                 queue.name, c.task_consumer.queues, c.initial_prefetch_count
             ),
@@ -135,7 +161,7 @@ class Session:
             "accept": self._accept,
             "in_flight_allowance": pool_size(parts.pool) if self._late_acks else 0,
         }
-        if gate.options.fetch != "pull":
+        if gate.options.fetch != "pull" and queue.name not in self._held.asked:
             return self._source.feed(**options)
         by_key = queue.name in parts.settings.by_key
         return self._source.pulled(
@@ -170,6 +196,7 @@ class Session:
             return False
         try:
             self._source.last()
+            self._mover.last()
             self.consumer.cancel()
         except self._c.connection_errors as exc:
             logger.warning("Lost the broker while giving back what was not started: %s", exc)

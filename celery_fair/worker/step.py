@@ -7,11 +7,14 @@ from celery.signals import celeryd_init
 from celery.worker.consumer.tasks import Tasks
 
 from celery_fair.routing.declared import declare_queues
-from celery_fair.settings import Settings
+from celery_fair.settings import SECRETS, Settings
+from celery_fair.worker import host
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.worker import FairWorker
 
 __all__ = ["FairConsumerStep"]
+
+host.hide(SECRETS)
 
 
 class FairConsumerStep(bootsteps.StartStopStep):

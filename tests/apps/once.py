@@ -42,3 +42,11 @@ def order(self: Any, seq: int, order: str) -> None:
 def rejects(self: Any, seq: int) -> None:
     start(self, seq)
     raise Reject(f"task {seq} rejects its message", requeue=False)
+
+
+@app.task(base=NonRepeatableTask, bind=True, name="replaces")
+def replaces(self: Any, seq: int, *names: str) -> None:
+    """Have the task of the first name in its place, which gets the other names."""
+    start(self, seq)
+    replacement = self.app.tasks[names[0]].s(seq, *names[1:])
+    self.replace(replacement.set(queue=self.request.delivery_info["routing_key"]))

@@ -16,6 +16,7 @@ import shutil
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
 
@@ -38,13 +39,13 @@ log.file.level = info
 PLUGINS = "[rabbitmq_consistent_hash_exchange]."
 """What is enabled; in a file of this form."""
 
+_ERLANG = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"
+
 ENVIRONMENT = {
     "ERL_EPMD_ADDRESS": "127.0.0.1",
     # Nothing of the machine's own configuration may leak in.
     "RABBITMQ_CONF_ENV_FILE": "/nonexistent",
-    "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
-        "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}"
-    ),
+    _ERLANG: ("-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}"),
 }
 
 
@@ -53,8 +54,10 @@ _SLOW_STOP = "failed_to_start_child,auth,{already_started"
 
 class RabbitMQ:
     kind = "rabbitmq"
+    _rabbit: Mapping[str, int] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, **rabbit: int) -> None:
+        self._rabbit = rabbit  # the application's variables
         self._server_script = program("rabbitmq-server", *SERVER_SCRIPTS, package=PACKAGE)
         self._epmd_program = program("epmd", package=PACKAGE)
         self.folder = folder("rabbitmq")
@@ -82,7 +85,9 @@ class RabbitMQ:
     @cached_property
     def _environment(self) -> dict[str, str]:
         home = str(self.folder)
+        variables = [f"-rabbit {name} {value}" for name, value in self._rabbit.items()]
         return ENVIRONMENT | {
+            _ERLANG: " ".join([ENVIRONMENT[_ERLANG], *variables]),
             "PATH": os.environ["PATH"],
             "HOME": home,
             "NOTIFY_SOCKET": f"{home}/notify",

@@ -78,7 +78,9 @@ def test_looking_takes_no_token() -> None:
 
 def test_a_fence_holds_what_is_not_ours_any_more() -> None:
     gate = gate_of(max_in_flight=1)
+    assert not gate.fenced
     gate.fence(lambda now: now >= 10)
+    assert gate.fenced
     assert gate.hold(9.9, 0) is None
     hold = gate.hold(10, 0)
     assert hold is not None

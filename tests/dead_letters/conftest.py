@@ -15,7 +15,7 @@ from click.testing import Result as Outcome
 from kombu import Connection
 
 from celery_fair.cli import fair
-from celery_fair.dead_letter import dead_letter_queue
+from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import Space
 from tests.integration.conftest import gate
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from kombu import Connection, Exchange, Queue
 
-from celery_fair.cli.dead_letters import replay_and_purge
-from celery_fair.cli.dead_letters.interruption import stoppable
-from celery_fair.letters.census import Census
-from celery_fair.letters.opened import opened
-from celery_fair.letters.replay import Plan, purge, replay
+from celery_fair.brokers.broker import letters_of
+from celery_fair.cli.dead_letters import order, replay_and_purge
+from celery_fair.cli.interrupt import stoppable
+from celery_fair.dead_letters.plan import Plan
+from celery_fair.dead_letters.replay import purge, replay
 from tests.brokers import Space
 from tests.dead_letters.conftest import NAME, Box
 
@@ -314,9 +314,9 @@ def second(box: Box) -> Iterator[Connection]:
 
 
 def planned(box: Box, connection: Connection) -> Plan:
-    plan = Plan(Census.of(opened(box.app, connection), lambda _: True))
-    for copies in plan.chosen():
-        plan.take(copies, may_have_started=True)
+    plan = Plan(letters_of(box.app, connection), lambda _: True)
+    for copies in plan.wanted():
+        plan.replay(copies, may_have_started=True)
     return plan
 
 
@@ -328,7 +328,7 @@ def test_what_somebody_else_took_meanwhile(box: Box, second: Connection) -> None
     box.put("t2")
     box.put("t4")
 
-    report = replay(opened(box.app, second), plan)
+    report = replay(letters_of(box.app, second), plan)
 
     assert report.failed.keys() == {"t1", "t2"}
     assert "somebody else has taken it" in report.failed["t1"]
@@ -341,7 +341,7 @@ def test_interrupted(box: Box, second: Connection) -> None:
     for each in ("t1", "t2", "t3"):
         box.put(each)
     plan = planned(box, second)
-    report = replay(opened(box.app, second), plan, stop=lambda: bool(plan.report.done))
+    report = replay(letters_of(box.app, second), plan, stop=lambda: bool(plan.report.done))
     assert report.done == ["t1"]
     assert report.failed == dict.fromkeys(["t2", "t3"], "not tried: interrupted")
     assert box.ids() == ["t2", "t3"]
@@ -351,7 +351,7 @@ def test_lost_connection(box: Box, second: Connection) -> None:
     for each in ("t1", "t2"):
         box.put(each)
     plan = planned(box, second)
-    queue = opened(box.app, second)
+    queue = letters_of(box.app, second)
 
     def lose() -> None:
         raise OSError("the cable was cut")
@@ -369,7 +369,7 @@ def test_a_browse_that_is_left_early_changes_nothing(box: Box, second: Connectio
     ids = ["t1", "t2", "t3"]
     for each in ids:
         box.put(each)
-    with closing(opened(box.app, second).browse(lambda _: True)) as letters:
+    with closing(letters_of(box.app, second).browse(lambda _: True)) as letters:
         assert next(letters).id == "t1"
     assert box.ids() == ids
 
@@ -386,7 +386,7 @@ def test_claims_are_forgotten_before_the_replay(box: Box, second: Connection) ->
             raise KeyError(key)
         forgotten.append((key, list(plan.report.done)))
 
-    report = replay(opened(box.app, second), plan, forget=forget)
+    report = replay(letters_of(box.app, second), plan, forget=forget)
 
     assert forgotten == [("claim-1", [])]
     assert report.done == ["t1", "t2"]
@@ -418,7 +418,7 @@ def test_purge_interrupted(box: Box, second: Connection) -> None:
     box.put("t1")
     box.put("t2")
     plan = planned(box, second)
-    queue = opened(box.app, second)
+    queue = letters_of(box.app, second)
     report = purge(queue, plan, lambda _: True, stop=lambda: bool(plan.report.done))
     assert (report.done, list(report.failed)) == (["t1"], ["t2"])
     assert box.ids() == ["t2"]
@@ -448,7 +448,8 @@ def redis_box(redis_space: Space) -> Iterator[Box]:
 def test_asks_on_a_terminal(redis_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("t1", "t2", "t3"):
         redis_box.put(each)
-    monkeypatch.setattr(replay_and_purge, "sys", Terminal(replay_and_purge.sys))
+    monkeypatch.setattr(order, "sys", Terminal(order.sys))
+    monkeypatch.setattr(replay_and_purge, "sys", order.sys)
 
     outcome = redis_box.run("replay", "--all", input="n\n")
     assert (outcome.exit_code, "Replay 3 dead letters?" in outcome.stderr) == (1, True)
@@ -489,9 +490,9 @@ def test_progress_is_shown_on_a_terminal(redis_box: Box, monkeypatch: pytest.Mon
 
     for each in ("t1", "t2"):
         redis_box.put(each)
-    terminal = Terminal(replay_and_purge.sys)
+    terminal = Terminal(order.sys)
     terminal.stderr = Screen()
-    monkeypatch.setattr(replay_and_purge, "sys", terminal)
+    monkeypatch.setattr(order, "sys", terminal)
     assert redis_box.order("replay", "--all", "--yes")["replayed"] == ["t1", "t2"]
     assert "Replaying" in terminal.stderr.getvalue()
     assert "100%" in terminal.stderr.getvalue()

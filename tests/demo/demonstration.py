@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from celery_fair.cli.demo.shares.published import TABLES
-from celery_fair.cli.demo.shares.shares import Result
+from celery_fair.cli.demo.shares.run import Run as SharesRun
 from celery_fair.cli.demo.shares.workload import QUANTA, ROUND, Workload
+from celery_fair.cli.demo.waits.run import Run as WaitsRun
 from celery_fair.cli.demo.waits.scenario import Scenario
-from celery_fair.cli.demo.waits.waits import Run
 from tests.preloaded import PreloadedCelery, run_celery
 
 COMMAND = ("fair", "demo")
-CELERY, FAIR = "Celery's own worker", "a fair worker"
+CELERY = "Celery's own worker"
 
 
 def run_demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def start_demo(folder: Path, *options: str) -> PreloadedCelery:
 # Shares -------------------------------------------------------------------
 
 
-def result(counts: Sequence[int], work: int) -> Result:
+def result(counts: Sequence[int], work: int) -> SharesRun:
     """A result with such counts: one start of each queue after another, at 1,000 a second."""
     left = list(counts)
     starts = []
@@ -40,18 +40,18 @@ def result(counts: Sequence[int], work: int) -> Result:
             if count:
                 left[queue] -= 1
                 starts.append((queue, len(starts) / 1000))
-    return Result(workload(len(starts), work), starts)
+    return SharesRun(workload(len(starts), work), started=starts)
 
 
-def fair_result(work: int = 1, rounds: int = 60) -> Result:
+def fair_result(work: int = 1, rounds: int = 60) -> SharesRun:
     """A result whose every round is exact."""
     order = [queue for queue, quantum in enumerate(QUANTA) for _ in range(quantum // 4)]
     starts = [(queue, number / 1000) for number, queue in enumerate(order * rounds)]
     assert len(starts) == ROUND * rounds
-    return Result(workload(len(starts), work), starts)
+    return SharesRun(workload(len(starts), work), started=starts)
 
 
-def flat_result() -> Result:
+def flat_result() -> SharesRun:
     """A result as in Table 2, at a hundredth."""
     return result([count // 100 for count in TABLES[1].counts], 1)
 
@@ -64,13 +64,13 @@ def workload(starts: int, work: int) -> Workload:
 # Waits --------------------------------------------------------------------
 
 
-def waiting(waits: Sequence[float], worker: str = FAIR) -> Run:
+def waiting(waits: Sequence[float], fair: bool = True) -> WaitsRun:
     """A run whose mails waited so long; a newsletter starts every tenth of a second."""
     scenario = Scenario(0.15 * len(waits) + 0.01, 2)
-    moments = scenario.moments
-    assert len(moments) == len(waits)
-    mails = list(enumerate(moments, scenario.newsletters))
+    times = scenario.times
+    assert len(times) == len(waits)
+    mails = list(enumerate(times, scenario.newsletters))
     published = [(number, 0.0) for number in range(scenario.newsletters)] + mails
     started = [(number, 0.1 * number) for number in range(10)]
-    started += [(n, moment + wait) for (n, moment), wait in zip(mails, waits, strict=True)]
-    return Run(worker, scenario, published, sorted(started, key=lambda record: record[1]))
+    started += [(n, at + wait) for (n, at), wait in zip(mails, waits, strict=True)]
+    return WaitsRun(scenario, fair, published, sorted(started, key=lambda record: record[1]))

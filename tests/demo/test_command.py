@@ -13,14 +13,11 @@ from click.testing import CliRunner
 from click.testing import Result as Outcome
 
 from celery_fair.cli import fair
-from celery_fair.cli.demo import command
+from celery_fair.cli.demo import command, demonstration
 from celery_fair.cli.demo.broker import Broker
+from celery_fair.cli.demo.demonstration import Run
 from celery_fair.cli.demo.errors import DemoError
-from celery_fair.cli.demo.shares import demonstration as of_shares
-from celery_fair.cli.demo.shares.shares import Result
-from celery_fair.cli.demo.waits import demonstration as of_waits
-from celery_fair.cli.demo.waits.waits import Run
-from tests.demo.demonstration import CELERY, fair_result, flat_result, waiting
+from tests.demo.demonstration import fair_result, flat_result, waiting
 from tests.ports import free_port
 
 
@@ -28,18 +25,17 @@ def invoke(*options: str) -> Outcome:
     return CliRunner().invoke(fair, ["demo", *options])
 
 
-def results(monkeypatch: pytest.MonkeyPatch, *outcomes: Result | Run | BaseException) -> None:
+def results(monkeypatch: pytest.MonkeyPatch, *outcomes: Run | BaseException) -> None:
     """Let runs come to these outcomes, one after the other."""
     coming = iter(outcomes)
 
-    def run(*_: Any) -> Result | Run:
+    def run(*_: Any) -> Run:
         outcome = next(coming)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    monkeypatch.setattr(of_shares, "run", run)
-    monkeypatch.setattr(of_waits, "run", run)
+    monkeypatch.setattr(demonstration, "run", run)
 
 
 # Refusals -----------------------------------------------------------------
@@ -121,9 +117,9 @@ def test_malformed_broker_keeps_its_secret(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
-        ("ampq://user:s3cret@host/v", "--broker ampq://… is no URL"),
-        ("user:s3cret@host", "--broker *** is no URL"),
-        ("user:s3cret://host", "--broker *** is no URL"),
+        ("ampq://user:s3cret@host/v", "--broker 'ampq://…' is no URL"),
+        ("user:s3cret@host", "--broker '***' is no URL"),
+        ("user:s3cret://host", "--broker '***' is no URL"),
     ],
 )
 def test_unknown_broker_keeps_its_secret(url: str, shown: str) -> None:
@@ -175,7 +171,7 @@ def test_unfair_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     outcome = invoke("--shares", "--html", str(tmp_path / "plot.html"))
     assert outcome.exit_code == 1
     assert "NOT FAIR at 1 µs: max |share/target − 1| = 43" in outcome.output
-    assert 'class="verdict unfair"' in (tmp_path / "plot.html").read_text()
+    assert 'class="verdict bad"' in (tmp_path / "plot.html").read_text()
 
 
 def test_unfair_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +187,7 @@ def test_unfair_json(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shorter_waits_are_zero(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, waits: list[float], code: int
 ) -> None:
-    results(monkeypatch, waiting([0.5, 0.6], CELERY), waiting(waits))
+    results(monkeypatch, waiting([0.5, 0.6], fair=False), waiting(waits))
     plot = tmp_path / "plot.html"
     outcome = invoke("--json", "--html", str(plot))
     assert outcome.exit_code == code, outcome.output

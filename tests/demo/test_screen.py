@@ -13,24 +13,30 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from celery_fair.cli.demo import screen
+from celery_fair.cli import screen
+from celery_fair.cli.demo import demonstration
 from celery_fair.cli.demo.broker import Broker
-from celery_fair.cli.demo.live import LiveScreen
-from celery_fair.cli.demo.screen import PlainScreen, Screen, suitable_screen
-from celery_fair.cli.demo.shares import demonstration as of_shares
+from celery_fair.cli.demo.demonstration import page, show, suitable
 from celery_fair.cli.demo.shares.demonstration import SharesDemonstration
-from celery_fair.cli.demo.shares.page import page as page_of_shares
+from celery_fair.cli.demo.shares.run import Run
 from celery_fair.cli.demo.shares.workload import QUANTA
-from celery_fair.cli.demo.tape import Record
-from celery_fair.cli.demo.waits import demonstration as of_waits
+from celery_fair.cli.demo.trace import Record
 from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
-from celery_fair.cli.demo.waits.page import page as page_of_waits
 from celery_fair.cli.demo.worker import Setup
-from tests.demo.demonstration import CELERY, fair_result, flat_result, waiting
+from celery_fair.cli.drawing import DrawnScreen
+from celery_fair.cli.screen import PlainScreen, Screen
+from tests.demo.demonstration import fair_result, flat_result, waiting
 
-SETUP = Setup(Broker("memory://"), "solo", 1)
+
+def of_shares(runs: list[Run]) -> SharesDemonstration:
+    return SharesDemonstration(Setup(Broker("memory://"), "solo", 1), [run.work for run in runs])
 
 
+def of_waits(seconds: float) -> WaitsDemonstration:
+    return WaitsDemonstration(Setup(Broker("memory://"), "threads", 2), seconds)
+
+
+RESULTS = [fair_result(100), flat_result()]
 LONG, SHORT = [0.5, 0.6, 0.7] * 4, [0.01, 0.02] * 6
 
 
@@ -53,26 +59,21 @@ class Replayed:
 
 def show_shares(monkeypatch: pytest.MonkeyPatch, screen: Screen) -> None:
     """Two runs, the first of them fair."""
-    results = [fair_result(100), flat_result()]
-    recorded = [([(0, 0.0)] * each.workload.published, each.starts) for each in results]
-    monkeypatch.setattr(of_shares, "worker", Replayed(*recorded))
-    shown = SharesDemonstration(SETUP, [each.workload for each in results])
-    assert shown.run(screen) is False
-    screen.close()
+    recorded = [([(0, 0.0)] * each.work.published, list(each.started)) for each in RESULTS]
+    monkeypatch.setattr(demonstration, "worker", Replayed(*recorded))
+    shown = of_shares(RESULTS)
+    runs = show(shown, screen)
+    assert [good for good, _ in shown.verdicts(runs)] == [True, False]
 
 
 def show_waits(monkeypatch: pytest.MonkeyPatch, screen: Screen) -> None:
     """The second run is better."""
-    runs = [waiting(LONG, CELERY), waiting(SHORT)]
-    recorded = [(list(each.published), list(each.started)) for each in runs]
-    monkeypatch.setattr(of_waits, "worker", Replayed(*recorded))
-    assert (
-        WaitsDemonstration(Setup(Broker("memory://"), "threads", 2), runs[0].scenario.seconds).run(
-            screen
-        )
-        is True
-    )
-    screen.close()
+    results = [waiting(LONG, fair=False), waiting(SHORT)]
+    recorded = [(list(each.published), list(each.started)) for each in results]
+    monkeypatch.setattr(demonstration, "worker", Replayed(*recorded))
+    shown = of_waits(results[0].work.seconds)
+    runs = show(shown, screen)
+    assert [good for good, _ in shown.verdicts(runs)] == [True]
 
 
 Show = Callable[[pytest.MonkeyPatch, Screen], None]
@@ -82,7 +83,7 @@ each_demonstration = pytest.mark.parametrize("show", [show_shares, show_waits])
 def drawn(monkeypatch: pytest.MonkeyPatch, show: Show) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=80, color_system=None)
-    show(monkeypatch, LiveScreen(console))
+    show(monkeypatch, DrawnScreen(console))
     return stream.getvalue()
 
 
@@ -108,7 +109,7 @@ def test_live_screen_gives_the_terminal_back(monkeypatch: pytest.MonkeyPatch, sh
 @each_demonstration
 def test_plain_screen_writes_lines_only(monkeypatch: pytest.MonkeyPatch, show: Show) -> None:
     lines: list[str] = []
-    show(monkeypatch, PlainScreen(lines.append))
+    show(monkeypatch, PlainScreen(lambda line, _: lines.append(line)))
     text = "\n".join(lines)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
     assert len(lines) < 60
@@ -133,21 +134,21 @@ def test_screen_suits_its_place(
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: terminal)
     monkeypatch.setattr(screen, "find_spec", lambda name: rich or None)
-    shown = suitable_screen(json)
-    assert isinstance(shown, LiveScreen if terminal and rich else PlainScreen)
+    shown = suitable(json)
+    assert isinstance(shown, DrawnScreen if terminal and rich else PlainScreen)
     show_waits(monkeypatch, shown)
     output = capsys.readouterr()
     assert bool(output.out) == (not json)
     assert bool(output.err) == (json and terminal)
 
 
-@pytest.mark.parametrize(("columns", "kind"), [(40, PlainScreen), (80, LiveScreen)])
+@pytest.mark.parametrize(("columns", "kind"), [(40, PlainScreen), (80, DrawnScreen)])
 def test_narrow_terminal_gets_lines(
     monkeypatch: pytest.MonkeyPatch, columns: int, kind: type[Screen]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert isinstance(suitable_screen(json=False), kind)
+    assert isinstance(suitable(as_json=False), kind)
 
 
 class Elements(HTMLParser):
@@ -169,8 +170,8 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize(
     "text",
     [
-        page_of_shares(SETUP, [fair_result(100), flat_result()]),
-        page_of_waits(SETUP, [waiting(LONG, CELERY), waiting(SHORT)], good=True),
+        page(of_shares(RESULTS), RESULTS),
+        page(of_waits(3), [waiting(LONG, fair=False), waiting(SHORT)]),
     ],
     ids=["shares", "waits"],
 )
@@ -183,7 +184,8 @@ def test_page_is_self_contained(text: str) -> None:
 
 
 def test_chart_of_exact_shares_lies_on_its_targets() -> None:
-    text = page_of_shares(SETUP, [fair_result(7)])
+    results = [fair_result(7)]
+    text = page(of_shares(results), results)
     targets = re.findall(r'class="target".*? y1="([\d.]+)"', text)
     lines = [
         set(re.findall(r",([\d.]+)", points)) for points in re.findall(r'points="(.*?)"', text)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from celery_fair.cli.demo.shares.published import TABLES
-from celery_fair.cli.demo.shares.shares import TOLERANCE, Shares, timeline
-from celery_fair.cli.demo.shares.workload import LEAST_MESSAGES, QUANTA, ROUND, Workload
-from celery_fair.cli.demo.tape import TapeReader, TapeWriter
+from celery_fair.cli.demo.shares.run import TOLERANCE, Shares, timeline
+from celery_fair.cli.demo.shares.workload import LEAST_MESSAGES, QUANTA, ROUND, TARGETS, Workload
+from celery_fair.cli.demo.trace import TraceReader, TraceWriter
 from tests.demo.demonstration import fair_result
 
 EXACT = tuple(quantum // 4 for quantum in QUANTA)
@@ -21,7 +21,7 @@ def times(factor: int, counts: tuple[int, ...] = EXACT) -> tuple[int, ...]:
 
 def test_exact_shares_are_fair() -> None:
     shares = Shares(times(100))
-    assert shares.achieved == pytest.approx(shares.targets)
+    assert shares.achieved == pytest.approx(TARGETS)
     assert (shares.ratio, shares.jain, shares.fair) == (10, pytest.approx(1), True)
     assert shares.max_error == pytest.approx(0)
 
@@ -63,7 +63,7 @@ def test_nothing_consumed_is_not_fair() -> None:
 def test_every_queue_is_backlogged_at_the_stop() -> None:
     for messages in (LEAST_MESSAGES, 1500, 40_000):
         workload = Workload.of(messages, 1, None)
-        assert max(Shares(EXACT).targets) * workload.stop < messages
+        assert max(TARGETS) * workload.stop < messages
         assert workload.stop - workload.warm_up >= 3 * ROUND
 
 
@@ -72,17 +72,17 @@ def test_timeline_is_cut_at_whole_rounds() -> None:
     parts = timeline(starts, 25)
     assert {shares.total % ROUND for _, shares in parts} == {0}
     assert all(shares.max_error == pytest.approx(0) for _, shares in parts)
-    moments = [when for when, _ in parts]
-    assert moments == sorted(moments)
-    assert moments[-1] == pytest.approx(starts[-1][1])
+    ends = [when for when, _ in parts]
+    assert ends == sorted(ends)
+    assert ends[-1] == pytest.approx(starts[-1][1])
     assert len(timeline(starts[: ROUND + 3], 25)) == 1
 
 
-def test_tape_hands_on_whole_records_only(tmp_path: Path) -> None:
-    path = tmp_path / "tape"
-    reader = TapeReader(path)
+def test_trace_hands_on_whole_records_only(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    reader = TraceReader(path)
     assert reader.read() == []
-    writer = TapeWriter(path)
+    writer = TraceWriter(path)
     writer.write(3)
     writer.write(300_000)
     whole = path.read_bytes()

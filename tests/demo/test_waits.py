@@ -7,21 +7,21 @@ import re
 import pytest
 
 from celery_fair.cli.demo.broker import Broker
-from celery_fair.cli.demo.screen import PlainScreen
-from celery_fair.cli.demo.waits import words
-from celery_fair.cli.demo.waits.page import page
+from celery_fair.cli.demo.demonstration import page
+from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
+from celery_fair.cli.demo.waits.run import Run
 from celery_fair.cli.demo.waits.scenario import NEWSLETTER_TAKES, Scenario
-from celery_fair.cli.demo.waits.waits import Run
 from celery_fair.cli.demo.worker import Setup
+from celery_fair.cli.screen import PlainScreen, Table
 from tests.demo.demonstration import CELERY, waiting
 
-SETUP = Setup(Broker("memory://"), "threads", 2)
+SHOWN = WaitsDemonstration(Setup(Broker("memory://"), "threads", 2), 3)
 LONG = [0.5 + 0.01 * number for number in range(21)]
 SHORT = [0.001 * number for number in range(21)]
 
 
 def both() -> list[Run]:
-    return [waiting(LONG, CELERY), waiting(SHORT)]
+    return [waiting(LONG, fair=False), waiting(SHORT)]
 
 
 def test_a_wait_is_from_publishing_to_the_start() -> None:
@@ -36,31 +36,32 @@ def test_a_wait_is_from_publishing_to_the_start() -> None:
 def test_a_run_is_complete_when_all_mails_have_started() -> None:
     run = waiting(LONG)
     last = max(run.started)
-    assert run.scenario.is_mail(last[0])
+    assert run.work.is_mail(last[0])
     started = [record for record in run.started if record != last]
-    assert not Run(CELERY, run.scenario, run.published, started).complete
+    assert not Run(run.work, False, run.published, started).complete
 
 
 @pytest.mark.parametrize("slots", [1, 2, 16])
 @pytest.mark.parametrize("seconds", [1, 3, 60])
 def test_newsletters_last_to_the_end(seconds: float, slots: int) -> None:
     scenario = Scenario(seconds, slots)
-    moments = scenario.moments
-    assert moments == sorted(moments)
-    assert 0.2 < moments[0] <= moments[-1] < seconds + 0.15
-    assert scenario.newsletters >= 2 * slots * moments[-1] / NEWSLETTER_TAKES
+    times = scenario.times
+    assert times == sorted(times)
+    assert 0.2 < times[0] <= times[-1] < seconds + 0.15
+    assert scenario.newsletters >= 2 * slots * times[-1] / NEWSLETTER_TAKES
     assert [scenario.is_mail(scenario.newsletters - 1 + n) for n in (0, 1)] == [False, True]
 
 
 def test_one_sentence_tells_both_medians_and_quantiles() -> None:
-    sentence = words.sentence(both())
+    ((good, sentence),) = SHOWN.verdicts(both())
+    assert good
     assert re.findall(r"[\d.]+ s", sentence) == ["0.60 s", "0.69 s", "0.01 s", "0.02 s"]
     assert sentence.index(CELERY) < sentence.index("a fair worker")
     assert sentence.count(".") == 5  # one of a sentence, the others of numbers
 
 
 def test_bars_compare_medians() -> None:
-    bars = [row[-1].count("█") for row in words.comparison(both())[1:]]
+    bars = [row[-1].count("█") for row in SHOWN.summary(both(), bars=True)[1:]]
     assert bars == [16, 1]
 
 
@@ -73,11 +74,11 @@ def test_bars_compare_medians() -> None:
     ],
 )
 def test_reason_suits_broker_and_pool(url: str, pool: str, said: str) -> None:
-    assert said in words.reason(Setup(Broker(url), pool, 2))
+    assert said in WaitsDemonstration(Setup(Broker(url), pool, 2), 3).note
 
 
 def test_page_has_both_runs_on_the_same_axes() -> None:
-    text = page(SETUP, both(), good=True)
+    text = page(SHOWN, both())
     above, below = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     for plot in (above, below):
         assert plot.count('class="mail"') == len(LONG)
@@ -86,14 +87,15 @@ def test_page_has_both_runs_on_the_same_axes() -> None:
     assert re.findall(axis, above) == re.findall(axis, below)
     tops = [[float(y) for y in re.findall(r'cy="([\d.]+)"', plot)] for plot in (above, below)]
     assert max(tops[0]) < min(tops[1])  # a longer wait is drawn higher
-    assert words.sentence(both()) in text.replace("&#x27;", "'")
+    assert SHOWN.verdicts(both())[0][1] in text.replace("&#x27;", "'")
     assert 'class="verdict good"' in text
 
 
 def test_no_mail_yet() -> None:
-    run = Run(CELERY, Scenario(1, 2), [(0, 0.0)], [])
-    assert words.figures(run)[1] == ["password mail", "0", "0", "–", "–", "–"]
+    run = Run(Scenario(1, 2), False, [(0, 0.0)], [])
+    (rows,) = SHOWN.tables(run)
+    assert rows[1] == ["password mail", "0", "0", "–", "–", "–"]
     lines: list[str] = []
-    PlainScreen(lines.append).table(words.figures(run))
+    PlainScreen(lambda line, _: lines.append(line)).show(Table(rows))
     assert len(lines) == 3
-    assert "0 published, 0 started; newsletters: 0 started" in words.line(run)
+    assert "0 published, 0 started; newsletters: 0 started" in SHOWN.progress(run).line

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 import pytest
 from kombu import Connection
 
-from celery_fair.worker.observe import depths as module
-from celery_fair.worker.observe.depths import Depths
+from celery_fair.brokers import depths as module
+from celery_fair.brokers.depths import Depths
 from tests.brokers import RabbitMQ, Space
 from tests.faults.proxy import Proxy
 from tests.publishing import publish

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from celery_fair.brokers.depths import Depth
 from celery_fair.eventlog import EventLog, Policy
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.observe import queue_states
-from celery_fair.worker.observe.depths import Depth
 from celery_fair.worker.observe.queue_states import QueueStates
 from tests.brokers import Space
 from tests.eventlog.reading import Record, records

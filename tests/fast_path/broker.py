@@ -17,10 +17,11 @@ from kombu.transport.pyamqp import Connection
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.express.ack_writer import AckWriter
+from celery_fair.worker.express.buffered import BufferedReader
 from celery_fair.worker.express.frames import Frames
-from celery_fair.worker.express.reader import BufferedReader, DrainingReader
 from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.worker.wire.ack_writer import AckWriter
+from celery_fair.worker.wire.reader import DrainingReader
 from tests.fast_path.wire import METHOD, deliver, frame, method
 from tests.feeds import gate, ports
 
@@ -133,6 +134,7 @@ class Worker:
             ports(
                 lambda feed: self.log.append((feed.name, self.sees(feed.buffer[-1]))),
                 lost=lambda feed: self.log.append(("lost", feed.name)),
+                closed=lambda feed: self.log.append(("closed", feed.name)),
             ),
             accept=["json", "text/plain", "application/data"],
             meter=RefillMeter(),

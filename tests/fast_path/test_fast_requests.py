@@ -54,6 +54,9 @@ LAST = {
 DIFFERS = re.compile(r"'expiration': '\d+'|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\w+@[\w.-]+")
 """From one publication, client or worker to the next."""
 
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\d [\d:.]+")
+"""Of a task that was given none; and when it is due."""
+
 
 @pytest.fixture(params=["solo", "threads", "prefork"])
 def pool(request: pytest.FixtureRequest) -> str:
@@ -70,7 +73,13 @@ class Look:
         self._folder = folder
 
     def requests(
-        self, name: str, args: Sequence[str] = (), listening: str = "", **conf: Any
+        self,
+        name: str,
+        args: Sequence[str] = (),
+        listening: str = "",
+        loglevel: str = "WARNING",
+        quiet: bool = True,
+        **conf: Any,
     ) -> dict[str, Any]:
         """What tasks see of their requests, by id and retry."""
         self.folder = self._folder / name
@@ -84,6 +93,8 @@ class Look:
             conf={"accept_content": ["json", "pickle"]} | conf,
             env={"LOOKING": str(self.folder), "LISTENING": listening, "C_FORCE_ROOT": "1"},
             args=args,
+            loglevel=loglevel,
+            quiet=quiet,
         )
         with Celery("client", broker=self._space.url, set_as_current=False) as client:
             client.conf.task_ignore_result = True
@@ -91,7 +102,13 @@ class Look:
         wait_for(lambda: self._names() >= LAST, 60, lambda: f"{LAST - self._names()}{worker.log()}")
         found = {name: json.loads((self.folder / name).read_text()) for name in LAST}
         worker.stop()
+        self.log = worker.log()
         return found
+
+    def received(self) -> list[str]:
+        """What the worker says of messages that have come, without the times."""
+        said = [line for line in self.log.splitlines() if "] received" in line]
+        return sorted(ID.sub("-", line.partition("] ")[2]) for line in said)
 
     def ways(self) -> dict[str, str]:
         """How each task came, by id."""
@@ -150,6 +167,23 @@ def test_a_task_sees_the_same_request(look: Look, pool: str) -> None:
     tracers = look.tracers()
     celerys = {name for name, tracer in tracers.items() if tracer == "celery.app.trace"}
     assert celerys == (set(tracers) if pool == "prefork" else SLOW | FOLLOWED)
+
+
+@pytest.mark.parametrize("pool", ["solo"])
+def test_what_has_come_is_logged_as_celery_logs_it(look: Look) -> None:
+    look.requests("long", loglevel="INFO", fair_fast_path=False)
+    said = look.received()
+    assert len(said) >= len(LAST)
+    look.requests("short", loglevel="INFO")
+    assert "short" in look.ways().values()
+    assert look.received() == said
+
+
+@pytest.mark.parametrize("pool", ["solo"])
+def test_the_command_that_people_type_takes_the_fast_path(look: Look) -> None:
+    """Gossip and heartbeats are events, too, but none of tasks."""
+    look.requests("default", quiet=False, loglevel="INFO")
+    assert {name for name, way in look.ways().items() if way == "long"} == SLOW
 
 
 def test_with_events_on_everything_takes_celerys_way(look: Look) -> None:

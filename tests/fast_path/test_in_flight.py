@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from celery.concurrency.thread import TaskPool
 
-from celery_fair.worker.launch.in_flight import InFlight, ObservedPool, short_way
+from celery_fair.worker.express.path import short_way
+from celery_fair.worker.launch.in_flight import InFlight, ObservedPool, plain_way
 from tests.waiting import wait_for
 
 PATIENCE = 30
@@ -40,8 +41,8 @@ def pool() -> Iterator[TaskPool]:
 @pytest.mark.parametrize("short", [True, False])
 def test_what_waits_for_a_thread_while_the_connection_is_lost(pool: TaskPool, short: bool) -> None:
     begun, gate = Event(), Event()
-    way, freed = short_way(pool, lambda: None) if short else (pool.apply_async, lambda: None)
-    in_flight = InFlight(freed)
+    way = (short_way if short else plain_way)(pool, lambda: None)
+    in_flight = InFlight(way.ended)
     observed = ObservedPool(pool, in_flight, way)
 
     def work() -> tuple[int, None, float]:
@@ -59,3 +60,33 @@ def test_what_waits_for_a_thread_while_the_connection_is_lost(pool: TaskPool, sh
     gate.set()
     wait_for(lambda: not len(in_flight), PATIENCE, "the end of both")
     assert in_flight.of("q") == 0
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_what_waits_for_a_thread_when_the_pool_stops(
+    pool: TaskPool, short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is acknowledged, perhaps; Celery 5.7 cancels what no thread has begun."""
+    way = (short_way if short else plain_way)(pool, lambda: None)
+    observed = ObservedPool(pool, InFlight(way.ended), way)
+    began, may_begin, ran = Event(), Event(), Event()
+
+    def keep_the_thread() -> None:
+        began.set()
+        may_begin.wait(PATIENCE)
+
+    def work() -> tuple[int, None, float]:
+        ran.set()
+        return 0, None, 0.0
+
+    pool.executor.submit(keep_the_thread)
+    assert began.wait(PATIENCE)
+    observed.apply_async(work, callback=Request("late").on_success, args=())
+    monkeypatch.setattr("celery_fair.worker.launch.in_flight.sleep", lambda _: may_begin.set())
+
+    observed.settle()
+    pool.executor.shutdown(wait=False, cancel_futures=True)  # as the pool does
+    may_begin.set()
+    pool.stop()
+
+    assert ran.is_set()

@@ -24,8 +24,9 @@ import redis
 from celery import Celery
 from kombu import Connection, Queue
 
-from celery_fair.dead_letter import dead_letter_queue
-from celery_fair.headers import PUBLISHED
+from celery_fair.dead_letters.death import dead_letter_queue
+from celery_fair.headers import LEDGER, PUBLISHED
+from celery_fair.ledger import fingerprint
 from tests.apps.recorder import Record
 from tests.brokers import RedisServer, Space
 from tests.brokers.control import ControlError
@@ -99,6 +100,12 @@ class Scene:
         return {"x-queue-type": self.queue_type} if self.queue_type else {}
 
     @property
+    def _conf(self) -> dict[str, Any]:
+        if self._ledger is None:
+            return {}
+        return {"fair_ledger": self._ledger.url, "fair_ledger_since": "2000-01-01T00:00:00Z"}
+
+    @property
     def ledger(self) -> Space:
         """Where claims are kept, in a Redis of the scene's own."""
         assert self._ledger is not None, "this scene has no ledger"
@@ -126,7 +133,7 @@ class Scene:
             concurrency=self.concurrency,
             queues=QUEUES,
             queue_arguments=self._arguments,
-            conf=CONF if self._ledger is None else CONF | {"fair_ledger": self._ledger.url},
+            conf=CONF | self._conf,
             records=self.records,
         )
 
@@ -135,7 +142,10 @@ class Scene:
         each = {QUEUES[0]: count - count // 2, QUEUES[1]: count // 2}
         if queue:
             each = {queue: count}
-        options = {"queue_arguments": self._arguments, "headers": {PUBLISHED: time.time()}}
+        headers: dict[str, Any] = {PUBLISHED: time.time()}
+        if self._ledger is not None:
+            headers[LEDGER] = fingerprint(self._ledger.url)
+        options: Any = {"queue_arguments": self._arguments, "headers": headers}
         ids = publish(self.space.url, each, task, [gate, NAP], **options).all()
         self._published.update(ids)
         return ids

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.brokers import RedisServer
 from tests.faults.accounting import NOTHING
 from tests.faults.scene import QUEUES, Scene
-from tests.waiting import wait_for
+from tests.integration.depths import left
+from tests.waiting import wait_equal, wait_for
 
 
 def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: Path) -> None:
@@ -49,5 +52,29 @@ def test_acknowledgement_is_cut_off(redis_server: RedisServer, tmp_path: Path) -
         account = scene.account(ids)
         account.check(NOTHING._replace(dead_started=0))
         assert account.dead == set(ids)
+    finally:
+        scene.end()
+
+
+@pytest.mark.parametrize(("pool", "concurrency"), [("solo", 1), ("threads", 2)])
+def test_an_ordinary_task_starts_if_its_acknowledgement_may_have_arrived(
+    redis_server: RedisServer, tmp_path: Path, pool: str, concurrency: int
+) -> None:
+    """Else it would be lost: the broker has forgotten it."""
+    scene = Scene(redis_server.space(), tmp_path, pool=pool, concurrency=concurrency)
+    try:
+        scene.ready()
+        trap = scene.proxy.on("ZREM", action="hold")
+        ids = scene.publish(1, "plain")
+        trap.wait()
+        scene.proxy.hold("down")
+        scene.proxy.release("up")
+        wait_equal(lambda: left(scene.space, *QUEUES), 0)
+        scene.proxy.cut()
+        scene.proxy.release()
+
+        scene.settle()
+
+        scene.account(ids).check()
     finally:
         scene.end()

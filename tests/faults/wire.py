@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 PREAMBLE = 8  # "AMQP", 0, 0, 9, 1: what a client sends before its first frame
 METHOD, HEADER, BODY = 1, 2, 3
 METHODS = {
+    (20, 10): "open",
     (60, 20): "consume",
     (60, 40): "publish",
     (60, 50): "return",

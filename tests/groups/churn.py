@@ -22,7 +22,7 @@ import psutil
 from kombu import Connection
 
 from celery_fair.core.assignment import partition_of
-from celery_fair.dead_letter import dead_letter_queue
+from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import Space
 from tests.groups.fleet import LEASE, QUEUE, Fleet, check_told
 from tests.records import RecordFile
@@ -295,11 +295,12 @@ class Churn:
         Of each partition of a worker that stood still, one message may have been on its way.
         """
         each = self.drain() // len(KEYS)
+        self._end()
         skipped = check_order(self.fleet, each, self.victims, self._case.keeps_order)
         if self._case.acks_late:
             assert not skipped
         if self._case.is_once:
-            assert len(begun_ids(self.fleet)) == len(began(self.fleet)), "begun twice"
+            assert not again(self.fleet), "begun twice"
         check_skipped(skipped - self._dead.keys() - overtaken(self.fleet), self.victims)
         check_effects(self.fleet)
         check_told(self.fleet, {victim.hostname for victim in self.victims})
@@ -327,10 +328,15 @@ class Churn:
         )
         return published
 
+    def _end(self) -> None:
+        """Let what the workers have taken begin, and end: from then on each reading is the last."""
+        for worker in self.workers:
+            worker.sigterm()
+        assert [worker.wait() for worker in self.workers] == [0] * len(self.workers)
+
     def __str__(self) -> str:
         refused = sum(event["kind"] == "refused" for event in self.fleet.events)
-        again = len(began(self.fleet)) - self._ids()
-        return f"{self._ids()} began, {again} again, {refused} refused"
+        return f"{self._ids()} began, {again(self.fleet).total()} again, {refused} refused"
 
     def _ids(self) -> int:
         return len(begun_ids(self.fleet))
@@ -346,6 +352,12 @@ def began(fleet: Fleet) -> list[dict[str, Any]]:
 
 def begun_ids(fleet: Fleet) -> set[str]:
     return {event["id"] for event in began(fleet)}
+
+
+def again(fleet: Fleet) -> Counter[str]:
+    """Of what began more than once, how often more; by one reading, for others may begin now."""
+    ids = [event["id"] for event in began(fleet)]
+    return Counter(ids) - Counter(set(ids))
 
 
 def overtaken(fleet: Fleet) -> set[Numbered]:

@@ -22,20 +22,21 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault(
         "a worker is stopped (SIGTERM)",
-        "its tasks end, then others have its partitions, within a second or two",
+        "its tasks end, then others take its partitions, within a second or two",
         ("tests/groups/test_churn.py::test_order_and_overlap",),
     ),
     Fault(
         "a worker is killed",
-        "nobody owns its partitions until its lease has run out; then others have them, within a"
-        " second or two. What it ran is lost, or a dead letter, or runs again, as is the way of its"
-        " task",
+        "nobody owns its partitions until its lease has run out; then others take them, within a"
+        " second or two. What it was running is lost, or becomes a dead letter, or runs again,"
+        " depending on the kind of task",
         ("tests/groups/test_churn.py::test_order_and_overlap",),
     ),
     Fault(
-        "a worker stands still for longer than its lease, and goes on",
-        "others have its partitions as if it had been killed. When it wakes, it takes nothing of"
-        " them until they are assigned to it again. What ran goes on, with too small a token",
+        "a worker freezes for longer than its lease, and wakes",
+        "others take its partitions as if it had been killed. When it wakes, it takes nothing from"
+        " them until they are assigned to it again. Running tasks go on, with a token that is too"
+        " small",
         (
             "tests/groups/test_churn.py::test_order_and_overlap",
             "tests/groups/test_told.py::test_begins_nothing_after_its_lease",
@@ -43,25 +44,25 @@ FAULTS = (
     ),
     Fault(
         'the same, or killed, with `"push"` on classic queues',
-        "the successor is let in when the broker has given up the connection; what was taken ahead"
-        " is back in its place then",
+        "the successor is let in when the broker has given up the connection; by then, what was"
+        " taken ahead is back in its place",
         ("tests/groups/test_churn.py::test_order_and_overlap[rabbitmq classic/push/keyed]",),
     ),
     Fault(
         'a partition moves, with `"push"` on quorum queues',
         "what was taken ahead may come after what waits: **no order is promised**. All of it comes,"
-        " and works do not overlap",
+        " and tasks do not overlap",
         ("tests/groups/test_churn.py::test_taken_ahead_comes_back[quorum]",),
     ),
     Fault(
         'killed, with `"push"` on Redis',
         "what was taken ahead comes back when the visibility timeout is over, which may be after"
-        " its successors: **no order is promised**. All of it comes, and works do not overlap",
+        " its successors: **no order is promised**. All of it comes, and tasks do not overlap",
         ("tests/groups/test_churn.py::test_taken_ahead_comes_back[redis]",),
     ),
     Fault(
         "a worker loses the broker",
-        "it keeps its partitions, and consumes them again when it is connected",
+        "it keeps its partitions, and consumes them again once it is reconnected",
         ("tests/groups/test_away.py::test_broker_is_away",),
     ),
     Fault(
@@ -79,8 +80,8 @@ FAULTS = (
     ),
     Fault(
         "the store is away for longer",
-        "work goes on until a margin before the lease's end, then all is revoked; when the store is"
-        " back, it is assigned anew",
+        "work goes on until a margin before the lease's end, then all partitions are revoked; when"
+        " the store is back, they are assigned again",
         (
             "tests/groups/test_away.py::test_store_fails",
             "tests/groups/test_told.py::test_stops_before_its_lease_ends",
@@ -94,8 +95,8 @@ FAULTS = (
     ),
     Fault(
         "the store loses its data",
-        "the group forms anew, in a second or two. Meanwhile a partition may have **two owners**,"
-        " of which the later has the greater token",
+        "the group forms again, in a second or two. Meanwhile a partition may have **two owners**;"
+        " the later one has the greater token",
         (
             "tests/groups/test_away.py::test_store_fails",
             "tests/core/test_membership.py::test_group_that_was_lost",
@@ -116,7 +117,7 @@ FAULTS = (
     ),
     Fault(
         "a task runs for longer than the lease, in the worker's only thread",
-        "nothing: the lease is renewed beside it",
+        "nothing: the lease is renewed in another thread",
         ("tests/groups/test_churn.py::test_long_task_keeps_its_partition",),
     ),
     Fault(
@@ -125,7 +126,7 @@ FAULTS = (
         ("tests/groups/test_status.py::test_who_owns_what",),
     ),
     Fault(
-        "a worker more than there are partitions comes, and goes",
+        "there are more workers than partitions, and a spare one comes and goes",
         "nothing",
         ("tests/groups/test_traces.py::test_spare_workers_change_nothing",),
     ),

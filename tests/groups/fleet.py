@@ -135,9 +135,11 @@ class Fleet:
                 self.send(key, number, task, **kwargs)
         return each * len(keys)
 
-    def send(self, key: str, number: int, task: str, **kwargs: Any) -> None:
+    def send(
+        self, key: str, number: int, task: str, countdown: float | None = None, **kwargs: Any
+    ) -> None:
         args = (number, key, number)
-        self._app.send_task(task, args, kwargs, queue=QUEUE, partition_key=key)
+        self._app.send_task(task, args, kwargs, queue=QUEUE, partition_key=key, countdown=countdown)
 
 
 def check_one_by_one(fleet: Fleet, expected: dict[str, list[int]]) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import PostgreSQL, RedisServer, ZooKeeper
+from tests.brokers import MariaDB, PostgreSQL, RedisServer, ZooKeeper
 
-LASTING = ("redis", "sqlite", "postgresql", "zookeeper")
+LASTING = ("redis", "sqlite", "postgresql", "mariadb", "zookeeper")
 """Those that several processes can share."""
 
 
@@ -19,9 +19,9 @@ def store_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterat
         yield f"memory://{folder}"
     elif kind == "sqlite":
         yield f"sqlite:///{folder}/groups.db"
-    elif kind == "postgresql":
-        server = request.getfixturevalue("postgresql")
-        assert isinstance(server, PostgreSQL)
+    elif kind in {"postgresql", "mariadb"}:
+        server = request.getfixturevalue(kind)
+        assert isinstance(server, PostgreSQL | MariaDB)
         yield server.database()
     elif kind == "zookeeper":
         zookeeper = request.getfixturevalue("zookeeper")

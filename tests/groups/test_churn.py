@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
-from amqp import AccessRefused
+from amqp import AccessRefused, Channel, NotFound
 from kombu import Connection
 
 from tests.brokers import RedisServer, Space
-from tests.groups.churn import CASES, KEYS, Case, Churn, began, check_effects
+from tests.groups.churn import CASES, KEYS, Case, Churn, again, began, check_effects
 from tests.groups.fleet import LEASE, QUEUE, Fleet, check_told
 from tests.integration.gate import closing_gate
 from tests.waiting import wait_equal, wait_for
@@ -47,6 +48,20 @@ def test_order_and_overlap(
     assert churn.longest("stood still") < LEASE["lease"] + SOON
 
 
+def test_what_begins_between_two_readings_has_not_begun_twice() -> None:
+    class Busy(Fleet):
+        """One more task begins whenever somebody looks, and the first one again."""
+
+        @property
+        def events(self) -> list[dict[str, Any]]:
+            ids = ["0", *map(str, range(next(looks)))]
+            return [{"kind": "began", "id": id_} for id_ in ids]
+
+    looks = count(3)
+    busy = Busy.__new__(Busy)
+    assert again(busy) == {"0": 1}
+
+
 def test_pushed_partition_has_one_consumer(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -61,13 +76,20 @@ def check_fence(space: Space, queue_type: str) -> None:
     """No second consumer is let in, once the partition's owner, which said so before, is."""
     with Connection(space.url) as connection, connection.channel() as channel:
         if queue_type == "classic":
-            declare = partial(channel.queue_declare, f"{QUEUE}.0", passive=True)
-            wait_for(lambda: declare().consumer_count, 30, "a consumer")
+            wait_for(lambda: consumers(channel, f"{QUEUE}.0"), 30, "a consumer")
             with pytest.raises(AccessRefused, match="exclusive use"):
                 channel.basic_consume(f"{QUEUE}.0", callback=print)
         else:
             single = {"x-queue-type": "quorum", "x-single-active-consumer": True}
             channel.queue_declare(f"{QUEUE}.0", durable=True, auto_delete=False, arguments=single)
+
+
+def consumers(channel: Channel, queue: str) -> int:
+    """How many the queue has: none, too, where its owner has said so and not yet declared it."""
+    try:
+        return channel.queue_declare(queue, passive=True).consumer_count
+    except NotFound:
+        return 0
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,18 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from amqp import PreconditionFailed
+from amqp.exceptions import InvalidCommand
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
 from kombu import Connection, pools
 
 from celery_fair import install
+from celery_fair.routing.key_exchange import key_exchanges
 from celery_fair.settings import Settings
 from tests.brokers import RabbitMQ, Space
 from tests.brokers.rabbitmq import PLUGINS
@@ -25,6 +29,7 @@ from tests.workers import StartWorker
 
 KEYS = [*range(100), "Ökonom", b"\xff\x00", "x" * 300, "\ud800"]
 PARTITIONS = [f"customers.{number}" for number in range(4)]
+PLUGIN = "rabbitmq-plugins enable rabbitmq_consistent_hash"
 MISSING = "fair_partitions['customers']['via'] = 'exchange': the broker cannot declare the exchange"
 
 
@@ -119,7 +124,7 @@ def test_broker_without_the_plugin(
             with pytest.raises(ImproperlyConfigured) as refused:
                 publish(app)
             assert MISSING in str(refused.value)
-            assert "rabbitmq-plugins enable rabbitmq_consistent_hash" in str(refused.value)
+            assert PLUGIN in str(refused.value)
         fleet = Fleet(space, start_worker, tmp_path, "memory://none", via="exchange")
         worker = fleet.worker(wait=False)
         assert worker.wait() != 0
@@ -129,6 +134,30 @@ def test_broker_without_the_plugin(
         own_node.control("eval", reread)
     publish(app)
     assert len(found(app)) == len(KEYS)
+
+
+OTHER = "inequivalent arg 'type' for exchange 'customers.partitions.12' in vhost '/'"
+
+
+@pytest.mark.parametrize(
+    ("answer", "advice"),
+    [
+        (InvalidCommand("COMMAND_INVALID - unknown exchange type 'x-consistent-hash'"), PLUGIN),
+        (PreconditionFailed("PRECONDITION_FAILED - unknown exchange type 'x-c…'"), PLUGIN),
+        (PreconditionFailed(f"PRECONDITION_FAILED - {OTHER}"), "Delete it"),
+    ],
+    ids=["RabbitMQ 3", "RabbitMQ 4", "another exchange"],
+)
+def test_advice_by_the_answer(answer: Exception, advice: str) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise answer
+
+    app = publisher("memory://")
+    exchange = key_exchanges(app.amqp, Settings.of(app).partitioned)[QUEUE]
+    channel = SimpleNamespace(exchange_declare=refuse)
+    with pytest.raises(ImproperlyConfigured) as refused:
+        exchange.declare(channel=channel)
+    assert advice in str(refused.value)
 
 
 def test_another_exchange_of_the_name(rabbitmq_space: Space) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
+from kombu import Connection
 
 from celery_fair.headers import KEY
 from celery_fair.settings import Settings
@@ -45,6 +48,43 @@ def test_key_at_work_holds_up_itself(
         fleet.worker()
     wait_for(lambda: len(fleet.of("ended")) == 26, 30, lambda: str(fleet.events))
     check_one_by_one(fleet, {"a": [0, *range(5), 0, *range(5), 0]})
+
+
+def test_keys_of_a_publisher_that_has_nothing_of_ours(
+    rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """Its routing key is the key: so it stays with a retry, and with what a worker gives back."""
+    url = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, url, 1, via="exchange")
+    fleet.conf["fair_partitions"][QUEUE]["serial"] = "key"
+    worker = fleet.worker()
+    publish_elsewhere(rabbitmq_space, "a", "keyed_again", [0])
+    publish_elsewhere(rabbitmq_space, "a", "keyed", [1, 2, 3], seconds=0.3)
+    wait_for(lambda: len(fleet.of("ended")) == 5, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [0, 1, 2, 3, 0]})
+
+    with closing_gate() as gate:
+        publish_elsewhere(rabbitmq_space, "a", "keyed_once", [4], gate=str(gate.path))
+        publish_elsewhere(rabbitmq_space, "a", "keyed_once", [5, 6])
+        publish_elsewhere(rabbitmq_space, "b", "keyed_once", [0])
+        wait_for(lambda: len(fleet.of("ended")) == 6, 30, lambda: str(fleet.events))
+        worker.sigterm()
+        fleet.worker()
+    wait_for(lambda: len(fleet.of("ended")) == 9, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [0, 1, 2, 3, 0, 4, 5, 6], "b": [0]})
+
+
+def publish_elsewhere(
+    space: Space, key: str, task: str, numbers: Sequence[int], **kwargs: Any
+) -> None:
+    """To the exchange that finds partitions, as a program in another language does."""
+    app = Celery("template", set_as_current=False)
+    with Connection(space.url) as connection, connection.Producer() as producer:
+        for number in numbers:
+            made = app.amqp.as_task_v2(str(uuid4()), task, (number, key, number), kwargs)
+            to = {"exchange": f"{QUEUE}.partitions.1", "routing_key": key}
+            sent = {"headers": made.headers, "serializer": "json", **made.properties}
+            producer.publish(made.body, **to, **sent)
 
 
 def test_oldest_of_a_key_is_first() -> None:

@@ -126,12 +126,13 @@ def test_document_of_another_format() -> None:
         decoded('{"v": 9}')
 
 
-@pytest.mark.parametrize("kind", ["redis", "postgresql", "zookeeper"])
+@pytest.mark.parametrize("kind", ["redis", "postgresql", "mariadb", "zookeeper"])
 def test_store_that_is_away(kind: str) -> None:
     port = free_port()
     url = {
         "redis": f"redis://127.0.0.1:{port}/0",
         "postgresql": f"postgresql+psycopg://nobody@127.0.0.1:{port}/x",
+        "mariadb": f"mariadb+pymysql://nobody@127.0.0.1:{port}/x",
         "zookeeper": f"zookeeper://127.0.0.1:{port}",
     }[kind]
     store = store_at(url)

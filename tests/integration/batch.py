@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kombu import Connection
 
-from celery_fair.dead_letter import dead_letter_queue
+from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import Space
 from tests.integration.depths import left
 from tests.integration.malformed import Malformed

@@ -31,6 +31,22 @@ def test_pool_runs_every_task_once(space: Space, start_worker: StartWorker, pool
     wait_equal(lambda: left(space, *QUANTA), 0)
 
 
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_greenlets_that_begin_at_once_are_all_acknowledged(
+    redis_space: Space, start_worker: StartWorker, pool: str
+) -> None:
+    """There are more of them than kombu's channel may have connections."""
+    quanta = {f"q{number}": 10 * number + 1 for number in range(10)}
+    conf = {"fair_queues": {name: {"quantum": quantum} for name, quantum in quanta.items()}}
+    ids = publish(redis_space.url, dict.fromkeys(quanta, 200)).all()
+
+    worker = start_worker(redis_space, pool=pool, concurrency=20, queues=quanta, conf=conf)
+
+    worker.records.started.wait_once(ids)
+    wait_equal(lambda: left(redis_space, *quanta), 0)
+    assert "Couldn't ack" not in worker.log()
+
+
 def test_quorum_queues(rabbitmq_space: Space, start_worker: StartWorker) -> None:
     quorum = {"x-queue-type": "quorum"}
     ids = publish(rabbitmq_space.url, dict.fromkeys(QUANTA, 100), queue_arguments=quorum)

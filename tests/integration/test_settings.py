@@ -147,6 +147,8 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "rotate": ({"fair_event_log_rotate": 0}, ["fair_event_log_rotate", "seconds", "0"]),
     "fast path": ({"fair_fast_path": "no"}, ["fair_fast_path", "True or False", "'no'"]),
     "ack batch": ({"fair_ack_batch": 0}, ["fair_ack_batch", "whole number", "0"]),
+    "lease": ({"fair_group_lease": 0}, ["fair_group_lease", "seconds", "0"]),
+    "no pause": ({"fair_group_pause": -1}, ["fair_group_pause", "above zero, or 0", "-1"]),
     "log limit": ({"fair_event_log_limit": -1}, ["fair_event_log_limit", "whole number", "-1"]),
 }
 

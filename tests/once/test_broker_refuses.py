@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from kombu import Connection
 
-from celery_fair.dead_letter import dead_letter_queue
+from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import running
-from tests.integration.depths import left, ready
+from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
@@ -146,3 +146,53 @@ def test_permission_denied(
     wait_equal(lambda: left(space, "a"), 0, timeout=30)
     assert letters(space) == sorted(bad)
     assert allowed.running
+
+
+def test_letters_that_can_go_nowhere_leave_room_for_what_is_behind_them(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker
+) -> None:
+    """As above, with more of them than the window takes."""
+    space = own_rabbitmq.space()
+    publish(space.url, {"a": 12}, "nosuchtask")
+    good = publish(space.url, {"a": 5}, "before").all()
+    others = "^(?!dead-letters).*$"
+    url = own_rabbitmq.add_user("nobody", space.place, others, others, others)
+    worker = start_worker(url, conf={"fair_queues": {"a": {"prefetch": 3}}}, **POOL)
+
+    worker.records.finished.wait_once(good, timeout=30)
+    assert worker.stop() == 0
+
+
+FULL = {"x-overflow": "reject-publish", "x-max-length": 25}
+
+
+@pytest.mark.parametrize("trouble", ["out of memory", "full"])
+def test_what_is_given_back_is_not_taken_at_once(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker, gate: Gate, letters: Letters, trouble: str
+) -> None:
+    """At a warm stop: neither is what has not started a dead letter, nor what ends meanwhile."""
+    space = own_rabbitmq.space()
+    arguments = FULL if trouble == "full" else {}
+    pool = POOL | {"queue_arguments": arguments}
+    worker = start_worker(space, **pool)
+    held = publish(space.url, {"a": 2}, "after", [str(gate.path)], queue_arguments=arguments).all()
+    worker.records.started.wait_ids(held)
+    ids = publish(space.url, {"a": 20}, "before", queue_arguments=arguments).all()
+    wait_for(lambda: unsettled(space, "a") > len(held), 15)
+    if trouble == "full":
+        room = FULL["x-max-length"] - ready(space, "a")
+        ids += publish(space.url, {"a": room}, "before", queue_arguments=arguments).all()
+    else:
+        out_of_memory(own_rabbitmq, True)
+
+    worker.sigterm()
+    wait_for(lambda: "Waiting for the broker to take back" in worker.log(), 30, worker.log)
+    gate.open()
+    worker.records.finished.wait_once(held)
+    out_of_memory(own_rabbitmq, False)
+    start_worker(space, **pool)
+    assert worker.wait() == 0
+
+    worker.records.finished.wait_once([*held, *ids])
+    wait_equal(lambda: left(space, "a"), 0)
+    assert letters(space) == []

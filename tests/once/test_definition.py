@@ -45,6 +45,13 @@ def test_contradiction(options: dict[str, Any], reason: str) -> None:
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["map", "starmap", "chunks"])
+def test_what_runs_it_within_another_task(kind: str) -> None:
+    each = [(n,) for n in range(4)]
+    with pytest.raises(ImproperlyConfigured, match=r"publish a task for each: group\("):
+        getattr(define(), kind)(each, *([2] if kind == "chunks" else []))
+
+
 def test_retry() -> None:
     with pytest.raises(ImproperlyConfigured, match="cannot be retried"):
         define().retry()

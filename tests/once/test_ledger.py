@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import redis
 
-from tests.brokers import PostgreSQL, RedisServer, Space
+from celery_fair.ledger import fingerprint
+from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
 from tests.integration.depths import left, ready
 from tests.integration.gate import Gate
 from tests.once.conftest import DeadLetters
@@ -30,10 +31,10 @@ POOL: dict[str, Any] = {"app": APP, "pool": "threads", "concurrency": 2, "queues
 def ledger(
     request: pytest.FixtureRequest, space: Space, redis_server: RedisServer, tmp_path: Path
 ) -> str:
-    """Its URL: Redis beside RabbitMQ, SQLite beside Redis, or PostgreSQL if it is asked for."""
-    if getattr(request, "param", "") == "postgresql":
-        database = request.getfixturevalue("postgresql")
-        assert isinstance(database, PostgreSQL)
+    """Its URL: Redis beside RabbitMQ, SQLite beside Redis, or a server that is asked for."""
+    if (param := getattr(request, "param", "beside")) != "beside":
+        database = request.getfixturevalue(param)
+        assert isinstance(database, PostgreSQL | MariaDB)
         return database.database()
     if space.kind == "redis":
         return f"sqlite:///{tmp_path}/ledger.db"
@@ -42,7 +43,11 @@ def ledger(
 
 def conf(ledger: str) -> dict[str, Any]:
     """Of workers of which one is killed: what it had is soon back, even on Redis."""
-    return {"fair_ledger": ledger, "broker_transport_options": {"visibility_timeout": 2}}
+    return {
+        "fair_ledger": ledger,
+        "fair_ledger_since": "2000-01-01T00:00:00Z",
+        "broker_transport_options": {"visibility_timeout": 2},
+    }
 
 
 def has_been_there_for_an_hour(ledger: str) -> None:
@@ -57,19 +62,22 @@ def has_been_there_for_an_hour(ledger: str) -> None:
             client.hset("celery-fair:ledger", "at", since)
 
 
-def now() -> dict[str, float]:
-    return {"x-fair-published": time.time()}
+def now(ledger: str) -> dict[str, Any]:
+    """What a publisher says in a message."""
+    return {"x-fair-published": time.time(), "x-fair-ledger": fingerprint(ledger)}
 
 
-def lose(worker: WorkerProcess, space: Space, gate: Gate, count: int) -> tuple[list[str], ...]:
+def lose(
+    worker: WorkerProcess, space: Space, gate: Gate, count: int, ledger: str
+) -> tuple[list[str], ...]:
     """Kill a worker that runs two tasks; returns these, and `count` that it was given besides.
 
     On Redis a busy worker is given none, so they are put back as if it had been.
     """
-    held = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now()).all()
+    held = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now(ledger)).all()
     worker.records.started.wait_ids(held)
     flagged = {"redelivered": True} if space.kind == "redis" else {}
-    waiting = publish(space.url, {"a": count}, "after", headers=now() | flagged).all()
+    waiting = publish(space.url, {"a": count}, "after", headers=now(ledger) | flagged).all()
     if space.kind == "rabbitmq":
         wait_equal(lambda: ready(space, *QUEUES), 0)
     worker.kill()
@@ -82,7 +90,7 @@ def test_what_has_not_started_runs(
 ) -> None:
     first = start_worker(space, conf=conf(ledger), args=["--prefetch-multiplier", "10"], **POOL)
     has_been_there_for_an_hour(ledger)
-    held, waiting = lose(first, space, gate, 10)
+    held, waiting = lose(first, space, gate, 10, ledger)
 
     second = start_worker(space, conf=conf(ledger), **POOL)
 
@@ -101,7 +109,7 @@ def test_a_ledger_that_was_emptied_proves_nothing(
 ) -> None:
     first = start_worker(space, conf=conf(ledger), args=["--prefetch-multiplier", "10"], **POOL)
     has_been_there_for_an_hour(ledger)
-    held, waiting = lose(first, space, gate, 10)
+    held, waiting = lose(first, space, gate, 10, ledger)
     if ledger.startswith("sqlite"):
         Path(ledger.partition(":///")[2]).unlink()
     else:
@@ -111,13 +119,13 @@ def test_a_ledger_that_was_emptied_proves_nothing(
     second = start_worker(space, conf=conf(ledger), **POOL)
 
     wait_equal(lambda: sorted(dead_letters()), sorted([*held, *waiting]), timeout=30)
-    fresh = publish(space.url, {"a": 5}, "after", headers=now()).all()
+    fresh = publish(space.url, {"a": 5}, "after", headers=now(ledger)).all()
     second.records.finished.wait_once(fresh)
     assert second.records.started.repeated() == []
     assert not second.records.started.times(waiting)
 
 
-@pytest.mark.parametrize("ledger", ["beside", "postgresql"], indirect=True)
+@pytest.mark.parametrize("ledger", ["beside", "postgresql", "mariadb"], indirect=True)
 def test_of_the_same_work_one_starts(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:
@@ -132,7 +140,7 @@ def test_of_the_same_work_one_starts(
     of = {
         id_: order
         for order in orders * 10
-        for id_ in publish(space.url, {"a": 1}, "order", [order], headers=now()).all()
+        for id_ in publish(space.url, {"a": 1}, "order", [order], headers=now(ledger)).all()
     }
 
     records = workers[0].records
@@ -159,7 +167,7 @@ def test_a_ledger_that_is_away(
     first = start_worker(space, conf=conf(ledger), **POOL)
     has_been_there_for_an_hour(ledger)
     own_redis.kill()
-    unclaimed = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now()).all()
+    unclaimed = publish(space.url, {"a": 2}, "after", [str(gate.path)], headers=now(ledger)).all()
     first.records.started.wait_ids(unclaimed, 20)
     assert "The ledger cannot be reached" in first.log()
     own_redis.start()
@@ -170,7 +178,8 @@ def test_a_ledger_that_is_away(
     second = start_worker(space, conf=conf(ledger), **POOL)
 
     wait_equal(lambda: sorted(dead_letters()), sorted(unclaimed), SOON[space.kind])
-    second.records.finished.wait_once(publish(space.url, {"a": 5}, "after", headers=now()).all())
+    later = publish(space.url, {"a": 5}, "after", headers=now(ledger)).all()
+    second.records.finished.wait_once(later)
     assert second.records.started.repeated() == []
 
 
@@ -178,8 +187,8 @@ def test_a_key_that_names_nothing(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:
     worker = start_worker(space, app=APP, queues=QUEUES, conf={"fair_ledger": ledger})
-    bad = publish(space.url, {"a": 1}, "order", [""], headers=now()).all()
-    few = publish(space.url, {"a": 1}, "order", headers=now()).all()
+    bad = publish(space.url, {"a": 1}, "order", [""], headers=now(ledger)).all()
+    few = publish(space.url, {"a": 1}, "order", headers=now(ledger)).all()
     worker.records.finished.wait_once(publish(space.url, {"a": 1}, "order", ["x"]).all())
 
     wait_equal(lambda: sorted(dead_letters()), sorted([*bad, *few]))
@@ -187,3 +196,22 @@ def test_a_key_that_names_nothing(
     assert "the key of order is '', which names no work" in details[bad[0]]
     assert "missing 1 required positional argument" in details[few[0]]
     assert not worker.records.started.times([*bad, *few])
+
+
+def test_a_replacement_has_the_same_id_and_is_other_work(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
+) -> None:
+    """A task that replaces itself, and then has another one in its place."""
+    worker = start_worker(space, app=APP, queues=QUEUES, conf={"fair_ledger": ledger})
+    names = ["replaces", "after"]
+    ids = publish(space.url, {"a": 2}, "replaces", names, headers=now(ledger)).all()
+
+    wait_for(
+        lambda: len(worker.records.finished) + len(dead_letters()) >= len(ids),
+        30,
+        lambda: f"{worker.records}",
+    )
+
+    assert dead_letters() == {}
+    assert worker.records.started.times(ids) == dict.fromkeys(ids, 3)
+    wait_equal(lambda: left(space, *QUEUES), 0)

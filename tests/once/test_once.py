@@ -126,6 +126,22 @@ def test_what_waits_for_its_eta_is_fresh_after_a_warm_shutdown(
     assert back == [False] * 5
 
 
+def test_what_is_given_back_expires_as_before(
+    rabbitmq_space: Space, start_worker: StartWorker
+) -> None:
+    """At the broker, by whoever published it."""
+    worker = start_worker(rabbitmq_space, app=APP, queues=QUEUES)
+    publish(
+        rabbitmq_space.url, {"a": 1}, "before", countdown=600, properties={"expiration": "600000"}
+    )
+    wait_equal(lambda: ready(rabbitmq_space, "a"), 0)
+
+    assert worker.stop() == 0
+
+    with Connection(rabbitmq_space.url) as connection, connection.channel() as channel:
+        assert channel.basic_get("a").properties["expiration"] == "600000"
+
+
 @pytest.mark.parametrize(("task", "reasons"), [("before", []), ("after", ["worker-lost"])])
 def test_process_dies_in_the_middle_of_a_task(
     space: Space,

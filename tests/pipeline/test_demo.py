@@ -25,9 +25,9 @@ def test_shares_are_those_on_the_screen(spark: SparkSession, tmp_path: Path) -> 
             "--json",
             "--no-html",
             "--messages",
-            "300",
+            "400",
             "--work",
-            "1000",
+            "2000",
             "--event-log",
             str(log),
         ),
@@ -48,6 +48,6 @@ def test_shares_are_those_on_the_screen(spark: SparkSession, tmp_path: Path) -> 
 
     rows = by_queue(fairness(*silver)).where("seconds > 0").collect()
     told = {row["queue"].rpartition(".")[2] for row in rows}
-    # Who is backlogged is looked at once a second; the run takes three at the least.
+    # Who is backlogged is looked at once a second; the run takes eight at the least.
     assert told, "no queue counts as backlogged"
     assert told <= shares.keys()

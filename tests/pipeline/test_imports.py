@@ -35,3 +35,15 @@ def test_pipeline_loads_no_celery() -> None:
 @pytest.mark.parametrize("name", ["group", "options", "audit", "fairness", "stream"])
 def test_help_loads_no_spark(name: str) -> None:
     assert "pyspark" not in loaded(f"celery_fair.cli.pipeline.{name}")
+
+
+def test_a_command_without_spark_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import runpy, sys; sys.modules['pyspark'] = None;"
+        " runpy.run_module('celery_fair', run_name='__main__', alter_sys=True)"
+    )
+    command = [sys.executable, "-c", program, "pipeline", "waits", str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install celery-fair[spark]" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -44,6 +44,9 @@ class Shelf(Feed):
 
     def _apply_prefetch(self) -> None: ...
 
+    def asks_if_open(self) -> bool:
+        return True
+
     def put(self, *ids: str, **headers: Any) -> list[Any]:
         """Deliver messages; returns them."""
         made = []
@@ -113,18 +116,20 @@ def non_repeatable(ack: str = "before", confirm: bool = False) -> NonRepeatableT
 
 
 class Silent(Bell):
-    """A bell that counts how often it was rung."""
+    """A bell that counts how often it was rung, and keeps the times that it is to ring at."""
 
     def __init__(self) -> None:
         super().__init__(None)
         self.rings = 0
+        self.times: list[float] = []
 
     def soon(self) -> None:
         self.rings += 1
 
     arrived = soon
 
-    def at(self, when: float) -> None: ...
+    def at(self, when: float) -> None:
+        self.times.append(when)
 
 
 class Burials:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from amqp import RecoverableConnectionError
 
+from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.launch.dead_letters import DUPLICATE, REDELIVERED
-from celery_fair.worker.queues.delivery import NotHeldError
+from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED
 from tests.worker.parts import Burials, Request, non_repeatable, shelf
 
 
@@ -29,6 +31,7 @@ class Scene:
         self.feed = shelf()
         [self.message] = self.feed.put("a")
         self.request = Request(self.message, non_repeatable(**task))
+        self.ordinary = Request(self.message)
 
     def admits(self) -> bool:
         return self.admission.admits(self.request)
@@ -59,8 +62,22 @@ class Scene:
 
 def test_a_repeatable_task_may_start_without_a_word() -> None:
     scene = Scene(Delivery.REDELIVERED)
-    assert scene.admission.admits(Request(scene.message))
+    assert scene.admission.admits(scene.ordinary)
     assert not scene.message.acknowledged
+
+
+def test_a_repeatable_task_starts_unless_the_broker_has_it_still() -> None:
+    scene = Scene()
+    scene.feed.channel.error = ConnectionResetError("cut")
+    assert scene.admission.acknowledged_early(scene.ordinary)
+    assert not scene.ordinary.acknowledged  # Celery tries it once more
+
+    scene.feed.channel.error = RecoverableConnectionError("nothing was written")
+    assert not scene.admission.acknowledged_early(scene.ordinary)
+
+    scene.feed.channel.error = None
+    assert scene.admission.acknowledged_early(scene.ordinary)
+    assert scene.ordinary.acknowledged
 
 
 def test_it_is_acknowledged_before_it_starts() -> None:
@@ -82,6 +99,14 @@ def test_confirm_waits_for_the_broker() -> None:
     scene = Scene(confirm=True)
     assert scene.admits()
     assert scene.confirmed == [scene.message]
+
+
+def test_an_ordinary_task_may_call_something_confirm() -> None:
+    scene = Scene()
+    shop = SimpleNamespace(confirm="by mail", acks_late=False)
+    assert scene.admission.acknowledged_early(Request(scene.message, shop))
+    assert scene.message.acknowledged
+    assert scene.confirmed == []
 
 
 @pytest.mark.parametrize("error", [ConnectionResetError("cut"), NotHeldError("another has it")])

@@ -52,7 +52,7 @@ class Scene:
     def admits(self, request: Any) -> bool:
         return self.admitted
 
-    def acknowledged(self, request: Any) -> bool:
+    def acknowledged_early(self, request: Any) -> bool:
         self.log.append(f"ack {request.id}")
         return True
 
@@ -104,13 +104,35 @@ def test_where_messages_are_asked_for_none_waits() -> None:
 
 
 def test_what_could_not_be_acknowledged_does_not_start() -> None:
-    scene = Scene()
+    scene = Scene(batch=9)
     for name in "ab":
-        scene.boarding.take(scene.request(name))
+        scene.boarding.take(scene.request(name, non_repeatable()))
+    scene.boarding.take(scene.request("unacknowledged"))
     scene.error = ConnectionResetError("cut")
     scene.boarding.depart()
     assert scene.log == ["not acknowledged: a", "not acknowledged: b"]
     assert len(scene.in_flight) == 0
+
+
+def test_of_a_closed_channel_only_that_starts_which_may_start_twice() -> None:
+    scene = Scene(batch=2)
+    scene.boarding.take(scene.request("a"))
+    scene.boarding.take(scene.request("b", non_repeatable()))
+    scene.feed.die()
+    scene.boarding.depart()
+    assert scene.log == ["more", "note a", "a", "not acknowledged: b", "handed over"]
+    assert len(scene.in_flight) == 1
+
+
+def test_but_what_may_start_twice_does_if_the_broker_may_have_forgotten_it() -> None:
+    scene = Scene(batch=9, acks_first=True)
+    scene.boarding.take(scene.request("a"))
+    scene.boarding.take(scene.request("late", SimpleNamespace(acks_late=True)))
+    scene.boarding.take(scene.request("once", non_repeatable()))
+    scene.error = ConnectionResetError("cut")
+    scene.boarding.depart()
+    assert scene.log[-3:] == ["note a", "a", "not acknowledged: once"]
+    assert [request.id for request in scene.in_flight] == ["a"]
 
 
 def test_repeatable_ones_are_acknowledged_first_if_told_to() -> None:
@@ -232,12 +254,11 @@ def test_a_pool_that_grows_rings_the_bell() -> None:
 
 def test_a_turn_that_is_broken_off_leaves_no_slot_behind() -> None:
     """Only what may start twice starts, if it may have been acknowledged; all else comes again."""
-    scene = Scene(batch=9)
-    acknowledged = scene.request("a")
-    acknowledged.acknowledged = True
-    for request in (acknowledged, scene.request("b", non_repeatable()), scene.request("c")):
-        scene.boarding.take(request)
+    scene = Scene(batch=9, acks_first=True)
+    scene.boarding.take(scene.request("a"))
+    scene.boarding.take(scene.request("b", non_repeatable()))
+    scene.boarding.take(scene.request("c", SimpleNamespace(acks_late=True)))
     scene.boarding.abandon()
-    assert scene.log == ["note a", "a", "not acknowledged: b"]
+    assert scene.log[-3:] == ["note a", "a", "not acknowledged: b"]
     assert [request.id for request in scene.in_flight] == ["a"]
     assert not scene.boarding.depart()

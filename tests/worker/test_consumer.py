@@ -10,8 +10,10 @@ import pytest
 from celery_fair.core.chooser import Chooser
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.queues.consumer import FairTaskConsumer
+from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
-from tests.worker.parts import Shelf, shelf
+from tests.feeds import ports
+from tests.worker.parts import Request, Shelf, Silent, shelf
 
 
 class Scene:
@@ -20,11 +22,13 @@ class Scene:
     def __init__(self) -> None:
         self.chooser = Chooser(InFlight())
         self.feeds = OpenFeeds(self.chooser)
+        self.news = News(Silent())
         self.made: dict[str, Shelf] = {}
-        self.recovery: Any = SimpleNamespace()
+        self.ended: list[str] = []
+        self.recovery: Any = SimpleNamespace(ended=lambda feed: self.ended.append(feed.name))
         queues = [SimpleNamespace(name=name) for name in "ab"]
         self.consumer = FairTaskConsumer(
-            None, queues, self._make, lambda consumed: self.recovery, self.feeds
+            None, queues, self._make, lambda consumed: self.recovery, self.feeds, self._levels_of
         )
         self.consumer.consume()
 
@@ -32,8 +36,12 @@ class Scene:
         assert recovery is self.recovery
         made = shelf(queue.name)
         flow = self.chooser.add(queue.name, 1.0, 0, made.gate)
-        self.made[queue.name] = made = shelf(queue.name, flow=flow, gate=made.gate)
+        own = ports()._replace(news=self.news)
+        self.made[queue.name] = made = shelf(queue.name, flow=flow, gate=made.gate, ports=own)
         return made
+
+    def _levels_of(self, queue: Any) -> list[Any]:
+        return ["a", "b"] if queue == "both" else [queue]
 
     @property
     def open(self) -> str:
@@ -52,6 +60,42 @@ def test_after_a_stop_nothing_is_consumed_again() -> None:
     assert scene.consumer.is_over
 
 
+def test_a_queue_that_gives_nothing_back_is_consumed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Redis that is out of memory takes nothing, and is not lost for that."""
+    scene = Scene()
+    before = scene.made["a"]
+    before.put("m")
+
+    def give_back(messages: Any) -> None:
+        raise ValueError("out of memory")
+
+    monkeypatch.setattr(before.custody, "give_back", give_back)
+    with pytest.raises(ValueError, match="out of memory"):
+        scene.consumer.renew(before)
+    assert sorted(scene.open) == ["a", "b"]
+    assert scene.made["a"] is not before
+    assert before.dead
+
+
+def test_what_is_put_off_of_a_fenced_queue_goes_back_with_it() -> None:
+    scene = Scene()
+    one, two = scene.made["a"], scene.made["b"]
+    one.gate.fence(lambda now: False)
+    for feed in (one, two):
+        eta, limited, due = feed.put("eta", "limited", "due")
+        feed.buffer.clear()
+        feed.set_aside(eta, eta=True)
+        feed.set_aside(limited, eta=False)
+        feed.set_aside(due, eta=True)
+        feed.came_due(due, Request(due))
+        scene.consumer.cancel_by_queue(feed.name)
+    requeued = [("due", True), ("eta", True), ("limited", True)]
+    assert one.channel.acknowledged == requeued
+    assert two.channel.acknowledged == requeued[:1]
+
+
 def test_what_fails_with_one_queue_ends_the_others_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -60,16 +104,34 @@ def test_what_fails_with_one_queue_ends_the_others_all_the_same(
     one.put("x")
     [message] = two.put("y")
 
-    def nacked(message: Any) -> None:
+    def nacked(messages: Any) -> None:
         raise ValueError("the queue is full")
 
     monkeypatch.setattr(one.custody, "give_back", nacked)
-    monkeypatch.setattr(two.custody, "give_back", lambda message: message.ack())
+    monkeypatch.setattr(two.custody, "give_back", lambda messages: messages[0].ack())
     with pytest.raises(ValueError, match="the queue is full"):
         scene.consumer.cancel()
     assert scene.open == ""
     assert one.dead
     assert message.acknowledged
+
+
+def test_what_fails_with_one_level_ends_the_others_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The broker has back what could not be given back, when the channel is closed."""
+    scene = Scene()
+    one = scene.made["a"]
+    one.put("x")
+
+    def nacked(message: Any) -> None:
+        raise ValueError("the queue is full")
+
+    monkeypatch.setattr(one.custody, "give_back", nacked)
+    with pytest.raises(ValueError, match="the queue is full"):
+        scene.consumer.cancel_by_queue("both")
+    assert scene.open == ""
+    assert scene.ended == ["a"]
 
 
 def test_a_lost_connection_leaves_nothing_open() -> None:
@@ -78,3 +140,25 @@ def test_a_lost_connection_leaves_nothing_open() -> None:
     scene.consumer.abandon()
     assert scene.open == ""
     assert all(feed.dead and not feed.buffer for feed in scene.made.values())
+
+
+def test_a_queue_that_is_consumed_again_is_not_ended_by_its_former_channel() -> None:
+    """What ran of it may keep that open for long; then the broker closes it."""
+    scene = Scene()
+    before = scene.made["a"]
+    scene.consumer.cancel_by_queue("a")
+    scene.consumer.add_queue(Declared("a"))
+    scene.consumer.consume()
+    scene.consumer.suspend(before)
+    assert sorted(scene.open) == ["a", "b"]
+    assert not scene.made["a"].dead
+
+
+class Declared(SimpleNamespace):
+    """A queue that can be bound to a channel and declared."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, declare=lambda: None)
+
+    def __call__(self, channel: Any) -> Declared:
+        return self

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from celery_fair.worker.launch.burial import LOST, MALFORMED, REJECTED, UNKNOWN
 from celery_fair.worker.launch.custody import MessageCustody
-from celery_fair.worker.launch.dead_letters import LOST, MALFORMED, REJECTED, UNKNOWN
 from tests.worker.parts import Burials, non_repeatable, shelf
 
 
@@ -20,6 +20,10 @@ class Mover:
 
     def give_back(self, message: Any, headers: Any) -> None:
         self.given_back.append(message.headers["id"])
+
+    def give_back_all(self, messages: Any) -> None:
+        for message in messages:
+            self.give_back(message, {})
 
 
 class Garbage:
@@ -56,7 +60,7 @@ def test_what_is_given_back(task: str, in_place: bool, moved: bool) -> None:
     """A requeued message counts as redelivered; one that must start once is moved instead."""
     scene = Scene(in_place)
     message = scene.message(task=task)
-    scene.custody.give_back(message)
+    scene.custody.give_back([message])
     assert scene.mover.given_back == ["a"] * moved
     assert message.acknowledged is not moved
 

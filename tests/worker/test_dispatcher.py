@@ -205,6 +205,22 @@ def test_a_request_that_comes_due_after_its_queue_was_cancelled_starts_all_the_s
     assert scene.run() == "a"
 
 
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_request_that_comes_due_when_its_message_has_gone_back_does_not_start(
+    cancelled: bool,
+) -> None:
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    [message] = one.put("a")
+    one.buffer.clear()
+    one.set_aside(message, eta=True)
+    if cancelled:
+        scene.feeds.remove(one)
+    message.requeue()
+    one.came_due(message, Request(message))
+    assert scene.run() == ""
+
+
 def test_nothing_of_a_dead_connection_starts() -> None:
     scene = Scene(slots=1)
     one = scene.queue("one")

@@ -101,6 +101,22 @@ def test_a_refused_queue_is_tried_again_until_it_is_consumed() -> None:
     assert scene.later == []
 
 
+def test_one_whose_channel_the_broker_has_closed_is_consumed_again() -> None:
+    scene = Scene()
+    scene.lost.closed(scene.feed, PreconditionFailed("delivery acknowledgement timed out"))
+    assert scene.log == ["suspend"]
+    scene.later.pop()()
+    assert scene.log == ["suspend", "consume"]
+
+
+def test_unless_all_is_over_by_then() -> None:
+    scene = Scene()
+    scene.lost.closed(scene.feed, PreconditionFailed("delivery acknowledgement timed out"))
+    scene.is_over = True
+    scene.later.pop()()
+    assert scene.log == ["suspend"]
+
+
 def test_a_cancelled_subscription_is_opened_again() -> None:
     scene = Scene()
     feed = opened()
@@ -133,6 +149,18 @@ def test_one_that_cannot_be_opened_is_dropped() -> None:
     feed.error = PreconditionFailed("another type")
     scene.lost.lost(feed)
     assert scene.log == ["drop"]
+
+
+def test_a_channel_is_closed_when_whoever_settled_its_last_message_is_done_with_it() -> None:
+    """To wait for the broker's word that it has the acknowledgement, say."""
+    soon: list[Callable[[], object]] = []
+    feed = shelf()
+    feed.put("x")
+    lost = LostQueues(SimpleNamespace(call_soon=soon.append), Scene(), lambda *_: None)
+    lost.ended(feed)
+    assert feed.buffer
+    soon.pop()()
+    assert not feed.buffer
 
 
 def opened() -> Opened:

@@ -8,7 +8,7 @@ import json
 import zlib
 from typing import Any
 
-from celery_fair.letters.letter import Letter
+from celery_fair.dead_letters.letter import Letter
 
 __all__ = ["readable"]
 

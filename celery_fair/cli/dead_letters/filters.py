@@ -1,15 +1,15 @@
 """Which letters are meant: by reason, task, queue and time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import reduce, wraps
+from functools import wraps
 from typing import Any
 
 import click
 
-from celery_fair.cli.dead_letters.moment import moment
-from celery_fair.letters.letter import Letter
+from celery_fair.cli.dead_letters.times import time_or_age
+from celery_fair.dead_letters.letter import Letter
 
 __all__ = ["Filters", "filtering"]
 
@@ -18,9 +18,9 @@ __all__ = ["Filters", "filtering"]
 class Filters:
     """All that are given must fit; of one that is given several times, one of them."""
 
-    reasons: frozenset[str]
-    tasks: frozenset[str]
-    queues: frozenset[str]
+    reasons: tuple[str, ...]
+    tasks: tuple[str, ...]
+    queues: tuple[str, ...]
     since: datetime | None
     before: datetime | None
 
@@ -43,41 +43,36 @@ class Filters:
         return (not self.since or time >= self.since) and (not self.before or time < self.before)
 
 
-_OPTIONS = (
-    click.option(
+def filtering(command: Callable[..., object]) -> Callable[..., object]:
+    """Give a command these options; call it with `filters` and its own."""
+
+    @click.option(
         "--reason",
         "reasons",
         metavar="REASON",
         multiple=True,
         help="Only letters with this reason, such as redelivered; may be repeated.",
-    ),
-    click.option(
+    )
+    @click.option(
         "--task", "tasks", metavar="TASK", multiple=True, help="Only of this task; may be repeated."
-    ),
-    click.option(
+    )
+    @click.option(
         "--queue",
         "queues",
         metavar="QUEUE",
         multiple=True,
         help="Only those that were in this queue; may be repeated.",
-    ),
-    click.option(
+    )
+    @click.option(
         "--since",
         metavar="WHEN",
-        callback=moment,
+        callback=time_or_age,
         help="Only those of this time or later: ISO, or an age such as 90s, 30m, 2h, 3d.",
-    ),
-    click.option("--before", metavar="WHEN", callback=moment, help="Only those of before."),
-)
-
-
-def filtering(command: Callable[..., object]) -> Callable[..., object]:
-    """Give a command these options; call it with `filters` and its own."""
-
+    )
+    @click.option("--before", metavar="WHEN", callback=time_or_age, help="Only those of before.")
     @wraps(command)
     def filtered(*args: Any, **given: Any) -> object:
-        reasons, tasks, queues = (frozenset(given.pop(n)) for n in ("reasons", "tasks", "queues"))
-        filters = Filters(reasons, tasks, queues, given.pop("since"), given.pop("before"))
+        filters = Filters(*(given.pop(field.name) for field in fields(Filters)))
         return command(*args, filters=filters, **given)
 
-    return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), filtered)
+    return filtered

@@ -1,13 +1,14 @@
 """The file of ``pipeline audit --ids-out``: dead letters that provably never started."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from celery_fair.dead_letters.letter import Letter
 from celery_fair.headers import PUBLISHED
-from celery_fair.letters.letter import Letter
 
 __all__ = ["Provable", "proven"]
 
@@ -34,6 +35,10 @@ class Provable:
                         f"line {number}, {line.strip()[:80]!r}, is not of pipeline audit"
                         f" --ids-out: {exc!r}"
                     ) from None
+
+    def among(self, meant: Callable[[Letter], bool]) -> Callable[[Letter], bool]:
+        """Return what says of a letter whether it is one of these, and meant."""
+        return lambda letter: self.fits(letter) and meant(letter)
 
     def fits(self, letter: Letter) -> bool:
         """Whether it is of this letter that the log has proven that it did not start."""

@@ -1,44 +1,25 @@
-"""``fair dead-letters replay`` and ``purge``: what is asked first, and what is done then."""
+"""``fair dead-letters replay`` and ``purge``."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import click
 
 from celery_fair.cli.dead_letters.access import dead_letters_of
-from celery_fair.cli.dead_letters.filters import Filters, filtering
-from celery_fair.cli.dead_letters.interruption import stoppable
+from celery_fair.cli.dead_letters.order import Order, ordering
 from celery_fair.cli.dead_letters.provable import Provable, proven
-from celery_fair.cli.dead_letters.reporting import conclude
-from celery_fair.cli.dead_letters.show import spellings
+from celery_fair.dead_letters.plan import Plan
+from celery_fair.dead_letters.replay import purge, replay
 from celery_fair.ledger import ledger_at
-from celery_fair.letters.census import Census, Copies
-from celery_fair.letters.letter import Letter
-from celery_fair.letters.replay import Plan, purge, replay
 from celery_fair.settings import Settings
 
 __all__ = ["purge_letters", "replay_letters"]
 
-_OPTIONS = (
-    click.argument("ids", metavar="[ID]...", nargs=-1),
-    click.option("--all", "all_", is_flag=True, help="All letters, or all that the filters fit."),
-    filtering,
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-    click.option("-y", "--yes", is_flag=True, help="Do not ask."),
-    click.option("-j", "--json", "as_json", is_flag=True, help="Print a report as JSON."),
-)
-
-
-def _ordering(command: Callable[..., object]) -> Callable[..., object]:
-    return reduce(lambda wrapped, option: option(wrapped), reversed(_OPTIONS), command)
-
 
 @click.command("replay")
-@_ordering
+@ordering
 @click.option(
     "--may-have-started",
     is_flag=True,
@@ -51,17 +32,8 @@ def _ordering(command: Callable[..., object]) -> Callable[..., object]:
     callback=proven,
     help="Replay those that, by the event log, never started: a file of pipeline audit --ids-out.",
 )
-@click.pass_context
 def replay_letters(
-    ctx: click.Context,
-    ids: Sequence[str],
-    all_: bool,
-    filters: Filters,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-    may_have_started: bool,
-    provable: Provable | None,
+    ctx: click.Context, order: Order, may_have_started: bool, provable: Provable | None
 ) -> None:
     """Publish letters to where they were, as fresh messages, and remove them.
 
@@ -83,38 +55,33 @@ def replay_letters(
 
     Exit status: 0 if all was done that was asked for; 1 otherwise.
     """
-    wanted = _wanted(ids, all_, filters) if provable is None else _proven(ids, filters, provable)
+    if provable is None:
+        wanted = order.wanted()
+    elif order.ids:
+        raise click.UsageError("--provable FILE names the letters; leave out the ids")
+    else:
+        wanted = provable.among(order.filters.fit)
     with dead_letters_of(ctx) as queue:
-        plan = Plan(Census.of(queue, wanted))
-        for copies in _chosen(plan, ids):
+        plan = Plan(queue, wanted)
+        for copies in order.chosen(plan):
             is_proven = provable is not None and copies.wanted == copies.count
-            plan.take(copies, may_have_started or is_proven)
-        if dry_run:
+            plan.replay(copies, may_have_started or is_proven)
+        if order.dry_run:
             report = plan.foresee(lambda _: 1, lambda copies: copies.count - 1)
         else:
-            if len(plan.todo) > 1 and not yes and sys.stdin.isatty():
+            if len(plan.todo) > 1 and order.asks:
                 click.confirm(f"Replay {len(plan.todo)} dead letters?", abort=True, err=True)
             with (
                 _claims(ctx, may_have_started or provable is not None) as forget,
-                stoppable() as stop,
-                _progress(plan, "Replaying") as tick,
+                order.running(plan, "Replaying") as steps,
             ):
-                report = replay(queue, plan, forget=forget, stop=stop, tick=tick)
-    conclude(ctx, report, "replayed", as_json, dry_run)
+                report = replay(queue, plan, forget=forget, **steps)
+    order.conclude(report, "replayed")
 
 
 @click.command("purge")
-@_ordering
-@click.pass_context
-def purge_letters(
-    ctx: click.Context,
-    ids: Sequence[str],
-    all_: bool,
-    filters: Filters,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+@ordering
+def purge_letters(ctx: click.Context, order: Order) -> None:
     """Remove letters for good.
 
     It asks first; where standard input is no terminal, --yes is needed.
@@ -127,43 +94,22 @@ def purge_letters(
 
     Exit status: 0 if all was done that was asked for; 1 otherwise.
     """
-    wanted = _wanted(ids, all_, filters)
-    if not (dry_run or yes or sys.stdin.isatty()):
+    wanted = order.wanted()
+    if not (order.dry_run or order.yes or sys.stdin.isatty()):
         raise click.UsageError("purge removes letters for good; say --yes, or --dry-run to look")
     with dead_letters_of(ctx) as queue:
-        plan = Plan(Census.of(queue, wanted))
-        plan.take_all(_chosen(plan, ids))
+        plan = Plan(queue, wanted)
+        for copies in order.chosen(plan):
+            plan.purge(copies)
         letters = sum(copies.wanted for copies in plan.todo.values())
-        if dry_run:
+        if order.dry_run:
             report = plan.foresee(lambda copies: copies.wanted, lambda _: 0)
         else:
-            if letters and not yes:
+            if letters and not order.yes:
                 click.confirm(f"Remove {letters} dead letters for good?", abort=True, err=True)
-            with stoppable() as stop, _progress(plan, "Removing") as tick:
-                report = purge(queue, plan, wanted, stop=stop, tick=tick)
-    conclude(ctx, report, "purged", as_json, dry_run)
-
-
-def _wanted(ids: Sequence[str], all_: bool, filters: Filters) -> Callable[[Letter], bool]:
-    if all_ and not ids:
-        return filters.fit
-    if ids and not all_ and not filters:
-        names = frozenset(ids)
-        return lambda each: not names.isdisjoint({each.digest, *spellings(each.id)})
-    raise click.UsageError(
-        "name letters by their ids, which dead-letters list shows, or give --all, and with it"
-        " filters such as --reason"
-    )
-
-
-def _proven(ids: Sequence[str], filters: Filters, provable: Provable) -> Callable[[Letter], bool]:
-    if ids:
-        raise click.UsageError("--provable FILE names the letters; leave out the ids")
-    return lambda letter: provable.fits(letter) and filters.fit(letter)
-
-
-def _chosen(plan: Plan, ids: Sequence[str]) -> Iterable[Copies]:
-    return plan.pick(dict.fromkeys(ids), spellings) if ids else plan.chosen()
+            with order.running(plan, "Removing") as steps:
+                report = purge(queue, plan, wanted, **steps)
+    order.conclude(report, "purged")
 
 
 @contextmanager
@@ -175,12 +121,3 @@ def _claims(ctx: click.Context, looked_at: bool) -> Iterator[Callable[[str], obj
     else:
         with closing(ledger_at(settings.ledger, settings.ledger_expiry)) as ledger:
             yield ledger.forget
-
-
-@contextmanager
-def _progress(plan: Plan, label: str) -> Iterator[Callable[[], Any]]:
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    with click.progressbar(length=len(plan.todo), label=label, file=sys.stderr) as bar:
-        yield lambda: bar.update(1)

@@ -11,9 +11,10 @@ import click
 from celery_fair.cli.dead_letters.access import dead_letters_of
 from celery_fair.cli.dead_letters.body import readable
 from celery_fair.cli.escaped import escaped
-from celery_fair.letters.letter import Letter
+from celery_fair.dead_letters.letter import Letter
+from celery_fair.dead_letters.plan import Copies
 
-__all__ = ["show_letters", "spellings"]
+__all__ = ["names_of", "show_letters"]
 
 
 @click.command("show")
@@ -44,11 +45,7 @@ def show_letters(ctx: click.Context, letter_id: str, limit: int, as_json: bool) 
     Exit status: 0; 1 if there is no such letter or the broker cannot be reached.
     """
     with dead_letters_of(ctx) as queue, closing(queue.browse()) as letters:
-        found = [
-            _fields(letter, limit)
-            for letter in letters
-            if letter_id == letter.digest or letter_id in spellings(letter.id)
-        ]
+        found = [_fields(letter, limit) for letter in letters if letter_id in names_of(letter)]
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -59,9 +56,9 @@ def show_letters(ctx: click.Context, letter_id: str, limit: int, as_json: bool) 
         )
 
 
-def spellings(letter_id: str) -> tuple[str, str]:
-    """Return how an id may be written: as it is, or as it is shown."""
-    return letter_id, escaped(letter_id)
+def names_of(letter: Letter | Copies) -> set[str]:
+    """Return how it may be called: its digest, or its id as it is, or as it is shown."""
+    return {letter.digest, letter.id, escaped(letter.id)}
 
 
 def _fields(letter: Letter, limit: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from celery.worker.consumer.connection import Connection
 from kombu import Exchange, Queue
 
 from celery_fair.cli.demo.order import FOLDER_VARIABLE, Order
-from celery_fair.cli.demo.tape import TapeWriter
+from celery_fair.cli.demo.trace import TraceWriter
 
 __all__ = ["make_app", "order", "published", "started"]
 
@@ -24,8 +24,8 @@ _PATIENCE = 60_000  # ms that a fast publisher may be held back before its conne
 _LOOKS_FOR_ITS_PARENT_EVERY = 1.0
 
 order = Order.read(Path(os.environ[FOLDER_VARIABLE]))
-published = TapeWriter(order.published)
-started = TapeWriter(order.started)
+published = TraceWriter(order.published)
+started = TraceWriter(order.started)
 
 
 class Guard(bootsteps.StartStopStep):

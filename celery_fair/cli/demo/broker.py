@@ -15,6 +15,7 @@ from kombu import Connection
 
 from celery_fair.cli.connecting import missing_client, trouble_with
 from celery_fair.cli.demo.errors import DemoError
+from celery_fair.settings.values import harmless
 
 __all__ = ["Broker"]
 
@@ -41,7 +42,7 @@ class Broker:
         self.scheme = scheme.lower()
         if self.scheme not in _SCHEMES or not mark:
             raise DemoError(
-                f"--broker {_harmless(url)} is no URL of a broker that the demo knows; use"
+                f"--broker {harmless(url)} is no URL of a broker that the demo knows; use"
                 " memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0"
             )
         if re.search("[/?#].*@|;", rest):  # ends the host, or begins another, within a password
@@ -91,14 +92,6 @@ class Broker:
             return Connection(self.url, connect_timeout=_PATIENCE)
         except Exception:  # noqa: BLE001 - ValueError, TypeError, KeyError…, for each mistake another
             raise DemoError(_UNREADABLE) from None
-
-
-def _harmless(url: str) -> str:
-    """Return what can be shown of a URL of any kind: no part of a password."""
-    scheme, mark, _ = url.partition("://")
-    if mark and re.fullmatch(r"[a-zA-Z0-9+]+", scheme):
-        return f"{scheme}://…"
-    return repr(url) if re.fullmatch(r"[\w.-]+", url) else "***"
 
 
 def _delete_keys(client: Any, prefix: str) -> None:

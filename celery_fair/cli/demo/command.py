@@ -1,14 +1,15 @@
 """The command: its options, its order of events, its exit status."""
 
 from importlib.util import find_spec
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from celery_fair.cli.options import NEW_FILE, Seconds
+
 if TYPE_CHECKING:
-    from celery_fair.cli.demo.demonstrate import Demonstration
+    from celery_fair.cli.demo.demonstration import Demonstration
     from celery_fair.cli.demo.worker import Setup
 
 __all__ = ["demo"]
@@ -28,12 +29,6 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
     return value
 
 
-def _number(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
-    if isnan(value):  # a range does not notice
-        raise click.BadParameter("'nan' is not a number")
-    return value
-
-
 @click.command()
 @click.option(
     "--shares",
@@ -44,7 +39,6 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: float) -> float
     "--broker",
     metavar="URL",
     default="memory://",
-    show_default=True,
     help="memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0.",
 )
 @click.option(
@@ -60,10 +54,8 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: float) -> float
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(1, 600),
-    callback=_number,
+    type=Seconds(1, 600),
     default=3,
-    show_default=True,
     help="How long password mails are published, to each worker.",
 )
 @click.option(
@@ -71,7 +63,6 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: float) -> float
     metavar="N",
     type=int,
     default=1200,
-    show_default=True,
     help="With --shares: messages published to each of the ten queues.",
 )
 @click.option(
@@ -95,9 +86,8 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: float) -> float
 @click.option(
     "--html",
     metavar="PATH",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=NEW_FILE,
     default="celery-fair-demo.html",
-    show_default=True,
     help="Where to write the page with the plots.",
 )
 @click.option("--no-html", is_flag=True, help="Write no page.")
@@ -120,17 +110,17 @@ def demo(
     A queue 'bulk' has a backlog of newsletters; now and then a password mail arrives in the queue
     'interactive'. First Celery's own worker consumes both queues, then a fair one with quanta 1
     and 10: real worker processes with two threads each, else Celery's defaults (prefetch
-    multiplier 4), and the same messages at the same moments. The tasks record each start, and
-    waits are counted from publishing to these records. At the end stands one sentence, with the
-    medians and 95 % quantiles of both, and a page with both runs above each other. With prefork,
-    Celery's own worker fetches ahead on RabbitMQ and Redis, but not in memory.
+    multiplier 4), and the same messages at the same times. The tasks record each start, and waits
+    are counted from publishing to these records. In the end there is one sentence with the medians
+    and 95 % quantiles of both, and a page with one run above the other. With prefork, Celery's own
+    worker fetches ahead on RabbitMQ and Redis, but not in memory.
 
     With --shares, ten queues, p0 to p9, have quanta from 4 to 40: p9 is entitled to ten times what
     p0 gets, and p0 to 1.82 % of the worker. Each is filled with messages of equal cost; a fair
-    worker then consumes them until half of all are started, when every queue has a backlog still.
+    worker then consumes them until half of all are started, when every queue still has a backlog.
     This is done twice: with tasks that take 100 µs, and with tasks that take 1 µs, so little that
     a worker with equal windows outruns its broker and all shares become equal. Published figures
-    of such a worker stand beside the result; they are from 40,000 messages a queue and a stop at
+    of such a worker stand beside the result; they come from 40,000 messages a queue and a stop at
     200,000.
 
     \b
@@ -151,18 +141,21 @@ def demo(
     1 if not, 2 if there is no result, 130 after Ctrl-C.
     """
     from celery_fair.cli.demo.broker import Broker
-    from celery_fair.cli.demo.demonstrate import demonstrate
+    from celery_fair.cli.demo.demonstration import demonstrate
+    from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
     from celery_fair.cli.demo.worker import Setup
     from celery_fair.cli.interrupt import interruptible
 
     _refuse_others(ctx, shares)
     pool = pool or ("solo" if shares else "threads")
     setup = Setup(Broker(broker), pool, _slots(pool, concurrency))
-    demonstration = _of_shares(setup, **own) if shares else _of_waits(setup, own["seconds"])
+    shown: Demonstration[Any] = WaitsDemonstration(setup, own.pop("seconds"))
+    if shares:
+        shown = _of_shares(setup, **own)
     setup.broker.check()
     try:
         with interruptible():
-            good = demonstrate(demonstration, None if no_html else html.absolute(), as_json)
+            good = demonstrate(shown, None if no_html else html.absolute(), as_json)
     except KeyboardInterrupt:
         click.echo("Interrupted; the worker has ended, and its queues are deleted.", err=True)
         ctx.exit(_INTERRUPTED)
@@ -186,20 +179,9 @@ def _slots(pool: str, concurrency: int | None) -> int:
     return concurrency or (1 if pool == "solo" else 2)
 
 
-def _of_waits(setup: "Setup", seconds: float) -> "Demonstration":
-    from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
-
-    return WaitsDemonstration(setup, seconds)
-
-
 def _of_shares(
-    setup: "Setup",
-    messages: int,
-    stop: int | None,
-    work: int | None,
-    event_log: Path | None,
-    seconds: float,  # noqa: ARG001 - of the other demonstration
-) -> "Demonstration":
+    setup: "Setup", messages: int, stop: int | None, work: int | None, event_log: Path | None
+) -> "Demonstration[Any]":
     from celery_fair.cli.demo.shares.demonstration import SharesDemonstration
     from celery_fair.cli.demo.shares.published import TABLES
     from celery_fair.cli.demo.shares.workload import Workload

@@ -15,7 +15,7 @@ class Order:
     """One run, as the worker process sees it.
 
     Attributes:
-        folder: where it is, and where the tapes are.
+        folder: where it is, and where the traces are.
         broker: the broker's URL.
         prefix: begins every name at the broker.
         work: the fields of what is to be published.
@@ -34,12 +34,12 @@ class Order:
 
     @property
     def published(self) -> Path:
-        """The tape of what was published."""
+        """The trace of what was published."""
         return Path(self.folder, "published")
 
     @property
     def started(self) -> Path:
-        """The tape of the tasks' starts."""
+        """The trace of the tasks' starts."""
         return Path(self.folder, "started")
 
     @property

@@ -15,7 +15,7 @@ from typing import Any
 from celery_fair.cli.demo.broker import Broker
 from celery_fair.cli.demo.errors import DemoError
 from celery_fair.cli.demo.order import FOLDER_VARIABLE, Order
-from celery_fair.cli.demo.tape import Record, TapeReader
+from celery_fair.cli.demo.trace import Record, TraceReader
 from celery_fair.cli.interrupt import uninterrupted
 
 __all__ = ["Child", "Setup", "worker"]
@@ -61,12 +61,12 @@ class Child:
 
         Raises `DemoError` if the worker has ended, or does nothing any more.
         """
-        tapes = TapeReader(self._order.published), TapeReader(self._order.started)
+        traces = TraceReader(self._order.published), TraceReader(self._order.started)
         published, started = list[Record](), list[Record]()
         last_news = monotonic()
         while True:
             self._tick()
-            news = [tape.read() for tape in tapes]
+            news = [trace.read() for trace in traces]
             if any(news):
                 last_news = monotonic()
             elif monotonic() - last_news > _STALLED:
@@ -110,8 +110,8 @@ def worker(
     tasks: str,
     queues: Sequence[str],
     work: dict[str, Any],
-    fair: bool = True,
-    event_log: Path | None = None,
+    fair: bool,
+    event_log: Path | None,
 ) -> Iterator[Child]:
     """Run a worker for the time of the block; nothing of it stays, not even after Ctrl-C.
 

@@ -6,6 +6,8 @@
     app_checks.py     what the app says: settings, tasks, versions
     amqp_checks.py    what a live RabbitMQ says
     redis_checks.py   what a live Redis says, as broker or as ledger
+    sqs_checks.py     what SQS says
+    visibility.py     how long either of them lets a message be held
     ledger_checks.py  what a ledger says
     command.py        the command
 """

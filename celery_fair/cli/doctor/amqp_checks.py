@@ -5,42 +5,50 @@ from typing import Any
 
 from amqp import AccessRefused, NotFound, PreconditionFailed
 
-from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
+from celery_fair.brokers.broker import shown
+from celery_fair.cli.doctor.findings import Finding, dead_letters, ok, weak, wrong
 
 __all__ = ["amqp_findings"]
 
 _QUORUM = {"x-queue-type": "quorum"}
 _OLDEST = (3, 8)
+_LIMITS_SINCE, _USUAL_LIMIT = (4, 0), 20
+"""Since when RabbitMQ limits the deliveries of quorum queues, and to how many returns."""
 
 
 def amqp_findings(
-    connection: Any, queues: list[Any], dead_letters: str, once: bool
+    connection: Any, queues: list[Any], letters: str, non_repeatable: bool
 ) -> Iterator[Finding]:
     """Check the broker and its queues.
 
     Arguments:
         connection: connected.
         queues: those that workers consume.
-        dead_letters: the queue of dead letters.
-        once: whether there are non-repeatable tasks.
+        letters: the queue of dead letters.
+        non_repeatable: whether the app has such tasks.
     """
     yield _server(connection)
     for queue in queues:
-        yield _queue(connection, queue, once)
-    yield _dead_letters(connection, dead_letters)
+        yield _queue(connection, queue, non_repeatable)
+    yield _dead_letters(connection, letters)
 
 
 def _server(connection: Any) -> Finding:
-    properties = connection.connection.server_properties
-    product, version = properties.get("product", "a broker"), properties.get("version", "")
-    text = f"{product} {version} at {connection.as_uri()}"
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    product, version, numbers = _version(connection)
+    text = f"{product} {version} at {shown(connection)}"
     if product == "RabbitMQ" and numbers < _OLDEST:
         return weak("broker", f"{text} has no quorum queues", "a RabbitMQ that is maintained")
     return ok("broker", text)
 
 
-def _queue(connection: Any, queue: Any, once: bool) -> Finding:
+def _version(connection: Any) -> tuple[str, str, tuple[int, ...]]:
+    properties = connection.connection.server_properties
+    version = str(properties.get("version", ""))
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    return properties.get("product", "a broker"), version, numbers
+
+
+def _queue(connection: Any, queue: Any, non_repeatable: bool) -> Finding:
     topic = f"queue {queue.name}"
     with connection.channel() as channel:
         try:
@@ -53,7 +61,7 @@ def _queue(connection: Any, queue: Any, once: bool) -> Finding:
             return weak(topic, f"cannot be looked at: {exc}", "try again when it is free")
     kind = _kind(connection, queue)
     text = f"{kind} queue, {found.message_count} messages, {found.consumer_count} consumers"
-    if kind == "classic" and once:
+    if kind == "classic" and non_repeatable:
         return weak(
             topic,
             f"{text}: when the broker crashes, its whole backlog counts as delivered, and"
@@ -62,7 +70,25 @@ def _queue(connection: Any, queue: Any, once: bool) -> Finding:
             " queue_arguments={'x-queue-type': 'quorum'}); under a new name, or when it is empty"
             " and deleted",
         )
+    limit = _delivery_limit(connection, queue) if kind == "quorum" else None
+    if limit is not None:
+        return weak(
+            topic,
+            f"{text}: unless a policy says otherwise, a message that lost connections and killed"
+            f" workers have returned more than {limit} times is dropped without a word",
+            "a dead-letter exchange for it: Queue(…, queue_arguments={'x-dead-letter-exchange': …})"
+            " or a policy with one",
+        )
     return ok(topic, text)
+
+
+def _delivery_limit(connection: Any, queue: Any) -> int | None:
+    """How often a message may be returned before it is dropped; None if none is, as far as told."""
+    arguments = queue.queue_arguments or {}
+    product, _, numbers = _version(connection)
+    usual = _USUAL_LIMIT if product == "RabbitMQ" and numbers >= _LIMITS_SINCE else -1
+    limit = int(arguments.get("x-delivery-limit", usual))
+    return None if limit < 0 or "x-dead-letter-exchange" in arguments else limit
 
 
 def _kind(connection: Any, queue: Any) -> str:
@@ -87,10 +113,4 @@ def _dead_letters(connection: Any, name: str) -> Finding:
             return ok(topic, f"queue {name} is not there yet; it is declared for the first one")
         except AccessRefused as exc:
             return wrong(topic, f"queue {name}: {exc}", "rabbitmqctl set_permissions …")
-    if found.message_count:
-        return weak(
-            topic,
-            f"{found.message_count} wait in queue {name}",
-            "celery -A … fair dead-letters list",
-        )
-    return ok(topic, f"none in queue {name}")
+    return dead_letters(found.message_count, name)

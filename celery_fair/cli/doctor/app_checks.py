@@ -9,16 +9,10 @@ from typing import Any
 from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.core.disposition import Policy
 from celery_fair.settings import Settings
-from celery_fair.tasks import NonRepeatableTask, policy_of
+from celery_fair.tasks import non_repeatable, policy_of
 from celery_fair.worker.step import FairConsumerStep
 
-__all__ = ["app_findings", "non_repeatable"]
-
-
-def non_repeatable(app: Any) -> list[NonRepeatableTask]:
-    """Return an app's non-repeatable tasks, by name."""
-    tasks = (app.tasks[name] for name in sorted(app.tasks))
-    return [task for task in tasks if isinstance(task, NonRepeatableTask)]
+__all__ = ["app_findings"]
 
 
 def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
@@ -47,7 +41,7 @@ def _versions() -> Iterator[Finding]:
         else:
             yield weak(
                 name,
-                f"version {found} is none that celery-fair is tested with ({bounds})",
+                f"version {found} is not one that celery-fair is tested with ({bounds})",
                 f"pip install '{requirement}'",
             )
 
@@ -81,15 +75,15 @@ def _step(app: Any) -> Finding:
 
 
 def _tasks(app: Any) -> Iterator[Finding]:
-    once = non_repeatable(app)
-    for task in once:
+    tasks = [app.tasks[name] for name in non_repeatable(app)]
+    for task in tasks:
         confirmed = ", with a round trip" if task.confirm else ""
         when = "it starts" + confirmed if policy_of(task) is Policy.BEFORE else "it has ended"
         yield ok(f"task {task.name}", f"non-repeatable, acknowledged {task.ack} {when}")
     late = [
         name
         for name, task in sorted(app.tasks.items())
-        if task.acks_late and task not in once and not name.startswith("celery.")
+        if task.acks_late and task not in tasks and not name.startswith("celery.")
     ]
     if late:
         yield weak(
@@ -97,7 +91,7 @@ def _tasks(app: Any) -> Iterator[Finding]:
             f"start again after a crash, as Celery documents: {_listed(late)}",
             "if one must not, @app.task(base=NonRepeatableTask, ack='after')",
         )
-    if not once:
+    if not tasks:
         yield ok("tasks", "none is non-repeatable; after a lost connection any may start twice")
 
 
@@ -105,12 +99,13 @@ def _windows(app: Any, settings: Settings) -> Iterator[Finding]:
     if not non_repeatable(app):
         return
     pushed = [name for name in app.amqp.queues if settings.queue(name).fetch == "push"]
-    if pushed and settings.ledger is None:
+    if pushed and (settings.ledger is None or settings.ledger_since is None):
         yield weak(
             "prefetch",
             "what waits in a worker's window counts as delivered: after a lost connection or a kill"
             f" it is dead-lettered, unstarted. Queues: {_listed(pushed)}",
-            "fair_queues = {'…': {'fetch': 'pull'}} where non-repeatable tasks are; or fair_ledger",
+            "fair_queues = {'…': {'fetch': 'pull'}} where non-repeatable tasks are; or fair_ledger,"
+            " with fair_ledger_since",
         )
     elif not pushed:
         yield ok("prefetch", "queues are pulled from: no worker holds what it does not run")

@@ -1,33 +1,45 @@
 """``fair doctor``."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.connecting import trouble_with
+from celery_fair.brokers.broker import (
+    AmqpBroker,
+    MemoryBroker,
+    RedisBroker,
+    SqsBroker,
+    broker_of,
+    shown,
+)
+from celery_fair.brokers.refused import refuse_broker
+from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.cli.doctor.amqp_checks import amqp_findings
-from celery_fair.cli.doctor.app_checks import app_findings, non_repeatable
-from celery_fair.cli.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding, ok, wrong
+from celery_fair.cli.doctor.app_checks import app_findings
+from celery_fair.cli.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding, ok, weak, wrong
 from celery_fair.cli.doctor.ledger_checks import ledger_findings
 from celery_fair.cli.doctor.redis_checks import redis_findings
-from celery_fair.cli.live.options import app_of
+from celery_fair.cli.doctor.sqs_checks import sqs_findings
+from celery_fair.cli.options import Outcome, outcome
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
+from celery_fair.tasks import non_repeatable
+from celery_fair.worker.group_step import store_for
 
 __all__ = ["doctor"]
 
 _COLOURS = {OK: "green", WEAK: "yellow", WRONG: "red"}
 _WIDTH = 100
+_UNCHECKED = "nothing else about it can be checked"
 
 
 @click.command()
 @click.option("--strict", is_flag=True, help="Exit with 1 for what is weak, too.")
-@click.option("-j", "--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@outcome("Print the findings as JSON.")
 @click.pass_context
-def doctor(ctx: click.Context, strict: bool, as_json: bool) -> None:
+def doctor(ctx: click.Context, strict: bool) -> Outcome:
     """Say what weakens the app's promises, and how to mend it.
 
     Reads the app's settings and tasks, the live broker and the ledger, and changes nothing there
@@ -47,14 +59,10 @@ def doctor(ctx: click.Context, strict: bool, as_json: bool) -> None:
 
     Exit status: 0; 1 if something is wrong, with --strict also if something is weak.
     """
-    app = app_of(ctx)
-    found = list(_findings(app))
-    if as_json:
-        click.echo(json.dumps([finding._asdict() for finding in found], indent=2))
-    else:
-        _show(found)
+    found = list(_findings(app_of(ctx)))
     bad = {WRONG, WEAK} if strict else {WRONG}
-    ctx.exit(1 if any(finding.level in bad for finding in found) else 0)
+    document = [finding._asdict() for finding in found]
+    return Outcome(document, _lines(found), all(finding.level not in bad for finding in found))
 
 
 def _findings(app: Any) -> Iterator[Finding]:
@@ -66,7 +74,7 @@ def _findings(app: Any) -> Iterator[Finding]:
     except ImproperlyConfigured as exc:
         yield wrong("settings", str(exc), "correct it; workers do not start like this")
         return
-    yield ok("settings", "no worker will refuse them")
+    yield ok("settings", "all have values that are allowed")
     yield from app_findings(app, settings)
     yield from _broker(app, settings)
     yield from ledger_findings(settings, bool(non_repeatable(app)))
@@ -74,29 +82,47 @@ def _findings(app: Any) -> Iterator[Finding]:
 
 def _broker(app: Any, settings: Settings) -> Iterator[Finding]:
     queues = list(app.amqp.queues.values())
-    with app.connection_for_read() as connection:
+    try:
+        unopened = connection_to(app.connection_for_read)
+    except click.ClickException as exc:
+        yield wrong("broker", exc.message, _UNCHECKED)
+        return
+    with unopened as connection:
         trouble = trouble_with(connection, "broker_url")
         if trouble is not None:
-            yield wrong("broker", trouble, "nothing else about it can be checked")
+            yield wrong("broker", trouble, _UNCHECKED)
             return
-        driver = connection.transport.driver_type
-        if driver == "amqp":
-            once = bool(non_repeatable(app))
-            yield from amqp_findings(connection, queues, settings.dead_letters, once)
-        elif driver == "redis":
+        broker, once = broker_of(connection), non_repeatable(app)
+        try:
+            refuse_broker(connection, settings, once)
+            if settings.partitioned:
+                store_for(settings, connection).close()
+        except ImproperlyConfigured as exc:
+            yield wrong("workers", str(exc), "until then, they do not start")
+        if isinstance(broker, AmqpBroker):
+            yield from amqp_findings(connection, queues, settings.dead_letters, bool(once))
+        elif isinstance(broker, RedisBroker):
             yield from redis_findings(app, connection, queues, settings.dead_letters)
+        elif isinstance(broker, SqsBroker):
+            yield from sqs_findings(app, connection, queues, settings.dead_letters)
+        elif isinstance(broker, MemoryBroker):
+            yield ok("broker", "in this process's memory: for demonstrations and tests")
         else:
-            yield ok("broker", f"{connection.as_uri()}; of this kind nothing more is known")
+            yield weak(
+                "broker",
+                f"{shown(connection)}: fair workers are not tested with this transport",
+                "RabbitMQ, Redis or SQS",
+            )
 
 
-def _show(found: list[Finding]) -> None:
+def _lines(found: list[Finding]) -> Iterator[str]:
     topics = max(len(finding.topic) for finding in found)
     indent = " " * (max(map(len, LEVELS)) + topics + 4)
     for level, topic, text, mend in found:
         head = click.style(f"{level:<{max(map(len, LEVELS))}}", fg=_COLOURS[level])
         lines = click.wrap_text(text, _WIDTH, indent, indent).lstrip()
-        click.echo(f"{head}  {topic:<{topics}}  {lines}")
+        yield f"{head}  {topic:<{topics}}  {lines}"
         if mend:
-            click.echo(click.wrap_text(f"→ {mend}", _WIDTH, indent, indent + "  "))
+            yield click.wrap_text(f"→ {mend}", _WIDTH, indent, indent + "  ")
     counts = {level: sum(finding.level == level for finding in found) for level in LEVELS}
-    click.echo(", ".join(f"{count} {level}" for level, count in counts.items()))
+    yield ", ".join(f"{count} {level}" for level, count in counts.items())

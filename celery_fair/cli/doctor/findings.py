@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-__all__ = ["LEVELS", "OK", "WEAK", "WRONG", "Finding", "ok", "weak", "wrong"]
+__all__ = ["LEVELS", "OK", "WEAK", "WRONG", "Finding", "dead_letters", "ok", "weak", "wrong"]
 
 OK, WEAK, WRONG = "ok", "weak", "wrong"
 LEVELS = (OK, WEAK, WRONG)
@@ -30,3 +30,11 @@ def weak(topic: str, text: str, mend: str) -> Finding:
 def wrong(topic: str, text: str, mend: str) -> Finding:
     """It does not work, or does not do what was asked for."""
     return Finding(WRONG, topic, text, mend)
+
+
+def dead_letters(waiting: int, name: str) -> Finding:
+    """How many there are in the queue of that name."""
+    if waiting:
+        text = f"{waiting} wait in queue {name}"
+        return weak("dead letters", text, "celery -A … fair dead-letters list")
+    return ok("dead letters", f"none in queue {name}")

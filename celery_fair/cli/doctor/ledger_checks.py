@@ -17,11 +17,11 @@ __all__ = ["ledger_findings"]
 _KEY = "celery-fair doctor"
 
 
-def ledger_findings(settings: Settings, once: bool) -> Iterator[Finding]:
+def ledger_findings(settings: Settings, non_repeatable: bool) -> Iterator[Finding]:
     """Claim something, if there is a ledger, and give it up."""
     url = settings.ledger
     if url is None:
-        if once:
+        if non_repeatable:
             yield ok("ledger", "none: whatever was delivered before is dead-lettered")
         return
     scheme = url.partition(":")[0]
@@ -37,6 +37,14 @@ def ledger_findings(settings: Settings, once: bool) -> Iterator[Finding]:
     since = datetime.fromtimestamp(claim.epoch, UTC)
     days = settings.ledger_expiry / 86400
     yield ok("ledger", f"{scheme}: complete since {since:%Y-%m-%d %H:%M:%S} UTC, for {days:g} days")
+    if non_repeatable and settings.ledger_since is None:
+        yield weak(
+            "ledger: since",
+            "proves nothing: a worker without it may have started what is not claimed. What was"
+            " delivered before is dead-lettered",
+            "when the last worker without the ledger has ended: fair_ledger_since ="
+            f" '{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}'",
+        )
     if abs(claim.now - datetime.now(UTC).timestamp()) > 1:
         yield weak(
             "ledger: clock",

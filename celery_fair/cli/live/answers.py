@@ -65,7 +65,12 @@ def _error(answer: Any) -> tuple[str | None, bool]:
     return error, answer.get("code") not in _NOT_MEANT
 
 
-def show(ctx: click.Context, answers: Answers, as_json: bool, line: Callable[[Any], str]) -> None:
+def show(
+    ctx: click.Context,
+    answers: Answers,
+    as_json: bool,
+    line: Callable[[Any], str] = lambda answer: str(answer["ok"]),
+) -> None:
     """Print a line for each worker's good answer, or all answers as JSON; then `conclude`."""
     if as_json:
         click.echo(json.dumps(answers.raw, indent=2))

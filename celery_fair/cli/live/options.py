@@ -1,4 +1,4 @@
-"""What the commands have in common: whom to ask, how long to wait, in which form to show it."""
+"""What the commands have in common: whom to ask, how long to wait, how to show the answers."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
+from celery_fair.cli.connecting import app_of
 from celery_fair.cli.live.workers import Workers
+from celery_fair.cli.options import Seconds, json_option
 
-__all__ = ["app_of", "asking"]
+__all__ = ["asking"]
 
 _DESTINATION = click.option(
     "-d",
@@ -20,14 +22,9 @@ _DESTINATION = click.option(
 _TIMEOUT = click.option(
     "-t",
     "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(0, 3600, min_open=True),
+    type=Seconds(0, 3600, min_open=True),
     default=1.0,
-    show_default=True,
     help="How long to wait for answers.",
-)
-_JSON = click.option(
-    "-j", "--json", "as_json", is_flag=True, help="Print the answers as JSON, by worker."
 )
 
 
@@ -36,7 +33,7 @@ def asking(command: Callable[..., object]) -> Callable[..., object]:
 
     @_DESTINATION
     @_TIMEOUT
-    @_JSON
+    @json_option("Print the answers as JSON, by worker.")
     @click.pass_context
     @wraps(command)
     def ask(ctx: click.Context, /, **given: Any) -> object:
@@ -46,12 +43,3 @@ def asking(command: Callable[..., object]) -> Callable[..., object]:
         return command(ctx, workers=workers, **given)
 
     return ask
-
-
-def app_of(ctx: click.Context) -> Any:
-    """Return the app that ``celery -A`` was given; without one, say how."""
-    if ctx.obj is None:  # not through Celery
-        raise click.UsageError(
-            f"{ctx.info_name} is about an app and its workers: celery -A app fair {ctx.info_name}"
-        )
-    return ctx.obj.app

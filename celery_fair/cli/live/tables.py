@@ -1,12 +1,11 @@
-"""A worker's rows as text, with the columns that a width has room for."""
+"""Workers' rows as tables, with the columns that a width has room for."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from celery_fair.cli.live.figures import COLUMNS, Column, Row
+from celery_fair.cli.screen import Line, Part, Rows, Table
 
-__all__ = ["LIVE", "STATUS", "fits", "rows_of", "table"]
+__all__ = ["LIVE", "STATUS", "tables"]
 
 STATUS = (
     *("queue", "quantum", "class", "target", "share", "credit", "window", "buffered", "in_flight"),
@@ -22,35 +21,42 @@ SPARED = {"quantum", "credit", "window"}
 _IF_ANY = {"class": "0", "limits": "", "held": ""}
 """Columns that are shown if any queue has something else there."""
 
+_MARKED = (COLUMNS["held"].head, COLUMNS["held"].short.head)
 _FULL_GAP = 2
 
 
-def rows_of(queues: Mapping[str, Any]) -> list[Row]:
-    """Return one row for each queue of a worker's answer."""
-    return [Row(queue, figures) for queue, figures in queues.items()]
-
-
-def table(names: Sequence[str], rows: Iterable[Row], width: float = math.inf) -> list[list[str]]:
-    """Return the headings and the rows as text; the highest class first.
+def tables(names: Sequence[str], workers: Mapping[str, Sequence[Row]], width: float) -> list[Part]:
+    """Return a table of each worker's queues, the highest class first.
 
     Arguments:
         names: the columns, `STATUS` or `LIVE`.
         width: the terminal's. Where it is too small, limits are left out; if that is not enough,
             the window goes into the column of what is buffered, and what `LIVE` can spare goes.
     """
+    texts = {worker: _table(names, rows, width) for worker, rows in workers.items() if rows}
+    tight = not all(_fits(text, width) for text in texts.values())
+    return [
+        Table(texts[worker], worker, tight, _MARKED)
+        if rows
+        else Line(f"{worker}: consumes no queue", "bold")
+        for worker, rows in workers.items()
+    ]
+
+
+def _table(names: Sequence[str], rows: Iterable[Row], width: float) -> Rows:
     rows = sorted(rows, key=lambda row: (-row.figures["class"], row.queue))
     columns = {name: COLUMNS[name] for name in names}
     text = _text(columns, rows)
-    if not fits(text, width):
+    if not _fits(text, width):
         del columns["limits"]
         text = _text(columns, rows)
-    if not fits(text, width):
+    if not _fits(text, width):
         spared = SPARED if names == LIVE else {"window"}
         text = _text({n: c.short for n, c in columns.items() if n not in spared}, rows)
     return text
 
 
-def fits(text: Sequence[Sequence[str]], width: float) -> bool:
+def _fits(text: Rows, width: float) -> bool:
     """Whether a table can be drawn in a width without being squeezed."""
     widths = (
         max(len(line) for cell in column for line in cell.split("\n"))
@@ -59,7 +65,7 @@ def fits(text: Sequence[Sequence[str]], width: float) -> bool:
     return sum(each + _FULL_GAP for each in widths) + _FULL_GAP <= width
 
 
-def _text(columns: Mapping[str, Column], rows: Sequence[Row]) -> list[list[str]]:
+def _text(columns: Mapping[str, Column], rows: Sequence[Row]) -> Rows:
     shown = []
     for name, column in columns.items():
         cells = [column.text(row) for row in rows]

@@ -1,6 +1,8 @@
 """``fair top``: what workers' queues get, again and again."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from time import monotonic
 from typing import NamedTuple
@@ -9,31 +11,34 @@ import click
 
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.keys import keys
 from celery_fair.cli.live.options import asking
-from celery_fair.cli.live.screen import Shown, suitable_screen
-from celery_fair.cli.live.tables import LIVE
+from celery_fair.cli.live.tables import LIVE, tables
 from celery_fair.cli.live.trend import Trends
 from celery_fair.cli.live.workers import Workers
+from celery_fair.cli.options import Seconds
+from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
 
-__all__ = ["top"]
+__all__ = ["Picture", "top"]
 
 _SEARCH = 10
 """Every so many times all workers are asked, not only those known: that takes the whole timeout."""
+
+_HINT = (
+    "Shares are of the last ten seconds; a bar of the trend is half high on target."
+    " q or Ctrl-C ends."
+)
 
 
 @click.command()
 @click.option(
     "--interval",
-    metavar="SECONDS",
-    type=click.FloatRange(0.1, 3600),
+    type=Seconds(0.1, 3600),
     default=1.0,
-    show_default=True,
-    help="From one picture to the next.",
+    help="Time from one picture to the next.",
 )
-@click.option(
-    "-n", "--count", metavar="N", type=click.IntRange(1), help="End by itself after N pictures."
-)
+@click.option("-n", "--count", metavar="N", type=click.IntRange(1), help="End after N pictures.")
 @asking
 def top(
     ctx: click.Context, workers: Workers, as_json: bool, interval: float, count: int | None
@@ -57,11 +62,11 @@ def top(
     """
     pictures = _pictures(_Crowd(workers))
     first = next(pictures)
-    screen = suitable_screen(LIVE, live=True, as_json=as_json, colour=not ctx.obj.no_color)
+    screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
     try:
         with interruptible(), keys() as pressed:
             for number, picture in enumerate(chain([first], pictures), 1):
-                screen.show(picture.workers, picture.trouble)
+                picture.print_json() if as_json else picture.draw(screen)
                 if number == count:
                     ctx.exit(1 if picture.trouble else 0)
                 if pressed.wait(picture.since + interval - monotonic()):
@@ -72,13 +77,36 @@ def top(
         screen.close()
 
 
-class _Picture(NamedTuple):
-    workers: Shown
+class Picture(NamedTuple):
+    """What there is to see.
+
+    Attributes:
+        trouble: what is wrong, as a line for each worker.
+        since: when workers were asked for it, by the monotonic clock.
+    """
+
+    workers: Mapping[str, Sequence[Row]]
     trouble: list[str]
     since: float
 
+    def draw(self, screen: Screen) -> None:
+        """Draw it in place, or write it below the one before, under its time."""
+        trouble = [Line(f"Error: {line}", "bold red", err=True) for line in self.trouble]
+        parts = [*tables(LIVE, self.workers, screen.width), *trouble]
+        time = datetime.now().astimezone().isoformat(" ", "seconds")
+        screen.draw(*parts, Line(_HINT, "dim"), lines=[Line(time), *parts, Line()])
 
-def _pictures(crowd: "_Crowd") -> Iterator[_Picture]:
+    def print_json(self) -> None:
+        """Print it as one line of JSON."""
+        workers = {
+            worker: {row.queue: {**row.figures, "per_second": row.per_second} for row in rows}
+            for worker, rows in self.workers.items()
+        }
+        picture = {"time": datetime.now().astimezone().isoformat(), "workers": workers}
+        click.echo(json.dumps(picture | ({"errors": self.trouble} if self.trouble else {})))
+
+
+def _pictures(crowd: "_Crowd") -> Iterator[Picture]:
     """Yield what there is to see; raise `NoAnswer` only if that is nothing from the beginning."""
     trends = Trends()
     now = monotonic()
@@ -87,7 +115,7 @@ def _pictures(crowd: "_Crowd") -> Iterator[_Picture]:
         raise NoAnswer("; ".join(_lines(answers)))
     while True:
         shown = {w: trends.rows(w, queues, monotonic()) for w, queues in answers.good.items()}
-        yield _Picture(shown, trouble or _lines(answers), now)
+        yield Picture(shown, trouble or _lines(answers), now)
         now, trouble = monotonic(), []
         try:
             answers = crowd.ask()

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from celery_fair.cli.connecting import trouble_with
+from celery_fair.brokers.broker import shown
+from celery_fair.cli.connecting import connection_to, trouble_with
 from celery_fair.cli.live.answers import Answers, NoAnswer
 
 __all__ = ["Workers"]
@@ -74,8 +75,8 @@ class Workers:
 
     def _connected(self) -> Any:
         if self._connection is None:
-            connection = self._app.connection_for_write()
-            trouble = trouble_with(connection, "the app's broker_url (or in celery -b)")
+            connection = connection_to(self._app.connection_for_write)
+            trouble = trouble_with(connection)
             if trouble is not None:
                 connection.release()
                 raise NoAnswer(trouble)
@@ -84,7 +85,7 @@ class Workers:
 
     @property
     def _broker(self) -> str:
-        return str(self._app.connection_for_write().as_uri())
+        return shown(self._app.connection_for_write())
 
     def _silence(self, command: str, named: Sequence[str]) -> str:
         asked = f"{', '.join(named)} did not answer" if named else "no worker has answered"

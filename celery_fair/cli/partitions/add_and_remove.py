@@ -5,8 +5,7 @@ from functools import partial
 
 import click
 
-from celery_fair.cli.partitions.opened import settings_of, store_of
-from celery_fair.cli.partitions.rows import by_number
+from celery_fair.cli.partitions.access import by_number, settings_of, store_of
 from celery_fair.core.membership import Group
 from celery_fair.groups.amend import amend
 from celery_fair.settings import Settings
@@ -24,7 +23,7 @@ def remove(ctx: click.Context, names: Sequence[str]) -> None:
     """Take partitions out of their group: nobody consumes them until they are added again.
 
     Their owners stop as at any rebalance, after what runs. Messages are published to them as
-    before, and wait. This outlives workers: it is kept in the store.
+    before, and wait. This outlives the workers: it is kept in the store.
 
     \b
     Examples:
@@ -43,7 +42,7 @@ def remove(ctx: click.Context, names: Sequence[str]) -> None:
 def add(ctx: click.Context, names: Sequence[str]) -> None:
     """Put partitions back that were removed: a worker of their group takes each over.
 
-    How many there are is said by fair_partitions, and cannot be changed while workers live.
+    How many there are is set by fair_partitions, and cannot be changed while workers run.
 
     \b
     Examples:
@@ -59,10 +58,10 @@ def add(ctx: click.Context, names: Sequence[str]) -> None:
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 @click.pass_context
 def rebalance(ctx: click.Context, groups: Sequence[str]) -> None:
-    """Plan anew which worker owns what, as if all had just come; of all groups if none is named.
+    """Plan afresh which worker owns what, as if all had just joined, in these groups or in all.
 
-    Groups do this by themselves whenever workers come or go, and move as little as possible. This
-    moves what it moves, at once, however long fair_group_pause is.
+    Groups plan by themselves whenever workers come or go, and then move as little as possible. This
+    moves more, and at once, however long fair_group_pause is.
 
     \b
     Examples:

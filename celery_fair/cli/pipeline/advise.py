@@ -1,12 +1,13 @@
 """``fair pipeline advise``."""
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from celery_fair.cli.options import Outcome, table
 from celery_fair.cli.pipeline.options import Context, with_spark
-from celery_fair.cli.pipeline.showing import show_json, show_table
 from celery_fair.cli.pipeline.tracing import Source, on_trace
 
 if TYPE_CHECKING:
@@ -53,16 +54,14 @@ def _goals(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     callback=_goals,
     help="A target: 95 % of the queue's messages are to start within 5 s.",
 )
-@click.option(
-    "--base", metavar="'CHANGE …'", default="", help="What is supposed throughout; as in whatif."
-)
 @on_trace
 @with_spark
-def advise(context: Context, source: Source, goals: list["Goal"], base: str) -> None:
+def advise(context: Context, source: Source, goals: list["Goal"]) -> Outcome:
     """Find the quanta that meet targets for waits, and prove them by a replay.
 
-    Tries, in this order: what is; quanta for the queues with a target, from a quarter to 1024 times
-    of what they are, and takes those that leave most to the others; strict priority; more slots.
+    Tries, in this order: what there is; quanta of the queues with a target, from a quarter of what
+    they are to 1024 times that, of which it takes those that leave most to the others; strict
+    priority; more slots.
 
     \b
     Examples:
@@ -73,10 +72,8 @@ def advise(context: Context, source: Source, goals: list["Goal"], base: str) -> 
     """
     from celery_fair.pipeline.replay.advice import advise as find
     from celery_fair.pipeline.replay.fanout import replay
-    from celery_fair.pipeline.replay.scenario import parse_scenario
 
     trace, recorded = source.read(context)
-    recorded = parse_scenario(f"recorded: {base}", recorded)
     queues = sorted(row["queue"] for row in trace.select("queue").distinct().collect())
     for goal in goals:
         if goal.queue not in queues:
@@ -88,11 +85,8 @@ def advise(context: Context, source: Source, goals: list["Goal"], base: str) -> 
         return {(row["scenario"], row["queue"]): row.asDict() for row in rows}
 
     advice = find(recorded, goals, run)
-    if context.as_json:
-        show_json(_document(advice, queues))
-    else:
-        _show(advice, goals, recorded, queues)
-    raise click.exceptions.Exit(0 if advice.means else 1)
+    lines = _lines(advice, goals, recorded, queues)
+    return Outcome(_document(advice, queues), lines, good=bool(advice.means))
 
 
 def _document(advice: "Advice", queues: list[str]) -> dict[str, Any]:
@@ -107,10 +101,12 @@ def _document(advice: "Advice", queues: list[str]) -> dict[str, Any]:
     }
 
 
-def _show(advice: "Advice", goals: list["Goal"], base: "Scenario", queues: list[str]) -> None:
+def _lines(
+    advice: "Advice", goals: list["Goal"], base: "Scenario", queues: list[str]
+) -> Iterator[str]:
     now = advice.scenario
     words = _WORDS[advice.means]
-    click.echo(words.format(before=base.concurrency, now=now.concurrency))
+    yield words.format(before=base.concurrency, now=now.concurrency)
     targets = {(goal.queue, goal.percent): goal.seconds for goal in goals}
     percents = sorted({goal.percent for goal in goals})
     rows = []
@@ -119,5 +115,5 @@ def _show(advice: "Advice", goals: list["Goal"], base: "Scenario", queues: list[
         waits = [value for p in percents for value in (row[f"p{p}"], targets.get((queue, p)))]
         rows.append([queue, now.plan(queue).quantum, now.plan(queue).level, row["started"], *waits])
     heads = [head for p in percents for head in (f"p{p}", "target")]
-    show_table(["queue", "quantum", "class", "messages", *heads], rows, "no queues")
-    click.echo(f"proven by replaying {advice.tried} scenarios")
+    yield from table(["queue", "quantum", "class", "messages", *heads], rows, "no queues")
+    yield f"proven by replaying {advice.tried} scenarios"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
 from celery_fair.cli.pipeline.options import Context, on_warehouse
-from celery_fair.cli.pipeline.showing import show_json, show_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,35 +33,31 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     "--fail-on",
     metavar="VERDICTS",
     default="",
+    show_default=False,
     callback=_verdicts,
-    help="Exit with 1 if any of these is found; separated by commas.",
+    help="Exit with 1 if any of these is found; separate them by commas.",
 )
-@click.option("--non-repeatable", is_flag=True, help="Leave tasks out that may run twice.")
+@click.option("--non-repeatable", is_flag=True, help="Leave out tasks that may run twice.")
 @click.option(
     "--complete-since",
     metavar="SECONDS",
     type=float,
-    help="When every worker had begun to write its log, in seconds since 1970.",
+    help="Since when every worker has written its log, in seconds since 1970.",
 )
 @click.option(
     "--verdict",
     "only",
     default="",
+    show_default=False,
     metavar="VERDICTS",
     callback=_verdicts,
     help="List these.  [default: all but finished and running]",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    default=50,
-    show_default=True,
-    help="Attempts listed at the most.",
-)
+@click.option("--limit", type=COUNT, default=50, help="List no more attempts than this.")
 @click.option(
     "--ids-out",
     metavar="PATH",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=NEW_FILE,
     help="Write which dead letters are replayable to a file, for dead-letters replay --provable.",
 )
 @on_warehouse
@@ -74,7 +70,7 @@ def audit(
     only: set[str],
     limit: int,
     ids_out: Path | None,
-) -> None:
+) -> Outcome:
     """Say what became of each message: started twice, lost, provably never started.
 
     \b
@@ -114,15 +110,12 @@ def audit(
     verdict = col("verdict")
     listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*_WELL))
     rows = listed.select(*_SHOWN).orderBy("verdict", "id", "retries").limit(limit).collect()
-    if context.as_json:
-        attempts = [row.asDict() for row in rows]
-        show_json({"verdicts": counts, "attempts": attempts})
-    else:
-        show_table(_SHOWN, rows, "every attempt finished once or is running")
-        click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    found = sorted(verdict for verdict in fail_on if counts[verdict])
-    if found:
-        raise click.exceptions.Exit(1)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return Outcome(
+        {"verdicts": counts, "attempts": [row.asDict() for row in rows]},
+        [*table(_SHOWN, rows, "every attempt finished once or is running"), summary],
+        good=not any(counts[name] for name in fail_on),
+    )
 
 
 def _write_ids(audited: "DataFrame", path: Path) -> None:

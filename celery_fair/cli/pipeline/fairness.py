@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from celery_fair.cli.options import SECONDS, Outcome, table
 from celery_fair.cli.pipeline.options import Context, on_warehouse
-from celery_fair.cli.pipeline.showing import show_json, show_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,27 +20,24 @@ _LIMIT = 1000
 @click.command()
 @click.option(
     "--interval",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=SECONDS,
     default=60.0,
-    show_default=True,
     help="Shares are judged over intervals of this length.",
 )
 @click.option(
     "--tolerance",
     type=click.FloatRange(0, 1),
     default=0.05,
-    show_default=True,
-    help="By which part of its target a share may be off.",
+    help="How far a share may be off its target, as a part of the target.",
 )
 @click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if an interval is UNFAIR.")
 @on_warehouse
 def fairness(
     context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
-) -> None:
+) -> Outcome:
     """Compare each queue's share of processing time with its quantum's.
 
-    A queue's target is its quantum by the sum of the quanta of all queues that had work at the same
+    A queue's target is its quantum divided by the quanta of all queues that had work at the same
     time. Each interval gets one of
 
     \b
@@ -50,7 +47,7 @@ def fairness(
     HELD               held back by its own leash or cap
     ALONE              nothing to compare with
 
-    The table on the screen sums intervals up; `fairness` in the warehouse has each of them.
+    The table on the screen sums up the intervals; `fairness` in the warehouse has each of them.
 
     \b
     Examples:
@@ -63,12 +60,12 @@ def fairness(
 
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
     queues = _by_queue(made)
-    if context.as_json:
-        show_json({"interval": interval, "tolerance": tolerance, "queues": queues})
-    else:
-        show_table(_HEADS, map(_row, queues), "no queue had work in any interval")
-    if fail_on_unfair and any(queue["verdicts"].get("UNFAIR") for queue in queues):
-        raise click.exceptions.Exit(1)
+    unfair = any(queue["verdicts"].get("UNFAIR") for queue in queues)
+    return Outcome(
+        {"interval": interval, "tolerance": tolerance, "queues": queues},
+        table(_HEADS, map(_row, queues), "no queue had work in any interval"),
+        good=not (fail_on_unfair and unfair),
+    )
 
 
 def _by_queue(made: "DataFrame") -> list[dict[str, Any]]:

@@ -4,31 +4,31 @@ from pathlib import Path
 
 import click
 
+from celery_fair.cli.options import FOLDER, Outcome
 from celery_fair.cli.pipeline.options import Context, with_spark
-from celery_fair.cli.pipeline.showing import show_json
 
 __all__ = ["ingest"]
 
 
 @click.command()
-@click.argument("logs", type=click.Path(file_okay=False, path_type=Path))
-@click.argument("warehouse", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("logs", type=FOLDER)
+@click.argument("warehouse", type=FOLDER)
 @click.option(
     "--include-open",
     is_flag=True,
-    help="Read the files too that workers are still writing; they are read again when sealed.",
+    help="Also read files that workers are still writing; they are read again once sealed.",
 )
 @with_spark
-def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) -> None:
+def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) -> Outcome:
     """Read event logs from LOGS into WAREHOUSE.
 
     Reads what is new below LOGS: sealed files, *.jsonl, at any depth. Running it again reads no
-    file twice; copies of files, and records that come late, do no harm. A line that is no record,
-    torn or garbage, goes to the table `quarantine` with its file and the reason.
+    file twice; copies of files, and records that come late, do no harm. A line that is not a
+    record, but torn or garbage, goes to the table `quarantine` with its file and the reason.
 
-    A new version of the warehouse is seen by others when it is complete, not before; whatever ends
-    this command in the middle leaves the old one. On a cluster both folders must be reachable under
-    the same paths from every machine.
+    Others see a new version of the warehouse when it is complete, and not before; if this command
+    is cut short, the old one stays. On a cluster every machine must reach both folders under the
+    same paths.
 
     \b
     Examples:
@@ -40,14 +40,12 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     from celery_fair.pipeline.ingest import ingest as read
 
     done = read(context.warehouse(warehouse), logs, include_open, context.say)
-    if context.as_json:
-        show_json(done.as_dict())
-        return
-    click.echo(
+    news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
         f" {done.files} new files and {done.open_files} open ones"
     )
+    lines = [news]
     if done.duplicates:
-        click.echo(f"{done.duplicates} records were here already")
-    for reason, count in sorted(done.quarantined.items()):
-        click.echo(f"quarantined: {count} × {reason}")
+        lines.append(f"{done.duplicates} records were here already")
+    lines += [f"quarantined: {n} × {reason}" for reason, n in sorted(done.quarantined.items())]
+    return Outcome(done.as_dict(), lines)

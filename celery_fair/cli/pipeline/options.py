@@ -1,18 +1,22 @@
 """What all pipeline commands take, and how they end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from celery_fair.cli.options import FOLDER, Outcome, conclude, json_option, table
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["Context", "on_warehouse", "with_spark"]
+__all__ = ["Context", "on_warehouse", "tabled", "with_spark"]
+
+_PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +57,7 @@ class Context:
 
 
 def with_spark(command: F) -> F:
-    """Give a command a `Context`, and let `PipelineError` end it with its message."""
+    """Give a command a `Context`; print its outcome, or the message of a `PipelineError`."""
 
     @click.option(
         "--master",
@@ -65,10 +69,9 @@ def with_spark(command: F) -> F:
         "memory",
         metavar="SIZE",
         default="1g",
-        show_default=True,
-        help="Memory of the driver; without --master, of everything.",
+        help="Memory of the driver; without --master, for everything.",
     )
-    @click.option("-j", "--json", "as_json", is_flag=True, help="Print the result as JSON.")
+    @json_option("Print the result as JSON.")
     @click.option("-q", "--quiet", is_flag=True, help="Tell no progress.")
     @wraps(command)
     def wrapped(
@@ -77,7 +80,13 @@ def with_spark(command: F) -> F:
         from celery_fair.pipeline.errors import PipelineError
 
         try:
-            return command(Context(master, memory, as_json, quiet), *args, **options)
+            found = command(Context(master, memory, as_json, quiet), *args, **options)
+            if found is not None:
+                conclude(found, as_json)
+        except ModuleNotFoundError as exc:
+            if str(exc.name).partition(".")[0] not in _PACKAGES:
+                raise
+            raise click.ClickException(f"{exc}: pip install celery-fair[spark]") from exc
         except PipelineError as exc:
             raise click.ClickException(str(exc)) from exc
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
@@ -93,5 +102,10 @@ def with_spark(command: F) -> F:
 
 def on_warehouse(command: F) -> F:
     """Give a command the argument WAREHOUSE besides."""
-    folder = click.Path(file_okay=False, path_type=Path)
-    return with_spark(click.argument("warehouse", type=folder)(command))
+    return with_spark(click.argument("warehouse", type=FOLDER)(command))
+
+
+def tabled(frame: "DataFrame", names: Sequence[str], empty: str) -> Outcome:
+    """Return the rows of a frame, and these columns of them for a reader."""
+    rows = [row.asDict() for row in frame.collect()]
+    return Outcome(rows, table(names, ([row[name] for name in names] for row in rows), empty))

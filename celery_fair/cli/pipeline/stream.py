@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from celery_fair.cli.options import FOLDER, SECONDS
 from celery_fair.cli.pipeline.options import Context, with_spark
+from celery_fair.pipeline.stream.watches import Limits
 
 __all__ = ["stream"]
 
@@ -30,8 +32,8 @@ def _leashes(
 
 
 @click.command()
-@click.argument("logs", type=click.Path(file_okay=False, path_type=Path))
-@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("logs", type=FOLDER)
+@click.argument("out", type=FOLDER)
 @click.option(
     "--leash",
     "leashes",
@@ -44,32 +46,27 @@ def _leashes(
     "--starvation",
     metavar="SECONDS",
     type=float,
-    default=30.0,
-    show_default=True,
+    default=Limits.starvation,
     help="How long a queue may be empty here and backlogged at the broker.",
 )
 @click.option(
     "--silence",
     metavar="HEARTBEATS",
     type=float,
-    default=3.0,
-    show_default=True,
-    help="Heartbeats that may be missing.",
+    default=Limits.silence,
+    help="Heartbeats that may go missing.",
 )
 @click.option(
     "--lag",
     metavar="SECONDS",
     type=float,
-    default=60.0,
-    show_default=True,
+    default=Limits.lag,
     help="How long a worker may take to seal a file.",
 )
 @click.option(
     "--every",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=SECONDS,
     default=10.0,
-    show_default=True,
     help="How often to look for new files.",
 )
 @click.option("--once", is_flag=True, help="Read what is there, and end.")
@@ -93,10 +90,10 @@ def stream(
     leash-breach     a queue had more starts than its leash allows
     silence          a process has neither an end nor a heartbeat
 
-    Alerts are printed, one JSON object a line with --json, and written to OUT, JSON lines in a
-    folder for each batch that has any. OUT has the checkpoint too: ended in whatever way and
-    started again with the same OUT, it goes on where it was, and writes no alert twice. (One may be
-    printed twice.)
+    Alerts are printed, with --json as one JSON object a line, and written to OUT, as JSON lines in
+    a folder for each batch that has any. OUT also has the checkpoint: however this command ended,
+    with the same OUT it goes on where it stopped, and writes no alert twice. (It may print one
+    twice.)
 
     \b
     Examples:
@@ -106,7 +103,6 @@ def stream(
     Ctrl-C ends it.
     """
     from celery_fair.pipeline.stream.alerts import finish, start_alerts
-    from celery_fair.pipeline.stream.watches import Limits
 
     limits = Limits(starvation, silence, lag, leashes=leashes)
 

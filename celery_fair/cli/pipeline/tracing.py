@@ -28,17 +28,23 @@ class Source(NamedTuple):
     queue: str
     since: float | None
     until: float | None
+    base: str
 
     def read(self, context: "Context") -> tuple["DataFrame", "Scenario"]:
-        """Return the trace, and the scenario that it was recorded under as far as that is known."""
-        from celery_fair.pipeline.replay.scenario import Scenario
+        """Return the trace, and the scenario that everything is compared with.
+
+        That is the one it was recorded under, as far as that is known, changed by ``--base``.
+        """
+        from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
         from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
 
         if self.format == "warehouse":
             warehouse = context.warehouse(self.path)
-            base = recorded_scenario(warehouse.table("processes"))
-            return self._cut(recorded_trace(warehouse.table("attempts"))), base
-        return self._cut(self._foreign(context)), Scenario("recorded")
+            recorded = recorded_scenario(warehouse.table("processes"))
+            trace = recorded_trace(warehouse.table("attempts"))
+        else:
+            recorded, trace = Scenario("recorded"), self._foreign(context)
+        return self._cut(trace), parse_scenario(f"recorded: {self.base}", recorded)
 
     def _foreign(self, context: "Context") -> "DataFrame":
         from celery_fair.pipeline.traces.azure import azure_trace
@@ -72,26 +78,32 @@ def on_trace(command: F) -> F:
             "--format",
             type=click.Choice(_FORMATS),
             default="warehouse",
-            show_default=True,
             help="What SOURCE is.",
         ),
         click.option(
             "--columns",
             metavar="FIELD=COLUMN,…",
             default="",
+            show_default=False,
             help="Of csv: which column is published, runtime, queue, task, cost_key, id.",
         ),
         click.option(
             "--queue",
             type=click.Choice(("user", "group", "queue", "partition")),
             default="queue",
-            show_default=True,
             help="Of swf: what becomes the queue.",
         ),
         click.option(
             "--since", metavar="SECONDS", type=float, help="Only what was published then."
         ),
         click.option("--until", metavar="SECONDS", type=float, help="Or before."),
+        click.option(
+            "--base",
+            metavar="'CHANGE …'",
+            default="",
+            show_default=False,
+            help="What is supposed in all scenarios; changes as in whatif.",
+        ),
     ]
 
     @wraps(command)

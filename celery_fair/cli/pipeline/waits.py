@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from celery_fair.cli.pipeline.options import Context, on_warehouse
-from celery_fair.cli.pipeline.showing import rows_of, show_json, show_table
+from celery_fair.cli.options import Outcome
+from celery_fair.cli.pipeline.options import Context, on_warehouse, tabled
 
 __all__ = ["waits"]
 
@@ -15,7 +15,7 @@ _LIMIT = 1000
 
 @click.command()
 @on_warehouse
-def waits(context: Context, warehouse: Path) -> None:
+def waits(context: Context, warehouse: Path) -> Outcome:
     """Show how long messages waited, from their publication to their start.
 
     \b
@@ -36,8 +36,4 @@ def waits(context: Context, warehouse: Path) -> None:
     from celery_fair.pipeline.publish import write_waits
 
     made = write_waits(context.warehouse(warehouse), context.say)
-    rows = made.orderBy("queue").limit(_LIMIT).collect()
-    if context.as_json:
-        show_json([row.asDict() for row in rows])
-    else:
-        show_table(_SHOWN, rows_of(rows, _SHOWN), "no task was started")
+    return tabled(made.orderBy("queue").limit(_LIMIT), _SHOWN, "no task was started")

@@ -2,8 +2,8 @@
 
 import click
 
-from celery_fair.cli.pipeline.options import Context, with_spark
-from celery_fair.cli.pipeline.showing import rows_of, show_json, show_table
+from celery_fair.cli.options import Outcome
+from celery_fair.cli.pipeline.options import Context, tabled, with_spark
 from celery_fair.cli.pipeline.tracing import Source, on_trace
 
 __all__ = ["whatif"]
@@ -20,10 +20,9 @@ _LIMIT = 10_000
     multiple=True,
     help="What is supposed instead of what was; may be given more than once.",
 )
-@click.option("--base", metavar="'CHANGE …'", default="", help="What is supposed in all scenarios.")
 @on_trace
 @with_spark
-def whatif(context: Context, source: Source, texts: tuple[str, ...], base: str) -> None:
+def whatif(context: Context, source: Source, texts: tuple[str, ...]) -> Outcome:
     """Replay a trace under other quanta, leashes, caps and concurrency.
 
     SOURCE is a warehouse, or with --format a trace of another kind. The worker's own scheduler
@@ -36,10 +35,10 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], base: str) 
     QUEUE.max_in_flight=2                       overhead=0.002
     QUEUE.paused=60..120                        max_wait=30
 
-    What is not changed is as recorded: of a warehouse what its workers had of each queue, how they
-    counted costs, and their slots; of other traces quanta of 1 and one slot. A queue is paused from
-    so many seconds after the trace's first message until so many. overhead is for how long a
-    message holds its slot beyond its run time. Queues without quanta in the record have 1.
+    What is not changed is as recorded. A warehouse knows each queue's options, how costs were
+    counted, and the workers' slots; a queue without a recorded quantum has 1. Other traces have
+    quanta of 1 and one slot. A pause is from so many seconds after the trace's first message until
+    so many. overhead is how long a message holds its slot beyond its run time.
 
     \b
     Examples:
@@ -52,13 +51,9 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], base: str) 
     from celery_fair.pipeline.replay.scenario import parse_scenario
 
     trace, recorded = source.read(context)
-    recorded = parse_scenario(f"recorded: {base}", recorded)
     scenarios = [recorded, *(parse_scenario(text, recorded) for text in texts)]
     if len({scenario.name for scenario in scenarios}) < len(scenarios):
         raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
     context.say(f"replaying {len(scenarios)} scenarios")
-    rows = replay(trace, scenarios).orderBy("scenario", "queue").limit(_LIMIT).collect()
-    if context.as_json:
-        show_json([row.asDict() for row in rows])
-    else:
-        show_table(_SHOWN, rows_of(rows, _SHOWN), "the trace has no messages")
+    rows = replay(trace, scenarios).orderBy("scenario", "queue").limit(_LIMIT)
+    return tabled(rows, _SHOWN, "the trace has no messages")

@@ -13,15 +13,15 @@ UNKNOWN           the log does not have what a verdict needs
 What proves that nothing was started is the absence of a record, and it proves that only where no
 record can be missing: every process that lived between the publication and the rejection has a
 complete log (see `celery_fair.pipeline.silver.processes`) that reaches up to the rejection, or up
-to the end of the process. Nor may there be one of which nothing was read yet: see
-`celery_fair.pipeline.silver.unread`. The premise, which no log can prove: *every* worker that
-consumed the queue in that time wrote its log to the folder that was ingested, and no file of it was
-removed as a whole. Say with `since` from when on that is so; a message published before is UNKNOWN
-then.
+to the end of the process. Nor may there be a process of which nothing has been read yet: see
+`celery_fair.pipeline.silver.unread`. There is a premise that no log can prove: *every* worker that
+consumed the queue in that time wrote its log to the folder that was ingested, and none of its files
+was removed as a whole. `since` says from when on that is true; a message published before is
+UNKNOWN.
 
-LOST and RUNNING, too, rest on the absence of a `finished` record, and need the complete log of the
+LOST and RUNNING rest on the absence of a `finished` record, too. They need the complete log of the
 process that began the task and of its parent, which under prefork may report the end. It does so
-soon after the process has ended: LOST needs the parent's end as well, or its log up to `REPORTED`
+soon after the process has ended: so LOST also needs the parent's end, or its log up to `REPORTED`
 after that.
 """
 

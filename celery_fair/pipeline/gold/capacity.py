@@ -10,6 +10,8 @@ u / (1 - u) (Kingman, "The single server queue in heavy traffic", 1961).
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.gold.buckets import bounds, cut
+
 __all__ = ["capacity"]
 
 
@@ -19,18 +21,17 @@ def capacity(attempts: DataFrame, processes: DataFrame, interval: float = 60.0) 
     Arguments:
         interval: length of an interval in seconds; they begin at multiples of it.
     """
-    ran = attempts.where("runtime > 0 and started_at is not null")
-    work = _cut(ran, F.col("started_at"), F.col("started_at") + F.col("runtime"), interval)
+    ran = attempts.where("runtime > 0").withColumn("ended_at", F.expr("started_at + runtime"))
+    work = cut(ran.where("started_at is not null"), "started_at", "ended_at", interval)
     workers = processes.where("boot = worker and concurrency > 0")
-    slots = _cut(workers, F.col("first_at"), F.col("last_at"), interval)
+    slots = cut(workers, "first_at", "last_at", interval)
     return (
-        _summed(slots, F.col("length") * F.col("concurrency"), "slot_seconds")
-        .join(_summed(work, F.col("length"), "busy_seconds"), "bucket", "left")
+        _summed(slots, F.expr("(to - from) * concurrency"), "slot_seconds")
+        .join(_summed(work, F.expr("to - from"), "busy_seconds"), "bucket", "left")
         .join(_counted(attempts, "published", interval), "bucket", "left")
         .join(_counted(attempts, "started_at", interval), "bucket", "left")
         .select(
-            (F.col("bucket") * interval).alias("since"),
-            ((F.col("bucket") + 1) * interval).alias("until"),
+            *bounds(interval),
             _or_zero("published_n").alias("published"),
             _or_zero("started_at_n").alias("started"),
             F.coalesce("busy_seconds", F.lit(0.0)).alias("busy_seconds"),
@@ -38,15 +39,6 @@ def capacity(attempts: DataFrame, processes: DataFrame, interval: float = 60.0) 
             (F.coalesce("busy_seconds", F.lit(0.0)) / F.col("slot_seconds")).alias("utilisation"),
         )
     )
-
-
-def _cut(rows: DataFrame, since: Column, until: Column, interval: float) -> DataFrame:
-    """Rows, once for each interval that they reach into, with the `length` that is in it."""
-    buckets = F.sequence(F.floor(since / interval), F.floor(until / interval))
-    cut = rows.withColumn("bucket", F.explode(buckets))
-    begin = F.greatest(since, F.col("bucket") * interval)
-    end = F.least(until, (F.col("bucket") + 1) * interval)
-    return cut.withColumn("length", end - begin).where("length > 0")
 
 
 def _summed(cut: DataFrame, amount: Column, name: str) -> DataFrame:

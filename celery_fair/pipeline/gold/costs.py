@@ -1,9 +1,9 @@
 """Gold: what a message of each cost key takes, and how far to believe it.
 
-The mean run time of a key with few runs says little, that of its task a little about every key.
-Between them stands the linear estimator of least squared error (Bühlmann, "Experience rating and
-credibility", 1967; with unequal counts Bühlmann & Straub, 1970), an empirical Bayes estimate: with
-n_k runs x of key k, m_k their mean, and of the task N = Σ n_k runs, K keys, mean m,
+The mean run time of a key with few runs says little; that of its task says a little about every
+key. Between them stands the linear estimator of least squared error (Bühlmann, "Experience rating
+and credibility", 1967; with unequal counts Bühlmann & Straub, 1970), an empirical Bayes estimate:
+with n_k runs x of key k, m_k their mean, and of the task N = Σ n_k runs, K keys, mean m,
 
     estimate_k = z_k m_k + (1 - z_k) m,      z_k = n_k / (n_k + within / between)
 

@@ -40,6 +40,8 @@ q the least quantum, Max the longest run time and s the seconds of work per unit
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.gold.buckets import bounds, cut
+
 __all__ = ["TOLERANCE", "by_queue", "fairness"]
 
 TOLERANCE = 0.05
@@ -63,7 +65,7 @@ def fairness(
 
     Arguments:
         interval: length of an interval in seconds; they begin at multiples of it.
-        tolerance: by which part of the target a share may be off.
+        tolerance: how far a share may be off, as a part of the target.
     """
     pieces = _pieces(backlog, interval)
     starts = _with_state(_starts(attempts, processes, interval), pieces)
@@ -81,12 +83,9 @@ def fairness(
 
 def _pieces(backlog: DataFrame, interval: float) -> DataFrame:
     """Backlog intervals, cut where an interval of the result ends."""
-    first, last = (F.floor(F.col(name) / interval) for name in ("since", "until"))
     return (
-        backlog.withColumn("bucket", F.explode(F.sequence(first, last)))
-        .withColumn("from", F.greatest("since", F.col("bucket") * interval))
-        .withColumn("to", F.least("until", (F.col("bucket") + 1) * interval))
-        .where("to > from and quantum > 0")
+        cut(backlog, "since", "until", interval)
+        .where("quantum > 0")
         .select(
             "node",
             F.col("boot").alias("worker"),
@@ -103,7 +102,7 @@ def _pieces(backlog: DataFrame, interval: float) -> DataFrame:
 
 
 def _starts(attempts: DataFrame, processes: DataFrame, interval: float) -> DataFrame:
-    """What was worked off, under the worker whose scheduler chose it."""
+    """What was done, under the worker whose scheduler chose it."""
     workers = processes.select("node", "pid", "boot", "worker")
     worked = attempts.where("runtime is not null and starts > 0")
     return worked.join(F.broadcast(workers), ["node", "pid", "boot"]).select(
@@ -186,7 +185,7 @@ def _sums() -> list[Column]:
 
 
 def _off(tolerance: float) -> Column:
-    """By which part of what was due a queue got more; null if no more than the bound allows."""
+    """How much more than its due a queue got, as a part of it; null if within the bound."""
     group = Window.partitionBy(*_GROUP)
     least = F.min("of_quantum").over(group)
     per_cost = F.sum("seconds").over(group) / F.nullif(F.sum("charged").over(group), F.lit(0.0))
@@ -220,8 +219,7 @@ def _concluded(judged: DataFrame, interval: float) -> DataFrame:
     jain = sum_**2 / F.nullif(count * squares, F.lit(0.0))
     return judged.select(
         *_WORKER,
-        (F.col("bucket") * interval).alias("since"),
-        ((F.col("bucket") + 1) * interval).alias("until"),
+        *bounds(interval),
         "queue",
         "level",
         "quantum",

@@ -1,4 +1,4 @@
-"""What would have been: a trace replayed under other quanta, leashes, caps and concurrency.
+"""What would have been: a trace replayed with other quanta, leashes, caps and concurrency.
 
 ::
 

@@ -1,7 +1,7 @@
 """Which quanta would meet a target for waits? The answer is proven by a replay, or there is none.
 
 Quanta are tried on a ladder, each step twice the one before, for the queues that have a target; of
-those that meet all targets the ones are taken that leave most to the other queues. A turn of
+those that meet all targets, the ones that leave most to the other queues are taken. A turn of
 another queue lasts as long as its quantum, whatever the shares; so the ladder is tried again with
 all quanta scaled down until no other queue's is above one.
 
@@ -125,7 +125,7 @@ def _widened(scenario: Scenario) -> Iterable[Scenario]:
 
 
 def _relaxed(base: Scenario, goals: list[Goal], found: Scenario, run: Run, tried: int) -> Advice:
-    """With so many slots quanta may do where a class did before."""
+    """With that many slots, quanta may be enough where it took a class before."""
     wide = replace(
         base, name=f"{base.name} {found.concurrency} slots", concurrency=found.concurrency
     )

@@ -1,17 +1,19 @@
 """Many scenarios of one trace at once: each is one task of Spark's, its trace streamed to it.
 
 A replay is sequential, for each decision depends on all before it. So the trace is joined with the
-scenarios, and each scenario's copy goes in order to one task, in batches: none needs room for the
-whole trace, but for the messages that wait and one number for each that was started.
+scenarios, and each scenario's copy goes to one task, in order and in batches. No task needs room
+for the whole trace, only for the messages that wait and for one number per message that was
+started.
 """
 
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
+from celery_fair.pipeline.batches import batch_of, rows_of
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.outcome import SCHEMA, outcomes
 from celery_fair.pipeline.replay.scenario import Scenario
@@ -42,16 +44,9 @@ def replay(trace: DataFrame, scenarios: list[Scenario]) -> DataFrame:
 
 
 def _replayed(batches: Iterator["pd.DataFrame"]) -> Iterator["pd.DataFrame"]:
-    import pandas as pd
-
-    names = [column.split()[0] for column in SCHEMA.split(", ")]
-    for text, rows in groupby(_rows(batches), itemgetter(0)):
+    every = (row for batch in batches for row in rows_of(batch, _COLUMNS))
+    for text, rows in groupby(every, itemgetter(0)):
         scenario = Scenario.from_json(text)
         made = outcomes(Machine(scenario).run(Message(*row[1:]) for row in rows))
         found = [outcome.row(scenario.name, queue) for queue, outcome in sorted(made.items())]
-        yield pd.DataFrame(found, columns=names)
-
-
-def _rows(batches: Iterator["pd.DataFrame"]) -> Iterator[tuple[Any, ...]]:
-    for batch in batches:
-        yield from zip(*(batch[name].tolist() for name in _COLUMNS), strict=True)
+        yield batch_of(found, SCHEMA)

@@ -4,8 +4,8 @@ Time jumps from event to event: a message is published, a task ends, a leash has
 After each, what can be started is started; which, the worker's chooser says, with the worker's
 gates and prices.
 
-What differs from a live worker: the broker hands a message over in no time, and all slots are one
-worker's. `Scenario.overhead` stands for what handing over takes.
+Unlike with a live worker, the broker hands a message over in no time, and all slots belong to one
+worker. `Scenario.overhead` stands for the time that handing over takes.
 """
 
 import math

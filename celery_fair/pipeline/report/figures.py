@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.gold.fairness import by_queue
+from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue
 from celery_fair.pipeline.publish import (
     write_audit,
     write_capacity,
@@ -18,7 +18,7 @@ from celery_fair.pipeline.publish import (
 )
 from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["POINTS", "Figures", "figures", "nice_interval"]
+__all__ = ["POINTS", "Figures", "Row", "figures", "nice_interval"]
 
 Row = dict[str, Any]
 
@@ -55,7 +55,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
     state = _one(_states(processes))
     since, until = state["since"] or 0.0, state["until"] or 0.0
     interval = interval or nice_interval(until - since)
-    shares = write_fairness(warehouse, interval, 0.05, say)
+    shares = write_fairness(warehouse, interval, TOLERANCE, say)
     queues = _rows(by_queue(shares).orderBy(F.desc("seconds")), QUEUES)
     audited = write_audit(warehouse, None, say)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
@@ -77,7 +77,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
 
 
 def nice_interval(seconds: float) -> float:
-    """Return a round number of seconds, some hundred of which are in so many."""
+    """Return a round number of seconds that divides so many into about a hundred intervals."""
     return float(next((each for each in _NICE if each * POINTS >= seconds), _NICE[-1]))
 
 

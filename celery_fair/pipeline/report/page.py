@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
 
 from celery_fair import html_page
 from celery_fair.pipeline.report.charts import Series, bars, lines
-from celery_fair.pipeline.report.figures import Figures
+from celery_fair.pipeline.report.figures import Figures, Row
 
 __all__ = ["page"]
 
@@ -65,11 +64,11 @@ def _summary(shown: Figures) -> str:
 
 
 def _verdict(found: int, text: str) -> str:
-    return html_page.verdict("bad" if found else "good", text)
+    return html_page.verdict(not found, text)
 
 
 def _shares(shown: Figures) -> str:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    found: dict[str, list[Row]] = defaultdict(list)
     for row in shown.shares:
         found[row["queue"]].append(row)
     series = [
@@ -117,30 +116,25 @@ def _waits(shown: Figures) -> str:
         if row["p50"] >= 0
     ]
     names = ("queue", "started", "p50", "p95", "p99", "longest", "skewed")
-    cells = [[_number(row[name]) for name in names] for row in shown.waits]
     chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
-    return (chart if rows else "") + _table(names, cells, "Nothing was started.")
+    return (chart if rows else "") + _columns(names, shown.waits, "Nothing was started.")
 
 
 def _audit(shown: Figures) -> str:
     counts = [[verdict, f"{count:,}"] for verdict, count in shown.verdicts.items()]
     names = ("id", "verdict", "queue", "task", "node")
-    troubles = [[_number(row[name]) for name in names] for row in shown.troubles]
-    return _table(("verdict", "attempts"), counts, "") + _table(
-        names, troubles, "Nothing was started twice, lost, or is unknown."
-    )
+    none = "Nothing was started twice, lost, or is unknown."
+    return _table(("verdict", "attempts"), counts, "") + _columns(names, shown.troubles, none)
 
 
 def _letters(shown: Figures) -> str:
     names = ("queue", "reason", "letters", "replayable", "started", "unknown")
-    rows = [[_number(row[name]) for name in names] for row in shown.letters]
-    return _table(names, rows, "No message went to the dead letters.")
+    return _columns(names, shown.letters, "No message went to the dead letters.")
 
 
 def _costs(shown: Figures) -> str:
     names = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
-    rows = [[_number(row[name]) for name in names] for row in shown.costs]
-    return _table(names, rows, "No task has finished.")
+    return _columns(names, shown.costs, "No task has finished.")
 
 
 def _log(shown: Figures) -> str:
@@ -166,6 +160,10 @@ def _percent(value: float | None, signed: bool = False) -> str:
     if value is None:
         return "–"
     return f"{value:+.2%}" if signed else f"{value:.2%}"
+
+
+def _columns(names: Sequence[str], rows: Sequence[Row], empty: str) -> str:
+    return _table(names, [[_number(row[name]) for name in names] for row in rows], empty)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:

@@ -4,8 +4,8 @@ Times are of three clocks: the publisher's, that of the host which started the t
 host which wrote its end. `wait` is the first start less the publication; where that is below zero
 the clocks disagree (`skewed`), and it is left as it is.
 
-Of a task that was broken off the main process has written an end. Where the process that did the
-work has written one as well, that is the task's, whichever was first; together they are one.
+If a task was broken off, the main process has written its end. If the process that did the work has
+written one as well, that is the task's, whichever came first; the two count as one.
 """
 
 from pyspark.sql import Column, DataFrame

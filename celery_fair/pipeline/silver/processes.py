@@ -1,9 +1,9 @@
 """Silver: one row per process, and whether its log is all there.
 
-A process counts its records from 0. It wrote at least ``max(seq) + 1``; what is not here is
-*missing*, what it could not write it *dropped*. Its log is complete if neither is above zero, and
-the log of its parent process is here at all. What a process wrote after the last record that is
-here cannot be known; therefore an end, too, is in the log:
+A process numbers its records from 0. It wrote at least ``max(seq) + 1``; those that are not here
+are *missing*, those that it could not write are *dropped*. Its log is complete if there are none of
+either, and the log of its parent process is here at all. What a process wrote after the last record
+that is here cannot be known, so the log also says how the process ended:
 
 ended    the log has its `exit`, or another process has found it `dead`
 alive    its last record is no older than three heartbeats before the log's last record of all
@@ -11,7 +11,8 @@ silent   neither: it may be gone, or its file is not here yet
 
 A child process without heartbeats of its own is alive as long as its parent is.
 
-Its quanta are, queue by queue, the last that it has said; at its end it has no queues any more.
+Its quanta are, queue by queue, the last that it reported; when it has ended it has no queues any
+more.
 """
 
 from pyspark.sql import Column, DataFrame

@@ -1,8 +1,8 @@
-"""Silver: processes with a log file that was not read, as it is being written or is new.
+"""Silver: processes with a log file that was not read, because it is still open or is new.
 
 A process is known by its records. One that has none in the warehouse is known by such a file alone:
-it lived, and may have started anything since. When a process's first file was made, its name says;
-of one whose first file is gone it is not known.
+it lived, and may have started anything since. The name of a process's first file says when it was
+made; if that file is gone, nobody knows.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _NAME = r"-([^-/]+)-([0-9]+)\.jsonl$"
 def unread(spark: SparkSession, logs: Path, read: DataFrame) -> DataFrame:
     """One row per process that has a file below `logs` which is not among those read (`file`).
 
-    To be asked for after the files that were read have been listed: what lived then has a file.
+    Call it after the files to read have been listed: every process that lived then has a file.
     """
     known = read.select(
         F.regexp_extract("file", _NAME, 1).alias("boot"),

@@ -1,9 +1,9 @@
-"""The streaming query: log files in, one folder of alerts for each batch that has any out.
+"""The streaming query: from log files to one folder of alerts for each batch that has any.
 
-Spark writes down which files a batch has and at what time it began before it works on it, and what
-it remembers after. A run that was killed does its last batch again, with the same files, the same
-time and the same memory, and so with the same alerts, into the same folder. Thus no alert is lost
-and none is there twice.
+Before Spark works on a batch it writes down which files the batch has and when it began;
+afterwards, what it remembers. A run that was killed does its last batch again, with the same files,
+the same time and the same memory, and so with the same alerts, into the same folder. So no alert is
+lost, and none is there twice.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.batches import batch_of, rows_of
 from celery_fair.pipeline.bronze import identified, parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.stream.subjects import subjects
@@ -52,10 +53,9 @@ def alerts(events: DataFrame, limits: Limits) -> DataFrame:
 def _watched(
     key: tuple[str, str], batches: Iterator["pd.DataFrame"], state: "GroupState", limits: Limits
 ) -> Iterator["pd.DataFrame"]:
-    import pandas as pd
-
     about, name = key
-    news = [] if state.hasTimedOut else [event for batch in batches for event in _events(batch)]
+    given = [] if state.hasTimedOut else batches
+    news = [Event(*row) for batch in given for row in rows_of(batch, Event._fields)]
     before = json.loads(state.get[0]) if state.exists else None
     found, memory = watch(about, name, before, news, limits)
     if memory.state is None:
@@ -66,12 +66,7 @@ def _watched(
         if memory.seconds is not None:
             state.setTimeoutDuration(max(1, int(memory.seconds * 1000)))
     if found:
-        yield pd.DataFrame(found, columns=[column.split()[0] for column in SCHEMA.split(", ")])
-
-
-def _events(batch: "pd.DataFrame") -> Iterator[Event]:
-    columns = (batch[name].tolist() for name in Event._fields)
-    return (Event(*row) for row in zip(*columns, strict=True))
+        yield batch_of(found, SCHEMA)
 
 
 def start_alerts(
@@ -82,7 +77,7 @@ def start_alerts(
     every: float = 10.0,
     tell: Callable[[dict[str, Any]], object] = lambda alert: None,
 ) -> "StreamingQuery":
-    """Start the query; it goes on where the one before it, with the same `out`, has stopped.
+    """Start the query; it carries on where the previous one with the same `out` stopped.
 
     Arguments:
         every: seconds between two looks at the folder.

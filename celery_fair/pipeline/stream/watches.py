@@ -1,7 +1,7 @@
 """What is remembered of each subject, and when it is an alert. Time is an argument.
 
-Records come file by file, each process's in order, those of different processes in any order; a
-copied file brings them twice. What has been seen is therefore known by event id or by time.
+Records come file by file: those of one process in order, those of different processes in any order,
+and those of a copied file twice. So what has been seen is recognised by event id or by time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ class Alert(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """From where on something is an alert.
+    """The limits beyond which something is an alert.
 
     Attributes:
         starvation: seconds for which a queue may be empty here and backlogged at the broker.
@@ -56,7 +56,7 @@ class Limits:
 
 
 class Memory(NamedTuple):
-    """What is to be remembered (None: nothing), and for how many seconds without news."""
+    """What to remember (None: nothing), and for how many seconds without news."""
 
     state: dict[str, Any] | None
     seconds: float | None = None

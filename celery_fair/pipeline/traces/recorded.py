@@ -30,9 +30,10 @@ def recorded_trace(attempts: DataFrame) -> DataFrame:
 def recorded_scenario(processes: DataFrame) -> Scenario:
     """Return what the workers shared their slots by last, and the most slots they had at once.
 
-    Of a queue the worker counts that consumed it and was heard of last, with all that it said. A
-    leash or a cap that each worker has of its own is taken times the workers that consumed the
-    queue at once. A cost of the user's own cannot be replayed: each message costs one then.
+    For each queue, the worker counts that consumed it and was heard of last, with everything that
+    it reported. A leash or a cap that each worker has of its own is multiplied by the number of
+    workers that consumed the queue at once. A custom cost cannot be replayed: each message then
+    costs one.
     """
     known = [name for name in SHARING if name in processes.columns]  # older warehouses lack them
     until = F.coalesce("ended_at", "last_at").alias("until")
@@ -83,7 +84,7 @@ def _plan(queue: str, row: dict[str, Any], workers: int) -> Plan:
 
 
 def _most(rows: list[dict[str, Any]], count: Callable[[dict[str, Any]], int]) -> int:
-    """Return the most that there was at once, at least 1."""
+    """Return the most that there were at once, at least 1."""
     changes = [(row["first_at"], count(row)) for row in rows]
     changes += [(row["until"], -count(row)) for row in rows]
     return max(1, max(accumulate(change for _, change in sorted(changes)), default=1))

@@ -188,6 +188,8 @@ class Dispatcher:
 
     def _take_in_news(self) -> None:
         for feed, request in self._news.take():
+            if request is not None and request.message.acknowledged:
+                continue  # it was given back when it was about to come due, and comes again
             if feed not in self._feeds:
                 if request is not None and not feed.dead:
                     self._orphans.append(request)
@@ -238,7 +240,8 @@ class Dispatcher:
     def _end_waits(self, now: float) -> None:
         scheduler = self._chooser.scheduler
         for flow in scheduler.overdue(now):
-            if self._feeds[flow].has_more():
+            feed = self._feeds.get(flow)  # asking one, we may hear that another's channel is closed
+            if feed is not None and feed.has_more():
                 scheduler.extend(flow, self._clock() + self._meter.patience)
         for flow in scheduler.expire(now):
             self._feeds[flow].window.disappointed()

@@ -22,6 +22,9 @@ adapts would open the queue to another worker with every change of its size."""
 
 _MOST_DOUBLINGS = 10
 
+_STILL = 0.1
+"""Messages per second below which a worker rests: its windows are as small as they become."""
+
 
 class Sizing:
     """Plans windows by the quanta, mean costs, rate and refill delay that are known now.
@@ -35,24 +38,35 @@ class Sizing:
         self._options_of = options_of
         self._meter = meter
         self._next = 0.0
+        self._rests = False
+        self._planned: tuple[frozenset[str], int] | None = None
+        self._plan_of_all: dict[str, int] = {}
 
     def first(self, queue: str, queues: Iterable[Any], least_total: int) -> int:
         """Return the window that a queue starts with, among `queues`."""
-        names = {q.name for q in queues} | {queue}
-        options = {name: self._options_of(name) for name in names}
-        weights = {name: self._weight(o.quantum, o) for name, o in options.items()}
-        return self._bounded(options[queue], self._plan(weights, least_total)[queue])
+        asked = frozenset([*(q.name for q in queues), queue]), least_total
+        if asked != self._planned:  # a worker starts all its queues one after the other
+            options = {name: self._options_of(name) for name in asked[0]}
+            weights = {name: self._weight(o.quantum, o) for name, o in options.items()}
+            self._planned, self._plan_of_all = asked, self._plan(weights, least_total)
+        return self._bounded(self._options_of(queue), self._plan_of_all[queue])
 
     def at_once(self) -> None:
         """Look at the windows in the dispatcher's next turn, whatever the time."""
         self._next = 0.0
+        self._rests = False
+        self._planned = None
 
     def adapt(self, feeds: Iterable[Feed], now: float, least_total: int) -> None:
-        """Resize what needs it, at most every tenth of a second."""
+        """Resize what needs it, at most every tenth of a second; once, while nothing starts."""
         if now < self._next:
             return
         self._next = now + _EVERY
+        self._planned = None
         self._meter.interval(now)
+        rested, self._rests = self._rests, self._meter.rate < _STILL
+        if rested and self._rests:
+            return
         feeds = list(feeds)
         weights = {
             feed.name: self._weight(feed.flow.quantum / feed.flow.last_cost, feed.gate.options)

@@ -3,28 +3,34 @@
 On Celery's way each message passes promises, signals, events, callbacks and a rate limit that are
 there for nobody, as a rule, and its body is decoded twice, here and by who runs the task. What is
 unusual in any way takes Celery's way: a task with a strategy or a request class of its own or a
-rate limit, a message with an ETA or an expiry, that is revoked or stamped, of another protocol or
-content type; and everything while events are on, or somebody listens to ``task_received``.
+rate limit, one that maps another; a message with an ETA or an expiry, that is revoked or stamped,
+of another protocol or content type; and everything while events are on, or somebody listens to
+``task_received``.
 
 There is no seam for this in Celery: ``create_request_cls``, by which its strategies make their
 requests, is the nearest thing.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from celery import signals
+from celery.app import trace
 from celery.worker import state
 from celery.worker.request import create_request_cls  # type: ignore[attr-defined]
 from kombu.serialization import registry  # type: ignore[attr-defined]
 from kombu.utils import json as kombu_json
 from kombu.utils.imports import symbol_by_name
 
+from celery_fair.tasks import MAPS
 from celery_fair.worker.express.fast_tracer import fast_tracer
 
 __all__ = ["FastRequests"]
+
+logger = logging.getLogger("celery.worker.strategy")
 
 _JSON = "application/json"
 _STRATEGIES = ("celery.worker.strategy:default", "celery_fair.worker.launch.once:strategy")
@@ -86,7 +92,7 @@ class FastRequests:
             or headers.get("id") in self._revoked
             or signals.task_received.receivers
             or c.on_task_message
-            or (c.event_dispatcher and c.event_dispatcher.enabled)
+            or _sends_task_events(c.event_dispatcher)
             or c.task_buckets[name]
             or not self._decode(message)
         )
@@ -114,19 +120,22 @@ class FastRequests:
         c, task = self._c, self._c.app.tasks.get(name)
         if task is None or task.Strategy not in _STRATEGIES or task.Request not in _REQUESTS:
             return None
+        if name in MAPS or name not in c.strategies:  # registered since: it has no tracer yet
+            return None
         spared = self._decoded and getattr(c.app, "use_fast_trace_task", False)
         remembered = task.acks_late or c.app.conf.worker_deduplicate_successful_tasks
+        request = create_request_cls(
+            symbol_by_name(task.Request),
+            task,
+            c.pool,
+            c.hostname,
+            c.event_dispatcher,
+            app=c.app,
+            task_ready=state.task_ready if remembered else _ready,
+            trace=fast_tracer(task, c.hostname) if spared else None,
+        )
         return partial(
-            create_request_cls(
-                symbol_by_name(task.Request),
-                task,
-                c.pool,
-                c.hostname,
-                c.event_dispatcher,
-                app=c.app,
-                task_ready=state.task_ready if remembered else _ready,
-                trace=fast_tracer(task, c.hostname) if spared else None,
-            ),
+            partial(_logged, request) if logger.isEnabledFor(logging.INFO) else request,
             app=c.app,
             hostname=c.hostname,
             eventer=c.event_dispatcher,
@@ -135,6 +144,27 @@ class FastRequests:
             decoded=self._decoded,
             utc=c.app.uses_utc_timezone(),
         )
+
+
+def _logged(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Make a request, and say so as Celery's strategy does."""
+    request = make(*args, **kwargs)
+    context = {
+        "id": request.id,
+        "name": request.name,
+        "args": request.argsrepr,
+        "kwargs": request.kwargsrepr,
+        "eta": request.eta,
+    }
+    logger.info(trace.LOG_RECEIVED, context, extra={"data": context})
+    return request
+
+
+def _sends_task_events(dispatcher: Any) -> bool:
+    """Whether anybody hears of tasks: for the worker's own heartbeat the dispatcher is on, too."""
+    if not dispatcher or not dispatcher.enabled:
+        return False
+    return not dispatcher.groups or "task" in dispatcher.groups
 
 
 def _ready(request: Any, successful: bool = False) -> None:  # noqa: ARG001 - Celery's

@@ -17,6 +17,7 @@ from amqp import spec
 from amqp.exceptions import UnexpectedFrame
 
 from celery_fair.worker import host
+from celery_fair.worker.express.undecoded import undecoded_class
 
 __all__ = ["Frames", "Taker"]
 
@@ -50,6 +51,10 @@ class Frames:
     def register(self, channel: int, taker: Taker) -> None:
         """Hand over the deliveries on a channel from now on."""
         self._takers[channel] = taker
+
+    def message_class(self, base: type) -> Any:
+        """Return what makes a message of a delivery that is not decoded yet."""
+        return undecoded_class(base)
 
     def forget(self, channel: int) -> None:
         """The channel is closed; another may get its number."""

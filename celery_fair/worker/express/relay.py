@@ -66,6 +66,10 @@ class Relay:
                 return
         self._on_ended()
 
+    def waits(self) -> bool:
+        """Whether a request waits for a thread."""
+        return bool(self._waiting)
+
     def _call(self) -> bool:
         """Whether to call a runner, who then counts as called."""
         call = bool(self._waiting) and not self._called and self._runners < self._limit

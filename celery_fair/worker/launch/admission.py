@@ -7,13 +7,15 @@ Celery's own swallows errors and goes on, and under prefork leaves after the tas
 import logging
 from typing import Any, Protocol
 
+from amqp import RecoverableConnectionError
+
+from celery_fair.brokers.mover import Mover
+from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Action, Delivery, Policy, disposition
 from celery_fair.headers import STRICT
 from celery_fair.tasks import policy_of
+from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED, DeadLetters
 from celery_fair.worker.launch.claims import Claims
-from celery_fair.worker.launch.dead_letters import DUPLICATE, REDELIVERED, DeadLetters
-from celery_fair.worker.launch.mover import Mover
-from celery_fair.worker.queues.delivery import NotHeldError
 
 __all__ = ["Admission", "Receipts"]
 
@@ -77,7 +79,7 @@ class Admission:
             _log_not_started(request, "given back", exc)
 
     def acknowledged(self, request: Any, work: str = "") -> bool:
-        """Acknowledge a message whose task is about to start; if that fails, it must not.
+        """Acknowledge a message before its task starts, once; if that fails, it must not start.
 
         It is written when all that are about to start are; see `boarding`.
 
@@ -87,11 +89,8 @@ class Admission:
         message = request.message
         message.claim(work)
         try:
-            if policy_of(request.task) is Policy.REPEATABLE:
-                message.ack()
-            else:
-                self._receipts.acknowledge(message)
-            if getattr(request.task, "confirm", False):
+            self._receipts.acknowledge(message)
+            if request.task.confirm:
                 self._receipts.flush()
                 self._receipts.confirm(message)
         except NotHeldError as exc:
@@ -101,6 +100,29 @@ class Admission:
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
             self.not_acknowledged(request, exc)
             return False
+        request.acknowledged = True
+        return True
+
+    def acknowledged_early(self, request: Any) -> bool:
+        """Acknowledge a message whose task may start twice; say whether it is to start.
+
+        In doubt it is: the broker may have forgotten it, and nobody else would start it.
+        """
+        try:
+            request.message.ack()
+        except RecoverableConnectionError as exc:  # py-amqp has written nothing
+            self.not_acknowledged(request, exc)
+            return False
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the task can be started
+            logger.warning(
+                "Task %s[%s] of queue %s starts, but may start again: its acknowledgement may not"
+                " have arrived: %r",
+                request.name,
+                request.id,
+                request.message.feed.name,
+                exc,
+            )
+            return True  # Celery acknowledges it once more
         request.acknowledged = True
         return True
 

@@ -102,7 +102,7 @@ class Boarding:
             if self._admission.admits(request) and self._acknowledged(request):
                 self.in_flight.board(request)
                 self._aboard.append(request)
-                self._once_aboard += policy_of(request.task) is not Policy.REPEATABLE
+                self._once_aboard += self._starts_once(request)
                 if self._once_aboard >= self._batch or self._outbox.asks:
                     self.depart()
                 return _STARTED
@@ -113,9 +113,13 @@ class Boarding:
         return outcome
 
     def _acknowledged(self, request: Any) -> bool:
-        if not self._acks_first or request.acknowledged or request.task.acks_late:
+        if request.acknowledged or not self._acks_early(request):
             return True
-        return self._admission.acknowledged(request)
+        return self._admission.acknowledged_early(request)
+
+    def _acks_early(self, request: Any) -> bool:
+        """Whether a request that may be repeated is acknowledged here."""
+        return self._acks_first and not request.task.acks_late
 
     def depart(self) -> bool:
         """Start all that are aboard; return whether there were any."""
@@ -123,32 +127,42 @@ class Boarding:
         if aboard:
             try:
                 self._outbox.flush(more=self._more_may_follow())
-            except Exception as exc:  # noqa: BLE001 - any doubt about an acknowledgement: do not start
-                for request in aboard:
-                    self._admission.not_acknowledged(request, exc)
-                    self._leave(request)
+            except Exception as exc:  # noqa: BLE001 - any doubt about an acknowledgement
+                self._break_off(aboard, exc)
             else:
                 for request in aboard:
-                    self._start(request)
+                    if request.message.feed.dead and self._starts_once(request):
+                        self._give_up(request, ConnectionError("its channel was closed meanwhile"))
+                    else:
+                        self._start(request)
                 self._handed_over()
         return bool(aboard)
 
     def abandon(self) -> None:
-        """The connection is gone, or the worker stops, in the midst of a turn.
-
-        Of what may start twice, that starts whose acknowledgement may have arrived; all else comes
-        again.
-        """
+        """The connection is gone, or the worker stops, in the midst of a turn."""
         aboard, self._aboard = self._aboard, []
+        self._break_off(aboard, ConnectionError("the connection ended before it was started"))
+
+    def _break_off(self, aboard: list[Any], exc: Exception) -> None:
+        """What acknowledges them may have arrived, or not.
+
+        Of what may start twice, that starts which the broker may have forgotten; all else comes
+        again, or has to be a dead letter.
+        """
         for request in aboard:
-            repeatable = policy_of(request.task) is Policy.REPEATABLE
-            if repeatable and request.acknowledged:
+            if self._starts_once(request):
+                self._give_up(request, exc)
+            elif self._acks_early(request):
                 self._start(request)
-                continue
-            if not repeatable:
-                lost = ConnectionError("the connection ended before it was started")
-                self._admission.not_acknowledged(request, lost)
-            self._leave(request)
+            else:
+                self._leave(request)
+
+    def _starts_once(self, request: Any) -> bool:
+        return policy_of(request.task) is not Policy.REPEATABLE
+
+    def _give_up(self, request: Any, why: Exception) -> None:
+        self._admission.not_acknowledged(request, why)
+        self._leave(request)
 
     def _more_may_follow(self) -> bool:
         self._unsent += self._once_aboard

@@ -1,15 +1,16 @@
 """What is known of a delivery, by the word of the broker and that of the ledger."""
 
 import logging
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
 from celery_fair.core.disposition import Delivery, proves_unstarted
-from celery_fair.headers import PUBLISHED, STRICT
-from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
-from celery_fair.worker.launch.dead_letters import is_redelivered
+from celery_fair.headers import LEDGER, PUBLISHED, STRICT
+from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
+from celery_fair.worker.launch.burial import is_redelivered
 
-__all__ = ["Claims"]
+__all__ = ["Claims", "may_be_claimed_elsewhere"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,12 +26,19 @@ class Claims:
     ledger. When it is back, its epoch is renewed, for the sake of a message whose marked copy is
     on its way while the broker delivers it again.
 
+    So are messages that name a ledger which is not this worker's: one that it started without a
+    claim there would be taken for unstarted by those who ask there.
+
     Arguments:
         ledger: none, and each message is judged by the broker's word.
+        since: from when on, in seconds since 1970, no worker has started anything without a claim
+            in it; None: that is not known, and the want of a claim proves nothing.
     """
 
-    def __init__(self, ledger: Ledger | None) -> None:
+    def __init__(self, ledger: Ledger | None, since: float | None = None) -> None:
         self._ledger = ledger
+        self._since = since
+        self._name = None if ledger is None else fingerprint(ledger.url)
         self._away = False
         self._ask_at = 0.0
 
@@ -39,7 +47,7 @@ class Claims:
 
         Returns:
             What is known of the delivery, what names the work, and who has claimed it already.
-            Without a ledger, or its answer, both are empty.
+            Without a ledger, or its answer, the latter is empty.
 
         Raises:
             Exception: the task's ``key`` makes nothing of the arguments.
@@ -47,6 +55,8 @@ class Claims:
         message = request.message
         redelivered = is_redelivered(message)
         by_broker = Delivery.REDELIVERED if redelivered else Delivery.FRESH
+        if not redelivered and may_be_claimed_elsewhere(message.headers, self._name):
+            return Delivery.UNKNOWN, "", ""
         if self._ledger is None:
             return by_broker, "", ""
         work = request.task.work(request)
@@ -62,8 +72,10 @@ class Claims:
 
     def _proves_unstarted(self, message: Any, claim: Claim) -> bool:
         assert self._ledger is not None
-        published = (message.headers or {}).get(PUBLISHED)
-        return proves_unstarted(published, claim.epoch, claim.now, self._ledger.expiry)
+        headers = message.headers or {}
+        return headers.get(LEDGER) == self._name and proves_unstarted(
+            headers.get(PUBLISHED), self._since, claim.epoch, claim.now, self._ledger.expiry
+        )
 
     def _claim(self, work: str, owner: str, redelivered: bool) -> Claim | None:
         asked = monotonic()
@@ -105,3 +117,12 @@ class Claims:
         """Leave nothing open."""
         if self._ledger is not None:
             self._ledger.close()
+
+
+def may_be_claimed_elsewhere(headers: Mapping[str, Any] | None, name: str | None) -> bool:
+    """Say whether another ledger than the one of this name, or None, may be asked about a message.
+
+    None is asked about one that is marked.
+    """
+    headers = headers or {}
+    return headers.get(LEDGER, name) != name and not headers.get(STRICT)

@@ -1,10 +1,12 @@
 """What becomes of messages that do not simply start."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from celery_fair.brokers.mover import Mover, NotTakenError, queue_of
 from celery_fair.tasks import NonRepeatableTask
-from celery_fair.worker.launch.dead_letters import (
+from celery_fair.worker.launch.burial import (
     LOST,
     MALFORMED,
     REJECTED,
@@ -13,10 +15,15 @@ from celery_fair.worker.launch.dead_letters import (
     described,
     is_redelivered,
 )
-from celery_fair.worker.launch.mover import Mover
 from celery_fair.worker.queues.feed import Feed
 
 __all__ = ["GarbageWatch", "MessageCustody"]
+
+logger = logging.getLogger(__name__)
+
+_RETURNS = 3
+"""As often a quorum queue may get a message back; a policy, which is not known here, may have set a
+limit, and from RabbitMQ 4 on it is 20 by default."""
 
 
 class GarbageWatch(Protocol):
@@ -52,12 +59,31 @@ class MessageCustody:
         """Whether a message's task is non-repeatable, as far as its headers tell."""
         return isinstance(self._task(message), NonRepeatableTask)
 
-    def give_back(self, message: Any) -> None:
-        """Return a message that has not started to its queue, as one that nobody was given."""
-        if self._mover.in_place or self.starts_once(message):
-            self._mover.give_back(message, {})
-        else:
+    def give_back(self, messages: Sequence[Any]) -> None:
+        """Return messages that have not started to their queue, as if nobody had had them.
+
+        One that the broker does not take stays unacknowledged; it comes back when the connection
+        ends, as redelivered.
+        """
+        if self._mover.in_place:
+            self._mover.give_back_all(messages)
+            return
+        for message in messages:
+            self._give_back(message)
+
+    def _give_back(self, message: Any) -> None:
+        if not (self.starts_once(message) or _is_worn_out(message)):
             message.requeue()
+            return
+        try:
+            self._mover.give_back(message, {})
+        except NotTakenError as exc:
+            logger.error(  # noqa: TRY400 - a broker's answer says it all
+                "Task %s[%s] could not be given back to queue %s: %s. It counts as delivered",
+                *described(message),
+                queue_of(message),
+                exc,
+            )
 
     def refuse(self, message: Any, exc: BaseException | None) -> None:
         """No task was started for a message, or the task has rejected it: a dead letter.
@@ -70,7 +96,10 @@ class MessageCustody:
         if message.boarded_at is not None:
             self._dead_letters.bury(message, REJECTED)
         else:
-            reason = MALFORMED if self._task(message) or not _name(message) else UNKNOWN
+            name = _name(message)
+            # What was registered after the start is unknown to Celery, which says so by its name.
+            unknown = not self._task(message) or (isinstance(exc, KeyError) and exc.args == (name,))
+            reason = UNKNOWN if name and unknown else MALFORMED
             detail = "" if exc is None else repr(exc)
             self._dead_letters.bury(message, reason, detail, is_redelivered(message))
 
@@ -86,6 +115,16 @@ class MessageCustody:
 
     def _task(self, message: Any) -> Any:
         return self._tasks.get(_name(message))
+
+
+def _is_worn_out(message: Any) -> bool:
+    """Whether a quorum queue might drop the message if it is returned once more; a copy is new."""
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    returned = headers.get("x-delivery-count")
+    if not isinstance(returned, int):
+        return False
+    arguments = getattr(message.feed.queue, "queue_arguments", None) or {}
+    return bool(returned + 1 >= arguments.get("x-delivery-limit", _RETURNS))
 
 
 def _name(message: Any) -> str:

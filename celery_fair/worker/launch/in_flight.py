@@ -6,25 +6,20 @@ So the requests that were handed to the pool are counted here, and the pool's ow
 each has ended.
 """
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from time import monotonic
-from typing import Any, Protocol
+from time import monotonic, sleep
+from typing import Any, NamedTuple, Protocol
 
 from billiard.einfo import ExceptionInfo
-from celery.concurrency import solo
 from celery.concurrency import thread as threads
 from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 
-from celery_fair.worker.express.relay import Relay
 from celery_fair.worker.launch.prefork import settle, write_now
 
-__all__ = ["BreakWatch", "InFlight", "ObservedPool", "Way", "check_time_limits", "short_way"]
-
-logger = logging.getLogger("celery.pool")
+__all__ = ["BreakWatch", "InFlight", "ObservedPool", "Way", "check_time_limits", "plain_way"]
 
 
 class BreakWatch(Protocol):
@@ -128,26 +123,31 @@ def _queue(request: Any) -> str:
     return str(request.message.feed.name)
 
 
-Way = Callable[..., Any]
-"""Into a pool: like its ``apply_async``."""
+_PATIENCE = 5.0
+"""Seconds for a thread to begin what it was handed: there is one for each slot."""
 
 
-def short_way(pool: Any, freed: Callable[[], object]) -> tuple[Way, Callable[[], object]]:
-    """Return a way into a pool in this process that spares what need not be.
+class Way(NamedTuple):
+    """Into a pool."""
+
+    apply: Callable[..., Any]
+    """Like the pool's ``apply_async``."""
+    ended: Callable[[], object]
+    """To be called when a request has ended."""
+    waits: Callable[[], bool]
+    """Whether something waits for a thread, and is thrown away if the pool stops just now."""
+
+
+def plain_way(pool: Any, freed: Callable[[], object]) -> Way:
+    """Return the pool's own.
 
     Arguments:
         freed: what is to be called when a request has ended.
-
-    Returns:
-        The way, and what is to be called in the place of `freed`.
     """
     kind: Any = type(pool)
     if kind is threads.TaskPool:
-        relay = Relay(pool.executor, pool.limit, freed)
-        return relay.apply, relay.ended
-    if kind is solo.TaskPool and not logger.isEnabledFor(logging.DEBUG):
-        return pool.on_apply, freed  # which ``apply_async`` would call
-    return pool.apply_async, freed
+        return Way(pool.apply_async, freed, lambda: not pool.executor._work_queue.empty())
+    return Way(pool.apply_async, freed, lambda: False)
 
 
 class ObservedPool:
@@ -165,7 +165,8 @@ class ObservedPool:
     ) -> None:
         self._observed = pool
         self._in_flight = in_flight
-        self._apply = way
+        self._apply = way.apply
+        self._waits = way.waits
         self._watches = tuple(watches)
 
     def __getattr__(self, name: str) -> Any:
@@ -252,8 +253,15 @@ class ObservedPool:
             self._observed.flush()
 
     def settle(self) -> None:
-        """Wait until the processes have what was handed over."""
+        """Wait until processes, or threads, have what was handed over.
+
+        A pool that stops throws away the rest (that of threads since Celery 5.7), which may be
+        acknowledged.
+        """
         settle(self._observed)
+        until = monotonic() + _PATIENCE
+        while self._waits() and monotonic() < until:
+            sleep(0.001)
 
 
 _FAILED = object()

@@ -1,5 +1,6 @@
 """What Celery is told of non-repeatable tasks: their request, and their strategy."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -8,11 +9,21 @@ from billiard.exceptions import WorkerLostError
 from celery.worker.request import Request
 from celery.worker.strategy import default
 
+from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.mover import Mover
+from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
-from celery_fair.worker.launch.dead_letters import REDELIVERED, DeadLetters, is_redelivered
-from celery_fair.worker.launch.mover import Mover, mover_for
+from celery_fair.worker.launch.burial import (
+    REDELIVERED,
+    DeadLetters,
+    described,
+    is_redelivered,
+)
+from celery_fair.worker.launch.claims import may_be_claimed_elsewhere
 
 __all__ = ["OnceRequest", "strategy"]
+
+logger = logging.getLogger(__name__)
 
 
 class OnceRequest(Request):
@@ -36,8 +47,9 @@ def _mover_of(consumer: Any) -> Mover:
     """Return one for all tasks of a consumer's present connection."""
     connection, mover = _movers.get(consumer, (None, None))
     if mover is None or connection is not consumer.connection:
-        mover = mover_for(Settings.of(consumer.app).dead_letters, consumer.connection)
-        _movers[consumer] = consumer.connection, mover
+        connection, settings = consumer.connection, Settings.of(consumer.app)
+        mover = broker_of(connection).mover(settings.dead_letters, connection)
+        _movers[consumer] = connection, mover
     return mover
 
 
@@ -45,7 +57,7 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
     """Celery's strategy for non-repeatable tasks; on a worker without the bootstep, with the check.
 
     There it is all that can be done: Celery acknowledges with ``ack="before"`` when the task has
-    started, or while it does.
+    started, or while it does. Nothing is claimed; what a ledger may be asked about is marked first.
     """
     handle: Callable[..., object] = default(task, app, consumer, **options)
     if hasattr(consumer, "fair"):
@@ -56,7 +68,16 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
     def checked(message: Any, *args: Any, **kwargs: Any) -> None:
         if is_redelivered(message):
             dead_letters.bury(message, REDELIVERED)
+        elif may_be_claimed_elsewhere(message.headers, None):
+            _mark(message, mover)
         else:
             handle(message, *args, **kwargs)
 
     return checked
+
+
+def _mark(message: Any, mover: Mover) -> None:
+    try:
+        mover.give_back(message, {STRICT: True})
+    except Exception:
+        logger.exception("Task %s[%s] is not started: it could not be marked", *described(message))

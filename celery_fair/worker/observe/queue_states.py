@@ -13,10 +13,10 @@ when its state lasts, which is before it is written; never before the state that
 from time import monotonic, time_ns
 from typing import NamedTuple
 
+from celery_fair.brokers.depths import Depth, Depths
 from celery_fair.core.chooser import Chooser
 from celery_fair.eventlog import EventLog
 from celery_fair.settings import QueueOptions
-from celery_fair.worker.observe.depths import Depth, Depths
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 

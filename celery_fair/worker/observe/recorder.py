@@ -25,13 +25,13 @@ from celery.signals import (
     worker_shutdown,
 )
 
+from celery_fair.brokers.depths import Depths
 from celery_fair.core.chooser import Chooser
 from celery_fair.eventlog import EventLog, Policy, quoted, sweep
 from celery_fair.headers import PUBLISHED
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
-from celery_fair.worker.launch.dead_letters import described, is_redelivered, message_dead_lettered
-from celery_fair.worker.observe.depths import Depths
+from celery_fair.worker.launch.burial import described, is_redelivered, message_dead_lettered
 from celery_fair.worker.observe.heartbeat import Heartbeat
 from celery_fair.worker.observe.queue_states import QueueStates
 from celery_fair.worker.queues.open_feeds import OpenFeeds

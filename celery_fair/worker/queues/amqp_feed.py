@@ -1,26 +1,42 @@
 """A feed from an AMQP broker, which pushes messages into the window."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from struct import Struct
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from amqp import ChannelError
 
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker import host
-from celery_fair.worker.express.ack_writer import AckWriter
-from celery_fair.worker.express.frames import Frames
-from celery_fair.worker.express.undecoded import undecoded_class
 from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.wire.ack_writer import AckWriter
+from celery_fair.worker.wire.channels import SharedChannel
 
-__all__ = ["AmqpFeed"]
+__all__ = ["AmqpFeed", "RawDeliveries"]
 
 _TAG = 5  # where the consumer's tag begins in a method's frame; its length is before it
 _delivery_tag = Struct(">Q").unpack_from
 
+_numbers = count(1)
+
 _REFILL = 1.0
 """Seconds after which a delivery will not come any more: somebody else gets what is there."""
+
+
+class RawDeliveries(Protocol):
+    """Hands over deliveries as their frames came."""
+
+    def register(self, channel: int, taker: Callable[[bytes, bytes, bytes], bool]) -> None:
+        """Hand over those on a channel (method, header, body) from now on."""
+
+    def forget(self, channel: int) -> None:
+        """The channel is closed; another may get its number."""
+
+    def message_class(self, base: type) -> Any:
+        """Return what makes a message of a delivery that is not decoded yet."""
 
 
 class AmqpFeed(Feed):
@@ -40,7 +56,7 @@ class AmqpFeed(Feed):
         *args: Any,
         meter: RefillMeter,
         acks: AckWriter,
-        frames: Frames | None = None,
+        frames: RawDeliveries | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -48,13 +64,20 @@ class AmqpFeed(Feed):
         self._acks = acks
         self._frames = frames
         if frames is not None:
-            self._undecoded = undecoded_class(self.channel.Message)
+            self._undecoded = frames.message_class(self.channel.Message)
             host.acknowledge_by(self.channel, acks.ack)
         self._tag = ""
         self._tag_bytes = b""
-        self._held = 0  # of what came by the present subscription
         self._generation = 0
+        self._held = 0  # of what came by the present subscription
         self._believed = False  # the broker's word that it has more, and nothing has come since
+        self._retired = False
+        self._mark = ""
+        if isinstance(self.channel, SharedChannel):
+            self._mark = f".{next(_numbers)}"  # a former feed of the queue may have subscribed here
+            self.channel.when_closed(self._closed)
+        else:
+            host.tell_of_close(self.channel, self._closed)
 
     @property
     def owed(self) -> bool:
@@ -89,7 +112,7 @@ class AmqpFeed(Feed):
     def cancel(self) -> None:
         if self._settled_down():
             tag, self._tag = self._tag, ""
-            self.queue.cancel(tag)
+            self._unsubscribe(tag)
 
     def _settled_down(self) -> bool:
         """Take in what our acknowledgements let through, before our subscription ends.
@@ -127,11 +150,11 @@ class AmqpFeed(Feed):
 
     def _subscribe(self) -> None:
         self._generation += 1
-        tag = f"fair.{self.name[:200]}.{self._generation}"
+        tag = f"fair.{self.name[:200]}{self._mark}.{self._generation}"
         self.window.resize(self.prefetch)
-        self.channel.basic_qos(0, self.window.size, False)
         # Not by kombu's Queue.consume: it cannot ask for exclusive consumption.
         try:
+            self.channel.basic_qos(0, self.window.size, False)
             self.channel.basic_consume(
                 queue=self.name,
                 consumer_tag=tag,
@@ -148,9 +171,43 @@ class AmqpFeed(Feed):
                 self._tag_bytes = tag.encode()
                 self._frames.register(self.channel.channel_id, self._take_frames)
 
+    def _unsubscribe(self, tag: str) -> None:
+        number = self.channel.channel_id
+        try:
+            self.queue.cancel(tag)
+        except ChannelError as exc:  # it was closed already, which nobody had read yet
+            self._closed(number, exc)
+
     def _refused(self, answer: ChannelError) -> None:
         self._tag = ""
         self._recovery.refused(self, answer)
+
+    def _closed(self, number: int, reason: Exception) -> None:
+        if self.dead:  # a shared channel has said so
+            return
+        self._tag = ""
+        if self._frames is not None:
+            self._frames.forget(number)
+        self._recovery.closed(self, reason)
+
+    def asks_if_open(self) -> bool:
+        """Ask the broker whether it has closed the channel; with that it has all deliveries back.
+
+        If it has, that is in a frame which nobody has read yet.
+        """
+        if self.dead:
+            return False
+        number = self.channel.channel_id
+        try:
+            self.channel.flow(True)  # which it is already
+        except ChannelError as exc:
+            self._closed(number, exc)
+        return not self.dead
+
+    @property
+    def may_be_asked(self) -> bool:  # type: ignore[override]
+        """Whether ``basic.get`` would do as well: it keeps no other worker away."""
+        return not (self.gate.options.exclusive or self._single_active)
 
     @property
     def _single_active(self) -> bool:
@@ -176,7 +233,7 @@ class AmqpFeed(Feed):
         before = self._tag
         self._subscribe()
         if self._tag:
-            self.queue.cancel(before)
+            self._unsubscribe(before)
 
     def _take_frames(self, method: bytes, header: bytes, body: bytes) -> bool:
         """Take a delivery of the present subscription; see `Frames`."""
@@ -208,6 +265,13 @@ class AmqpFeed(Feed):
     def settled(self, message: Any) -> None:
         super().settled(message)
         self._held -= message.subscription == self._tag
+        if self._retired and not self.window.held:
+            self._recovery.ended(self)
+
+    def retire(self) -> None:
+        self._retired = True
+        if not self.window.held:
+            self._recovery.ended(self)
 
     def close(self) -> None:
         if self._frames is not None and self.channel.channel_id is not None:

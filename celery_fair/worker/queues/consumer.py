@@ -81,17 +81,29 @@ class FairTaskConsumer:
                 self._open_feeds.add(feed)
                 feed.open()
 
+    def renew(self, feed: Feed) -> None:
+        """End a feed, giving back what it has, and make another of its queue."""
+        try:
+            self._end(feed)
+        finally:  # what did not go back comes again some time, and the queue's other messages now
+            self.consume()
+
     def try_again(self) -> set[str]:
         """Start those that were refused; return the names of all that are consumed then."""
         self.consume()
         return set(self._feeds)
 
     def cancel_by_queue(self, queue: Any) -> None:
-        """Stop consuming from a queue; what is buffered of it goes back."""
-        for level in self._levels_of(queue):
-            self._queues.pop(_name(level), None)
-            self._deselect(_name(level))
-            self._end(_name(level))
+        """Stop consuming from a queue; what is buffered of it goes back.
+
+        Raises:
+            Exception: that failed, with the first of its levels; none is consumed any more.
+        """
+        names = [_name(level) for level in self._levels_of(queue)]
+        for name in names:
+            self._queues.pop(name, None)
+            self._deselect(name)
+        self._end_all(names, lambda feed: None)
 
     def cancel(self) -> None:
         """Stop consuming; what is buffered goes back, what runs may still be acknowledged.
@@ -100,31 +112,37 @@ class FairTaskConsumer:
             Exception: of the first queue with which that failed; the others have ended, too.
         """
         self._is_over = True
+        self._end_all(list(self._feeds), Feed.hand_back_aside)
+
+    close = cancel
+
+    def _end_all(self, names: list[str], then: Callable[[Feed], object]) -> None:
         errors = []
-        for name, feed in list(self._feeds.items()):
+        for name in names:
+            feed = self._feeds.get(name)
             try:
-                self._end(name)
-                feed.hand_back_aside()
+                if feed is not None:
+                    self._end(feed)
+                    then(feed)
             except Exception as exc:  # noqa: BLE001 - re-raised, when the others have had their turn
                 errors.append(exc)
         if errors:
             raise errors[0]
 
-    close = cancel
-
-    def _end(self, name: str) -> None:
-        feed = self._feeds.get(name)
-        if feed is not None:
-            try:
-                feed.cancel()
-                self._detach(feed)
-                feed.hand_back()
-            except Exception:  # whatever ended it: none of what it holds may start; re-raised
-                self.suspend(feed)
-                raise
+    def _end(self, feed: Feed) -> None:
+        try:
+            feed.cancel()
+            self._detach(feed)
+            feed.hand_back()
+            feed.retire()
+        except Exception:  # whatever ended it: none of what it holds may start; re-raised
+            self.suspend(feed)
+            self._recovery.ended(feed)  # with its channel, the broker has back what it held
+            raise
 
     def _detach(self, feed: Feed) -> None:
-        if self._feeds.pop(feed.name, None) is not None:
+        if self._feeds.get(feed.name) is feed:  # not one that came after it
+            del self._feeds[feed.name]
             self._open_feeds.remove(feed)
 
     def abandon(self) -> None:

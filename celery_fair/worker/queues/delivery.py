@@ -1,56 +1,19 @@
 """A broker's delivery that tells its feed when it is settled."""
 
 import sys
+from threading import Semaphore
 from typing import Any, Protocol
 
 from kombu.message import Message
-from kombu.transport import virtual
 
 from celery_fair.headers import TOKEN
 
-__all__ = [
-    "NotHeldError",
-    "Settled",
-    "acknowledge_held",
-    "book_settled",
-    "delivery_class",
-    "message_of",
-]
-
-
-class NotHeldError(Exception):
-    """The broker has given the message to another worker meanwhile."""
+__all__ = ["Settled", "delivery_class", "message_of", "patient_class"]
 
 
 def message_of(item: Any) -> Any:
     """Return a message itself, and that of a request."""
     return item if isinstance(item, Message) else item.message
-
-
-def acknowledge_held(message: Any) -> None:
-    """Acknowledge a delivery of kombu's Redis transport, if it is still held here.
-
-    Kombu does not look whether it was: a message that was held for longer than the visibility
-    timeout has been restored, and may run elsewhere.
-
-    Raises:
-        NotHeldError: it is not; it is settled all the same.
-        redis.RedisError: it may or may not be.
-    """
-    removed, _ = message.channel.qos._remove_from_indices(message.delivery_tag).execute()
-    book_settled(message)
-    if not removed:
-        raise NotHeldError("its visibility timeout is over; the broker has restored it")
-
-
-def book_settled(message: Any) -> None:
-    """Note in kombu's books, and ours, that a command of our own has settled a delivery."""
-    virtual.QoS.ack(message.channel.qos, message.delivery_tag)
-    if (feed := getattr(message, "feed", None)) is None:
-        message._state = "ACK"  # of a worker without the bootstep
-    else:
-        message.is_settled()
-        feed.settled(message)
 
 
 class Custodian(Protocol):
@@ -79,7 +42,7 @@ class Notes:
     delivery_info: Any
     arrived = 0.0  # here, on the monotonic clock
     subscription: str | None = None  # by which it came, if a broker keeps account of it
-    aside = ""  # kept by Celery for its "eta", or a rate "limit"
+    aside = ""  # kept by Celery for its "eta", or a rate "limit"; or "stranded"
     boarded_at: float | None = None  # handed to the pool, on the monotonic clock
     lane: str | None = None  # its key, where keys of its queue run beside each other
     claimed = ""  # its work in the ledger
@@ -94,7 +57,7 @@ class Notes:
             self.accept = accept
 
     def put_aside(self, what_for: str) -> None:
-        """Celery keeps it, for an "eta" or a rate "limit"; or, with "", no longer."""
+        """It keeps its place for another reason than its turn; or, with "", no longer."""
         self.aside = what_for
 
     def board(self, now: float) -> None:
@@ -174,3 +137,26 @@ def delivery_class(base: type, owner: Settled) -> type:
                 super().reject_log_error(logger, errors, requeue)
 
     return Delivery
+
+
+def patient_class(base: type, turns: Semaphore) -> type:
+    """Return a subclass of a channel's message class that settles so many at a time, no more.
+
+    In a pool of greenlets as many settle theirs at once as tasks begin, each on a connection of its
+    own, and a client with too few of them fails.
+    """
+
+    class Patient(base):  # type: ignore[misc]
+        def ack(self, multiple: bool = False) -> None:
+            with turns:
+                super().ack(multiple)
+
+        def reject(self, requeue: bool = False) -> None:
+            with turns:
+                super().reject(requeue)
+
+        def requeue(self) -> None:
+            with turns:
+                super().requeue()
+
+    return Patient

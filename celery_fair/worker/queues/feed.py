@@ -1,8 +1,8 @@
 """One queue at the worker: its channel, its subscription, its window and its buffer.
 
-Every feed owns a channel of its own, so that its window bounds this queue alone and a queue's
-trouble stays on its channel. All of a feed's channel calls are made by the thread that runs the
-dispatcher.
+Every feed owns a channel of its own, as far as the broker allows so many (see `channels`), so that
+its window bounds this queue alone and a queue's trouble stays on its channel. All of a feed's
+channel calls are made by the thread that runs the dispatcher.
 
 What tells an idle queue from a slow refill differs by broker, and so do the two kinds of feed. An
 AMQP broker pushes into a window (`amqp_feed`). Kombu's virtual transports emulate a broker by
@@ -13,7 +13,7 @@ the queue is empty (`virtual_feed`).
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
@@ -39,8 +39,8 @@ class Custody(Protocol):
     def starts_once(self, message: Any) -> bool:
         """Whether a message must not be started again once it counts as redelivered."""
 
-    def give_back(self, message: Any) -> None:
-        """Return a message that has not started to its queue."""
+    def give_back(self, messages: Sequence[Any]) -> None:
+        """Return messages of one queue that have not started to it, one after the other."""
 
     def refuse(self, message: Any, exc: BaseException | None) -> None:
         """See to what becomes of a message that no task is started for, for an error."""
@@ -64,6 +64,12 @@ class Recovery(Protocol):
         It has closed the channel, and with it every delivery is gone.
         """
 
+    def closed(self, feed: "Feed", reason: Exception) -> None:
+        """The broker has closed the feed's channel of its own accord, for this reason."""
+
+    def ended(self, feed: "Feed") -> None:
+        """The feed's channel is of no use any more."""
+
 
 class Ports(NamedTuple):
     """Whom a queue knows: given to it when it is made."""
@@ -84,14 +90,19 @@ class Feed(ABC):
         buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
             come due.
         window: the deliveries allowed, held and owed.
-        parked: deliveries in Celery's timer, waiting for their ETA.
+        parked: deliveries in Celery's timer, waiting for their ETA, and those that are stranded.
         filled: when something came while nothing was here, last, on the monotonic clock.
         starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
+        may_be_asked: whether it could be.
+        given: how many messages it has given for the asking.
+        ordered: whether what waits here is kept for the sake of its order.
     """
 
-    asks = False
+    asks = ordered = False
+    may_be_asked = True
+    given = 0
 
     def __init__(
         self,
@@ -179,6 +190,7 @@ class Feed(ABC):
         """The channel is gone, and with it every delivery: none of them may start."""
         self.dead = True
         self.buffer.clear()
+        self._aside.clear()
 
     @property
     def owed(self) -> bool:
@@ -223,11 +235,21 @@ class Feed(ABC):
         message.put_aside("eta" if eta else "limit")
         self._aside[id(message)] = message
         if eta:
-            self.parked += 1
-            if self.prefetch > self.window.size:
-                self._apply_prefetch()
+            self._park()
         else:
             self._limited += 1
+
+    def strand(self, message: Any) -> None:
+        """A message can be moved to nowhere for now: what is behind it gets its place."""
+        if message.aside != "stranded":
+            self._take_back(message)
+            message.put_aside("stranded")
+            self._park()
+
+    def _park(self) -> None:
+        self.parked += 1
+        if self.prefetch > self.window.size:
+            self._apply_prefetch()
 
     def came_due(self, message: Any, request: Any) -> None:
         """The request of a message that was set aside is back."""
@@ -236,7 +258,7 @@ class Feed(ABC):
         self._news.due(self, request)
 
     def _take_back(self, message: Any) -> None:
-        if message.aside == "eta":
+        if message.aside in {"eta", "stranded"}:
             self.parked -= 1
         elif message.aside == "limit":
             self._limited -= 1
@@ -244,17 +266,36 @@ class Feed(ABC):
         self._aside.pop(id(message), None)
 
     def hand_back(self) -> None:
-        """Return every buffered delivery to the queue."""
-        while self.buffer:
-            message = message_of(self.buffer.popleft())
-            if not message.acknowledged:
-                self.custody.give_back(message)
+        """Return every buffered delivery to the queue.
+
+        A fenced queue is somebody else's from now on, and so is what Celery has put off of it.
+        """
+        self.buffer.extend(self._news.withdraw(self))
+        if self.dead:  # the broker has it back
+            self.buffer.clear()
+        if self.gate.fenced:
+            self.buffer.extend(self._aside.values())
+        messages = [message_of(item) for item in self.buffer]
+        self.buffer.clear()
+        self.custody.give_back([message for message in messages if not message.acknowledged])
 
     def hand_back_aside(self) -> None:
         """For a clean stop: return what Celery has put off, if it must not count as redelivered."""
-        for message in list(self._aside.values()):
-            if not message.acknowledged and self.custody.starts_once(message):
-                self.custody.give_back(message)
+        once = self.custody.starts_once
+        aside = [message for message in self._aside.values() if not message.acknowledged]
+        self.custody.give_back([message for message in aside if once(message)])
+
+    def give_back_put_off(self, before: float) -> list[Any]:
+        """Return to the queue what has come before a time, and Celery has put off for its ETA.
+
+        Returns those messages; they come again. What the broker does not take stays put off.
+        """
+        overdue = [m for m in self._aside.values() if m.aside == "eta" and m.arrived < before]
+        self.custody.give_back([message for message in overdue if not message.acknowledged])
+        return [message for message in overdue if message.acknowledged]
+
+    def retire(self) -> None:
+        """The queue is consumed no more; what runs of it may still be acknowledged."""
 
     def close(self) -> None:
         """Forget the buffer (the broker redelivers it) and close the channel."""

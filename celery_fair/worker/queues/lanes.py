@@ -38,8 +38,15 @@ class Lanes:
 
 
 def _lane(message: Any) -> str:
-    """Return a message's key: as it was published with, or by other publishers, the routing key."""
+    """Return a message's key: as it was published with, or by other publishers, the routing key.
+
+    From now on it says so itself: a retry, or a copy that is given back, comes by the partition's
+    name.
+    """
     if message.lane is None:
-        key = (message.headers or {}).get(KEY, message.delivery_info.get("routing_key"))
-        message.take_lane(str(key))
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        key = str(headers.get(KEY, message.delivery_info.get("routing_key")))
+        message.take_lane(key)
+        if key != message.feed.name:
+            headers.setdefault(KEY, key)
     return str(message.lane)

@@ -1,7 +1,9 @@
 """Queues that the broker has taken away while they were consumed.
 
-One that was deleted is declared and consumed again; its messages are gone. One that the broker
-refuses otherwise is left to `Refused`. The other queues notice nothing of either.
+One that was deleted is declared and consumed again; its messages are gone. One whose channel the
+broker has closed, because a message was unacknowledged for too long say, is consumed again on
+another channel. One that the broker refuses otherwise, as another worker consumes it exclusively or
+the permissions forbid it, is tried again until it does not. The other queues notice nothing of it.
 """
 
 import logging
@@ -13,11 +15,16 @@ from typing import Any, Protocol
 from amqp import NotFound
 
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.refused import Refused
 
 __all__ = ["Consumed", "LostQueues"]
 
 logger = logging.getLogger(__name__)
+
+_AGAIN = 1.0
+"""Seconds after which a queue is consumed again."""
+
+_RETRY = 5.0
+"""Seconds between two attempts to consume what was refused."""
 
 
 class Consumed(Protocol):
@@ -63,7 +70,8 @@ class LostQueues:
     ) -> None:
         self._c = c
         self._queues = queues
-        self._refusals = Refused(call_later, queues.try_again)
+        self._call_later = call_later
+        self._refusals = _Refused(call_later, queues.try_again)
         self._declared = tuple(declared)
 
     def refused(self, feed: Feed, answer: Exception) -> None:
@@ -76,10 +84,31 @@ class LostQueues:
         else:
             self._refusals.add(feed.name, answer)
 
+    def closed(self, feed: Feed, reason: Exception) -> None:
+        """The broker has closed the feed's channel of its own accord, for this reason."""
+        logger.warning(
+            "The broker has closed the channel of queue %s: %s. It delivers again what was not"
+            " acknowledged; the queue is consumed again in %g s, other queues are not affected.",
+            feed.name,
+            reason,
+            _AGAIN,
+        )
+        self._queues.suspend(feed)
+        feed.close()
+        self._call_later(_AGAIN, self._consume)
+
+    def _consume(self) -> None:
+        if not self._queues.is_over:
+            self._queues.consume()
+
     def lost(self, feed: Feed) -> None:
         """The broker has cancelled the feed's subscription: the queue was deleted."""
         _say_deleted(feed)
         self._c.call_soon(self._reopen, feed)
+
+    def ended(self, feed: Feed) -> None:
+        """Its channel is of no use any more; to whoever has settled the last message it may be."""
+        self._c.call_soon(feed.close)
 
     def _declare(self, queue: Any) -> None:
         queues = self._queues
@@ -113,3 +142,44 @@ class LostQueues:
 
 def _say_deleted(feed: Feed) -> None:
     logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
+
+
+class _Refused:
+    """Remembers who was refused, and tries again every five seconds.
+
+    Arguments:
+        call_later: calls a function after so many seconds, from the thread that owns the channels.
+        consume: starts the queues that are not consumed yet; returns the names of all that are.
+    """
+
+    def __init__(
+        self,
+        call_later: Callable[[float, Callable[[], object]], object],
+        consume: Callable[[], set[str]],
+    ) -> None:
+        self._call_later = call_later
+        self._consume = consume
+        self._queues: set[str] = set()
+        self._due = False
+
+    def add(self, queue: str, answer: Exception) -> None:
+        """The broker's answer to an attempt to consume the queue was no."""
+        if queue not in self._queues:
+            self._queues.add(queue)
+            logger.error(
+                "Cannot consume queue %s: %s. Either another worker consumes it and one of the two"
+                " does so exclusively: end that one, or let this one wait for it; or the broker's"
+                " permissions forbid it. Trying again every %g s; other queues are not affected.",
+                queue,
+                answer,
+                _RETRY,
+            )
+        if not self._due:
+            self._due = True
+            self._call_later(_RETRY, self._try_again)
+
+    def _try_again(self) -> None:
+        self._due = False
+        for queue in self._queues & self._consume():
+            self._queues.discard(queue)
+            logger.warning("Queue %s is consumed now", queue)

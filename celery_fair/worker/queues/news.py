@@ -37,6 +37,13 @@ class News:
         self._bell.arrived()
         self._bell.later()
 
+    def withdraw(self, feed: "Feed") -> list[Any]:
+        """Take back, and return, the feed's requests that have come due."""
+        theirs = [report for report in self._reports if report[0] is feed and report[1] is not None]
+        for report in theirs:
+            self._reports.remove(report)
+        return [request for _, request in theirs]
+
     def take(self) -> "Iterator[tuple[Feed, Any]]":
         """Yield what was reported, the oldest first: the feed, and a request that has come due."""
         reports = self._reports

@@ -37,6 +37,10 @@ class OpenFeeds:
     def __getitem__(self, flow: Flow) -> Feed:
         return self._feeds[flow]
 
+    def get(self, flow: Flow) -> Feed | None:
+        """Return a flow's feed, unless it is closed."""
+        return self._feeds.get(flow)
+
     def named(self, queue: str) -> Feed | None:
         """Return a queue's feed, if it is consumed."""
         return next((feed for feed in self if feed.name == queue), None)

@@ -45,6 +45,7 @@ class Pulled(Feed):
     ) -> None:
         super().__init__(*args, **kwargs)
         self._lanes = lanes
+        self.ordered = lanes is not None
         self._interval = interval
         self._eager = eager
         self._is_open = False
@@ -92,6 +93,7 @@ class Pulled(Feed):
             self._wait = self._ask_at = 0.0
             item = self.buffer[place]
             del self.buffer[place]
+            self.given += 1
             return item
         if not self._is_full:
             self._left = 0

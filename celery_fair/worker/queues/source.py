@@ -8,19 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 import amqp
-from amqp.transport import TCPTransport
 
+from celery_fair.brokers.broker import AmqpBroker, RedisBroker, SqsBroker, broker_of
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.express.ack_writer import AckWriter
-from celery_fair.worker.express.frames import Frames
-from celery_fair.worker.express.reader import BufferedReader, DrainingReader
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
-from celery_fair.worker.queues.delivery import acknowledge_held
+from celery_fair.worker.queues.amqp_feed import AmqpFeed, RawDeliveries
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import PulledAmqpFeed, PulledVirtualFeed
 from celery_fair.worker.queues.virtual_feed import VirtualFeed
+from celery_fair.worker.wire.ack_writer import AckWriter
+from celery_fair.worker.wire.channels import Channels, SharedChannel
+from celery_fair.worker.wire.reader import DrainingReader
 
-__all__ = ["AmqpSource", "Source", "VirtualSource", "source_for"]
+__all__ = ["AmqpSource", "Read", "Source", "VirtualSource", "read_plainly", "source_for"]
+
+Read = Callable[[Any, Any], tuple[RawDeliveries | None, Callable[[], object]]]
+"""Given py-amqp's connection and the event loop, if there is one, returns who hands over deliveries
+that are not decoded, if anybody does, and the loop's callback for the socket."""
 
 
 class Source(ABC):
@@ -65,11 +68,11 @@ class Source(ABC):
 
 
 class AmqpSource(Source):
-    """An AMQP broker: a channel and a subscription for each queue.
+    """An AMQP broker: a subscription for each queue, on a channel of `Channels`.
 
     Arguments:
         soon: asks for the dispatcher to run soon.
-        fast: whether to take the fast path where there is one.
+        read: says how the socket is read.
     """
 
     asks = False
@@ -80,28 +83,28 @@ class AmqpSource(Source):
         hub: Any,
         meter: RefillMeter,
         soon: Callable[[], object],
-        fast: bool = True,
+        read: Read,
     ) -> None:
         self._connection = connection
+        self._channels = Channels(connection)
         self._meter = meter
         broker = connection.connection
-        self._frames = Frames(broker) if fast and isinstance(broker, amqp.Connection) else None
+        self._frames, reader = read(broker, hub)
         if hub:
-            reader: DrainingReader = DrainingReader(broker, hub)
-            if self._frames is not None and type(broker.transport) is TCPTransport:
-                reader = BufferedReader(broker, hub, self._frames)
             hub.add_reader(broker.sock, reader)
         self._acks = AckWriter(broker, soon)
 
     def feed(self, **options: Any) -> Feed:
-        return AmqpFeed(frames=self._frames, **self._supplies(), **options)
+        supplies = self._supplies(options["queue"])
+        shared = isinstance(supplies["channel"], SharedChannel)
+        return AmqpFeed(frames=None if shared else self._frames, **supplies, **options)
 
     def pulled(self, **options: Any) -> Feed:
-        return PulledAmqpFeed(**self._supplies(), **options)
+        return PulledAmqpFeed(**self._supplies(options["queue"]), **options)
 
-    def _supplies(self) -> dict[str, Any]:
+    def _supplies(self, queue: Any) -> dict[str, Any]:
         return {
-            "channel": self._connection.channel(),
+            "channel": self._channels.take(queue.name),
             "meter": self._meter,
             "acks": self._acks,
         }
@@ -113,7 +116,13 @@ class AmqpSource(Source):
         self._acks.write_through()
 
     def confirm(self, message: Any) -> None:
-        message.channel.flow(True)  # which it is already; the answer follows the acknowledgement
+        if not message.feed.asks_if_open():  # the answer follows the acknowledgement
+            raise amqp.RecoverableChannelError("its channel was closed meanwhile")
+
+
+def read_plainly(broker: Any, hub: Any) -> tuple[None, DrainingReader]:
+    """Have py-amqp read and decode; see `Read`."""
+    return None, DrainingReader(broker, hub)
 
 
 class VirtualSource(Source):
@@ -123,16 +132,33 @@ class VirtualSource(Source):
         self._connection = connection
 
     def feed(self, **options: Any) -> Feed:
-        return VirtualFeed(channel=self._connection.channel(), **options)
+        return self._kind()(channel=self._connection.channel(), **options)
 
     def pulled(self, **options: Any) -> Feed:
-        return PulledVirtualFeed(channel=self._connection.channel(), **options)
+        return self._pulled_kind()(channel=self._connection.channel(), **options)
+
+    def _kind(self) -> type[Feed]:
+        return VirtualFeed
+
+    def _pulled_kind(self) -> type[Feed]:
+        return PulledVirtualFeed
 
     def acknowledge(self, message: Any) -> None:
-        if self._connection.transport.driver_type == "redis":
-            acknowledge_held(message)
-        else:
-            super().acknowledge(message)
+        broker_of(self._connection).acknowledge(message)
+
+
+class SqsSource(VirtualSource):
+    """Amazon's SQS, with an event loop."""
+
+    def _kind(self) -> type[Feed]:
+        from celery_fair.worker.queues.sqs_feed import SqsFeed
+
+        return SqsFeed
+
+    def _pulled_kind(self) -> type[Feed]:
+        from celery_fair.worker.queues.sqs_feed import PulledSqsFeed
+
+        return PulledSqsFeed
 
 
 def source_for(
@@ -142,7 +168,7 @@ def source_for(
     soon: Callable[[], object],
     at: Callable[[float], object] | None,
     interval: float,
-    fast: bool = True,
+    read: Read,
 ) -> Source:
     """Return the source that fits a connection's transport and the worker's loop.
 
@@ -150,13 +176,15 @@ def source_for(
         soon: asks for the dispatcher to run soon.
         at: asks for it at a time: given where it must not be a message that wakes the worker.
         interval: seconds between two looks at the most, then.
-        fast: whether to take the fast path where there is one.
+        read: says how AMQP's socket is read.
     """
-    driver = connection.transport.driver_type
-    if driver == "amqp":
-        return AmqpSource(connection, hub, meter, soon, fast)
-    if driver == "redis" and hub:
+    broker = broker_of(connection)
+    if isinstance(broker, AmqpBroker):
+        return AmqpSource(connection, hub, meter, soon, read)
+    if isinstance(broker, RedisBroker) and hub:
         from celery_fair.worker.queues.redis_source import RedisSource
 
         return RedisSource(connection, hub, soon, at, interval)
+    if isinstance(broker, SqsBroker) and hub:
+        return SqsSource(connection)
     return VirtualSource(connection)

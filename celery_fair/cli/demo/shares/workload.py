@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-__all__ = ["COST", "LEAST_MESSAGES", "QUANTA", "QUEUES", "ROUND", "Workload"]
+__all__ = ["COST", "LEAST_MESSAGES", "QUANTA", "QUEUES", "ROUND", "TARGETS", "Workload"]
 
 QUEUES = tuple(f"p{number}" for number in range(10))
 QUANTA = tuple(range(4, 44, 4))
+TARGETS = tuple(quantum / sum(QUANTA) for quantum in QUANTA)
 COST = 4
 ROUND = sum(QUANTA) // COST
 """Messages that one round of the scheduler serves of all queues together."""
@@ -42,8 +43,8 @@ class Workload:
     def of(cls, messages: int, work: int, stop: int | None) -> "Workload":
         """Return a workload of which something can be learnt, or raise `ValueError`.
 
-        The last stop, and the default, is at half of all messages. Every queue is backlogged then
-        still: the largest share, 40 of 220, of half of the total is 0.91 of what one queue has.
+        The last stop, and the default, is at half of all messages. Every queue is still backlogged
+        then: the largest share, 40 of 220, of half of the total is 0.91 of what one queue has.
         """
         if messages < LEAST_MESSAGES:
             raise ValueError(

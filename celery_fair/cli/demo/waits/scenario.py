@@ -47,11 +47,11 @@ class Scenario:
         return 2 * self.slots * math.ceil((self.seconds + 1) / NEWSLETTER_TAKES)
 
     @property
-    def moments(self) -> list[float]:
+    def times(self) -> list[float]:
         """When the mails are published, in seconds after the worker has begun to consume.
 
         Not quite regularly: the multiples of the golden ratio, mod 1, spread the mails evenly over
-        the moments of the newsletters' work.
+        the time that a newsletter takes.
         """
         mails = math.floor(self.seconds / _EVERY)
         return [_EVERY * (number + number * _GOLDEN % 1) for number in range(1, mails + 1)]

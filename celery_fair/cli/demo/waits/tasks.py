@@ -46,10 +46,10 @@ def publish(task: Any, queue: str, number: int) -> None:
 
 
 def publish_mails() -> None:
-    """Publish each when its moment has come."""
+    """Publish each mail when it is due."""
     begin = monotonic()
-    for number, moment in enumerate(scenario.moments, scenario.newsletters):
-        sleep(max(0.0, begin + moment - monotonic()))
+    for number, due in enumerate(scenario.times, scenario.newsletters):
+        sleep(max(0.0, begin + due - monotonic()))
         publish(send_password, INTERACTIVE, number)
 
 

@@ -1,0 +1,124 @@
+"""RabbitMQ: letters are got and not acknowledged, so that the broker puts them back in place.
+
+One channel holds what was got, another publishes: an error on the latter closes that one only.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+from amqp.exceptions import NotFound
+
+from celery_fair.dead_letters.letter import Letter
+from celery_fair.dead_letters.letter_queue import (
+    GoneError,
+    Keep,
+    LetterQueue,
+    Letters,
+    ReplayError,
+    nothing,
+)
+
+__all__ = ["AmqpLetters"]
+
+_CONFIRM_TIMEOUT = 10.0
+"""Seconds for the broker to confirm a message: one under a memory alarm never does."""
+
+_HEADERS = "application_headers"
+
+
+class AmqpLetters(LetterQueue):
+    """The dead-letter queue on RabbitMQ."""
+
+    _held: Any = None
+    _publishing: Any = None
+
+    def count(self) -> int:
+        channel = self._connection.channel()
+        try:
+            return int(channel.queue_declare(self._name, passive=True).message_count)
+        except NotFound:
+            return 0
+        finally:
+            _close(channel)
+
+    def browse(self, keep: Keep = nothing) -> Letters:
+        there = self.count()
+        if not there:
+            return
+        channel = self._held = self._connection.channel()
+        channel.auto_decode = False  # of the body, by whatever codec a message names
+        try:
+            for _ in range(there):
+                message = channel.basic_get(self._name)
+                if message is None:
+                    break
+                yield _letter(message)
+        finally:
+            self._held = None
+            _close(channel)
+
+    def replay(self, letter: Letter) -> None:
+        exchange, key = letter.origin
+        message = letter.handle
+        properties = message.properties | {_HEADERS: letter.replayed_headers()}
+        self._publish(type(message)(letter.body, **properties), exchange, key)
+        try:
+            self.remove(letter)
+        except Exception as exc:  # whatever it is, the copy is published
+            raise ReplayError(
+                f"it was replayed, and is still a dead letter: {exc}; purge it"
+            ) from exc
+
+    def remove(self, letter: Letter) -> None:
+        if letter.handle.channel is not self._held or not self._held.is_open:
+            raise GoneError("the broker has closed the channel that held it")
+        self._held.basic_ack(letter.handle.delivery_tag)
+
+    def is_lost(self, error: Exception) -> bool:
+        return isinstance(error, self._connection.connection_errors) or not (
+            self._connection.connected
+        )
+
+    def _publish(self, copy: Any, exchange: str, key: str) -> None:
+        channel, self._publishing = self._publishing, None
+        if channel is None or not channel.is_open:
+            channel = self._connection.channel()
+            channel.confirm_select()
+        returned: list[Exception] = []
+        channel.events["basic_return"] = {lambda error, *_: returned.append(error)}
+        try:
+            channel.basic_publish_confirm(
+                copy,
+                exchange=exchange,
+                routing_key=key,
+                mandatory=True,
+                confirm_timeout=_CONFIRM_TIMEOUT,
+            )
+        except TimeoutError as exc:
+            raise TimeoutError(
+                f"the broker has not confirmed it within {_CONFIRM_TIMEOUT:g} s: it is still a dead"
+                " letter, and may have been replayed nevertheless; look at its queue"
+            ) from exc
+        self._publishing = channel  # only now: a late confirmation must not be taken for the next
+        if returned:
+            raise ReplayError(
+                f"no queue is bound to exchange {exchange!r} for routing key {key!r}; declare one"
+                if exchange
+                else f"there is no queue {key!r}; declare it"
+            ) from returned[0]
+
+
+def _letter(message: Any) -> Letter:
+    headers = message.properties.get(_HEADERS)
+    body = message.body
+    return Letter(
+        headers=headers if isinstance(headers, dict) else {},
+        properties={n: v for n, v in message.properties.items() if n != _HEADERS},
+        body=body.encode() if isinstance(body, str) else bytes(body),
+        handle=message,
+    )
+
+
+def _close(channel: Any) -> None:
+    with suppress(Exception):  # closed by the broker, or with the connection: all is put back
+        channel.close()

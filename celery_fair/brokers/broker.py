@@ -1,0 +1,138 @@
+"""Which broker it is: kombu's name for its driver is looked at here, and nowhere else."""
+
+from functools import cache
+from typing import Any
+
+from kombu.exceptions import ChannelError
+
+from celery_fair.brokers.amqp_letters import AmqpLetters
+from celery_fair.brokers.mover import AmqpMover, Mover, RedisMover, VirtualMover
+from celery_fair.brokers.redis import acknowledge_held
+from celery_fair.brokers.redis_letters import RedisLetters
+from celery_fair.brokers.virtual_letters import VirtualLetters
+from celery_fair.dead_letters.letter_queue import LetterQueue
+from celery_fair.settings import Settings
+
+__all__ = [
+    "AmqpBroker",
+    "Broker",
+    "MemoryBroker",
+    "RedisBroker",
+    "SqsBroker",
+    "broker_of",
+    "letters_of",
+    "shown",
+]
+
+
+class Broker:
+    """One of those that kombu emulates.
+
+    Attributes:
+        driver: kombu's name for it.
+        pushes: whether messages come without being asked for.
+        excludes: whether it can keep other workers from a queue.
+        hashes: whether it has exchanges that find a key's partition.
+        highest_first: whether high numbers of priority are served first, rather than low ones.
+        mover: moves the messages that a worker holds.
+        letters: is the queue of dead letters.
+    """
+
+    pushes = excludes = hashes = highest_first = False
+    mover: type[Mover] = VirtualMover
+    letters: type[LetterQueue] = VirtualLetters
+
+    def __init__(self, driver: str) -> None:
+        self.driver = driver
+
+    def acknowledge(self, message: Any) -> None:
+        """Acknowledge a message whose task may start only if it is still held here.
+
+        Raises:
+            Exception: whatever the transport does, or `NotHeldError`; it must not start.
+        """
+        message.ack()
+
+    def impatient(self, connection: Any, patience: float) -> Any:
+        """Return a connection like one that is not open yet, by which `depth` is asked."""
+        return connection
+
+    def depth(self, channel: Any, queue: str, patience: float) -> int | None:
+        """Ask how many messages wait in a queue; None if it is not there.
+
+        Raises:
+            Exception: whatever the transport raises if there is no answer for so many seconds.
+        """
+        return int(channel._size(queue))
+
+
+class RedisBroker(Broker):
+    """Redis, or what speaks like it."""
+
+    mover, letters = RedisMover, RedisLetters
+
+    def acknowledge(self, message: Any) -> None:
+        acknowledge_held(message)
+
+    def impatient(self, connection: Any, patience: float) -> Any:
+        options = {"socket_timeout": patience, **(connection.transport_options or {})}
+        return connection.clone(transport_options=options)
+
+
+class AmqpBroker(Broker):
+    """RabbitMQ."""
+
+    pushes = excludes = hashes = highest_first = True
+    mover, letters = AmqpMover, AmqpLetters
+
+    def depth(self, channel: Any, queue: str, patience: float) -> int | None:
+        channel.connection.sock.settimeout(patience)
+        try:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+        except ChannelError:  # there is no such queue; the channel has been opened anew
+            return None
+
+
+class SqsBroker(Broker):
+    """Amazon's SQS."""
+
+
+class MemoryBroker(Broker):
+    """A process's memory."""
+
+
+_KINDS = {"amqp": AmqpBroker, "memory": MemoryBroker, "redis": RedisBroker, "sqs": SqsBroker}
+
+
+def shown(connection: Any) -> str:
+    """Return a connection's URL without its password, also where that was not told as one.
+
+    A slash in a password that is not encoded ends the host, as URLs are read.
+    """
+    url = str(connection.as_uri())
+    scheme, _, rest = url.partition("://")
+    place = rest.rpartition("@")[2]
+    return f"{scheme}://…" if "%40" in place.upper() else url
+
+
+def broker_of(connection: Any) -> Broker:
+    """Return what a kombu connection leads to."""
+    return _broker(connection.transport.driver_type)
+
+
+@cache
+def _broker(driver: str) -> Broker:
+    return _KINDS.get(driver, Broker)(driver)
+
+
+def letters_of(app: Any, connection: Any) -> LetterQueue:
+    """Return the queue of an app's dead letters.
+
+    Arguments:
+        connection: to the app's broker; connected, and closed by the caller.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: as `Settings.of`.
+    """
+    exchanges = {queue.exchange.name: queue.exchange for queue in app.amqp.queues.values()}
+    return broker_of(connection).letters(connection, Settings.of(app).dead_letters, exchanges)

@@ -1,0 +1,342 @@
+"""Moving a message that is held here to where it belongs, so that it is neither lost nor left.
+
+On an AMQP broker a copy is published on a connection of its own, confirmed, and then the message is
+acknowledged: a worker that is killed in between leaves both, as does a broker that closes the
+message's channel just then. The connection is another because a broker that is out of memory or
+disk stops reading from one that publishes, acknowledgements included. On Redis one script does
+both. The other virtual transports confirm nothing; there the copy is as safe as any message.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.resources import files
+from threading import RLock
+from time import monotonic, sleep
+from typing import Any
+from uuid import uuid4
+
+from amqp import AccessRefused, PreconditionFailed
+from amqp.exceptions import MessageNacked
+from kombu.utils.json import dumps
+
+from celery_fair.brokers.redis import Commands, book_settled
+from celery_fair.dead_letters.death import dead_letter_queue, properties_of, with_headers
+
+__all__ = ["AmqpMover", "Mover", "NotTakenError", "RedisMover", "VirtualMover", "queue_of"]
+
+logger = logging.getLogger(__name__)
+
+_CONFIRM_TIMEOUT = 5.0
+"""Seconds for the broker to confirm a message: one under a memory alarm never does."""
+
+_PROBE_TIMEOUT = 2.0
+"""Seconds for it to confirm that it takes messages at all."""
+
+_REST = 10.0
+"""Seconds for which a broker that has not taken a message is left in peace."""
+
+_PATIENCE = 10.0
+"""Seconds for a broker to take back, at the end, what it does not take now."""
+
+_WAITING = "Waiting for the broker to take back what has not started"
+
+_PAUSE = 0.2
+"""Seconds between two tries."""
+
+
+class NotTakenError(Exception):
+    """The broker has not taken a message, or has not said so; that is all that has failed."""
+
+
+_AT_ONCE = 100
+"""Messages that are given back on Redis in one round trip."""
+
+
+class Mover(ABC):
+    """For one connection of a worker's.
+
+    Arguments:
+        dead_letters: the queue, and exchange, of the app's dead letters.
+        connection: the worker's.
+        flush: sends acknowledgements that are kept to be sent together.
+    """
+
+    in_place = False
+    """Whether what is given back stands where it stood."""
+
+    def __init__(
+        self, dead_letters: str, connection: Any, flush: Callable[[], object] = lambda: None
+    ) -> None:
+        self._dead_letters = dead_letters
+        self._consuming = connection
+        self._flush = flush
+        self._lock = RLock()  # a task in a greenlet of its own may have its message rejected
+        self._moving = False
+
+    def bury(self, message: Any, headers: Mapping[str, Any]) -> bool:
+        """Move a message to the dead letters, with more headers; False if it is held here no more.
+
+        Raises:
+            Exception: whatever the transport does; the message is where it was.
+        """
+        with self._alone():
+            return self._move(message, headers, self._dead_letters)
+
+    def give_back(self, message: Any, headers: Mapping[str, Any]) -> None:
+        """Return a message to its queue, with more headers, as one that nobody has been given."""
+        with self._alone():
+            self._move(message, headers, "")
+
+    def last(self) -> None:
+        """The worker stops: what cannot be given back now is not given back at all."""
+
+    def give_back_all(self, messages: Sequence[Any]) -> None:
+        """Do so with several of one queue, in their order.
+
+        Raises:
+            Exception: whatever the transport does; those that come after are not given back.
+        """
+        for message in messages:
+            self.give_back(message, {})
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One move after the other; none within another, as a signal's handler would have it."""
+        with self._lock:
+            if self._moving:
+                raise ConnectionError("a message is being moved, which this has interrupted")
+            self._moving = True
+            try:
+                yield
+            finally:
+                self._moving = False
+
+    @abstractmethod
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+        """Publish a copy of a message, under its queue's name, and then acknowledge it."""
+
+    def close(self) -> None:
+        """Leave nothing open."""
+
+
+class AmqpMover(Mover):
+    """Publishes with the broker's confirmation."""
+
+    _connection: Any = None
+    _channel: Any = None
+    _rests_until = _letters_rest_until = _patient_until = 0.0
+    _waited = False
+
+    def last(self) -> None:
+        """Have patience with the broker: an alarm may end, and a queue have room again."""
+        self._patient_until = monotonic() + _PATIENCE
+
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+        if not exchange and not _is_still_here(message):
+            return False  # the broker has it back, and a copy would start besides
+        while not self._published(message, headers, exchange):
+            sleep(_PAUSE)
+        message.ack()
+        self._flush()
+        return True
+
+    def _published(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+        """Publish a copy; or return False if there is none at the broker, and time to try again."""
+        patient = not exchange and monotonic() < self._patient_until
+        rests_until = max(self._rests_until, self._letters_rest_until if exchange else 0.0)
+        if monotonic() < rests_until and not patient:
+            raise NotTakenError("the broker took no message a moment ago")
+        ready = False
+        try:
+            self._be_ready()
+            ready = True
+            self._publish(message, headers, exchange)
+        except Exception as exc:
+            self._drop()  # a late confirmation must not be taken for the next
+            if patient and (not ready or isinstance(exc, MessageNacked)):
+                if not self._waited:
+                    self._waited = True
+                    logger.warning("%s: %r, %g s at the most", _WAITING, exc, _PATIENCE)
+                return False
+            if exchange:
+                self._letters_rest_until = monotonic() + _REST
+            raise NotTakenError(repr(exc)) from exc
+        return True
+
+    def _be_ready(self) -> None:
+        """Have a connection on which the broker takes messages now.
+
+        Raises:
+            Exception: whatever it does instead, which is not tried again for a while.
+        """
+        try:
+            if self._channel is None or not self._is_open():
+                self._open()
+                self._probe()
+        except Exception:  # whatever it is, the next move need not find it out again; re-raised
+            self._rests_until = monotonic() + _REST
+            raise
+
+    def _is_open(self) -> bool:
+        """Whether the connection still works; it may have been cut while it was idle."""
+        try:
+            self._probe()
+        except TimeoutError:
+            raise
+        except self._consuming.connection_errors:
+            self._drop()
+            return False
+        return True
+
+    def _probe(self) -> None:
+        """Publish what is routed nowhere, twice.
+
+        Under an alarm RabbitMQ takes one message from a connection and then reads no more of it
+        until the alarm is over, when it takes all that has come: each try with the message itself
+        would leave another copy.
+        """
+        nothing = self._channel.prepare_message(b"")
+        key = f"celery-fair-probe-{uuid4()}"
+        try:
+            for _ in range(2):
+                self._channel.basic_publish_confirm(
+                    nothing, exchange="", routing_key=key, confirm_timeout=_PROBE_TIMEOUT
+                )
+        except AccessRefused:  # an answer, too
+            self._channel = self._connection.channel()
+            self._channel.confirm_select()
+
+    def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        body = message.body or b""  # an empty one is text, and would be encoded by its own word
+        made = properties_of(message, headers, dead=bool(exchange))
+        copy = self._channel.prepare_message(body, **made)
+        self._channel.basic_publish_confirm(
+            copy,
+            exchange=exchange,
+            routing_key=queue_of(message),
+            mandatory=True,
+            confirm_timeout=_CONFIRM_TIMEOUT,
+        )
+
+    def _open(self) -> None:
+        self._connection = self._consuming.clone(heartbeat=0)
+        channel = self._connection.channel()
+        try:
+            dead_letter_queue(self._dead_letters)(channel).declare()
+        except (AccessRefused, PreconditionFailed) as exc:  # somebody else's; it may be there
+            logger.warning("Cannot declare the dead letters %s: %s", self._dead_letters, exc)
+            channel = self._connection.channel()
+        channel.confirm_select()
+        self._channel = channel
+
+    def _drop(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            connection.collect()
+
+    def close(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            connection.release()
+
+
+class VirtualMover(Mover):
+    """One of kombu's emulated brokers: on the message's own channel.
+
+    Where it has no fanout, what is published to such an exchange is lost without a word.
+    """
+
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+        channel = message.channel
+        dead_letter_queue(self._dead_letters)(channel).declare()
+        made = properties_of(message, headers, dead=bool(exchange))
+        copy = channel.prepare_message(message.body, **made)
+        if exchange and not channel.supports_fanout:
+            channel.basic_publish(copy, "", exchange)  # the queue has the exchange's name
+        else:
+            channel.basic_publish(copy, exchange, queue_of(message))
+        message.ack()
+        return True
+
+
+class RedisMover(Mover):
+    """By a script that takes a message from those held and puts it in a list, in one step."""
+
+    in_place = True  # kombu's way to requeue puts it behind all others
+    _declared = False
+
+    def give_back_all(self, messages: Sequence[Any]) -> None:
+        for first in range(0, len(messages), _AT_ONCE):
+            some = messages[first : first + _AT_ONCE]
+            with self._alone():
+                send = Commands(some[0].channel)
+                send.all([self._command(send, message, {}, "") for message in some])
+                for message in some:
+                    book_settled(message)
+
+    def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+        send = Commands(message.channel)
+        moved = send(*self._command(send, message, headers, exchange))
+        book_settled(message)
+        return bool(moved)
+
+    def _command(
+        self, send: Commands, message: Any, headers: Mapping[str, Any], exchange: str
+    ) -> tuple[Any, ...]:
+        queue = queue_of(message)
+        payload = {**message._raw, "headers": with_headers(message._raw.get("headers"), headers)}
+        if exchange:
+            self.declare(message.channel)
+            to, push = send.lists(exchange)[0], "LPUSH"
+            payload["properties"] = {
+                **payload["properties"],
+                "delivery_info": {"exchange": exchange, "routing_key": queue},
+                "delivery_tag": str(uuid4()),
+            }
+        else:
+            to, push = send.list_of(queue, message._raw), "RPUSH"
+        tag = message.delivery_tag
+        return "EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push
+
+    def bury_raw(self, channel: Any, raw: bytes, headers: Mapping[str, Any]) -> None:
+        """Put what is no message at all among the dead letters, as a message's body."""
+        self.declare(channel)
+        send = Commands(channel)
+        body, encoding = channel.encode_body(raw, channel.body_encoding)
+        payload = channel.prepare_message(
+            body,
+            content_type="application/octet-stream",
+            content_encoding="binary",
+            headers=dict(headers),
+            properties={
+                "body_encoding": encoding,
+                "delivery_info": {"exchange": self._dead_letters, "routing_key": ""},
+                "delivery_tag": str(uuid4()),
+            },
+        )
+        send("LPUSH", send.lists(self._dead_letters)[0], dumps(payload))
+
+    def declare(self, channel: Any) -> None:
+        """Declare the queue of dead letters, once."""
+        if not self._declared:
+            dead_letter_queue(self._dead_letters)(channel).declare()
+            self._declared = True
+
+    @cached_property
+    def _script(self) -> str:
+        return files("celery_fair.brokers").joinpath("move.lua").read_text()
+
+
+def _is_still_here(message: Any) -> bool:
+    """Whether the broker has not closed a message's channel; without a feed of ours, who knows."""
+    feed = getattr(message, "feed", None)
+    return feed is None or feed.asks_if_open()
+
+
+def queue_of(message: Any) -> str:
+    """Return the name of a message's queue; without a feed of ours, its routing key."""
+    feed = getattr(message, "feed", None)
+    return str(feed.name if feed is not None else message.delivery_info.get("routing_key") or "")

@@ -1,0 +1,133 @@
+"""Kombu's queues as they are in Redis: commands about them, and what a worker holds of them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from kombu.transport import virtual
+
+__all__ = ["Commands", "NotHeldError", "acknowledge_held", "book_settled", "connection_of"]
+
+
+class NotHeldError(Exception):
+    """The broker has given the message to another worker meanwhile."""
+
+
+def connection_of(pool: Any) -> Any:
+    """Take a connection from a pool of the client library's."""
+    try:
+        return pool.get_connection()
+    except TypeError:  # redis-py before 5.3 wants a command's name
+        return pool.get_connection("_")
+
+
+class Commands:
+    """Sends commands beside a kombu channel, about its keys as they are in Redis.
+
+    Not on the channel's own client, whose one connection may be waiting for a ``BRPOP``: it would
+    take that answer for its own.
+
+    Arguments:
+        channel: of kombu's Redis transport.
+    """
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._channel._create_client()
+
+    def key(self, name: str) -> str:
+        """Return a key as it is in Redis."""
+        return f"{self._channel.global_keyprefix}{name}"
+
+    def lists(self, queue: str) -> list[str]:
+        """Return the keys of a queue's lists, the most urgent first."""
+        channel = self._channel
+        return [self.key(channel._q_for_pri(queue, step)) for step in channel.priority_steps]
+
+    def list_of(self, queue: str, payload: Any) -> str:
+        """Return the key of the list in which a message of a queue belongs."""
+        priority = self._channel._get_message_priority(payload, reverse=False)
+        return self.key(self._channel._q_for_pri(queue, priority))
+
+    @property
+    def unacked(self) -> list[str]:
+        """The keys of what is unacknowledged: by tag, and its index by time."""
+        return [self.key(self._channel.unacked_key), self.key(self._channel.unacked_index_key)]
+
+    def __call__(self, *args: Any) -> Any:
+        """Send a command, with whole keys."""
+        from redis import Redis
+
+        # Kombu's client adds its key prefix to some commands' keys; ours have it already.
+        return Redis.execute_command(self._client, *args)  # type: ignore[no-untyped-call]
+
+    def packed(self, *args: Any) -> list[bytes]:
+        """Return a command as it is sent, to be sent often: packing takes its time."""
+        with self._connection() as connection:
+            return list(connection.pack_command(*args))
+
+    def send_packed(self, command: list[bytes]) -> Any:
+        """Send what `packed` has returned."""
+        with self._connection() as connection:
+            connection.send_packed_command(command)
+            return connection.read_response()
+
+    def all(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands in one go, and return their answers.
+
+        Raises:
+            redis.ResponseError: the first of those; all commands were carried out or refused.
+        """
+        from redis.exceptions import ResponseError
+
+        answers: list[Any] = []
+        with self._connection() as connection:
+            connection.send_packed_command(connection.pack_commands(commands))
+            for _ in commands:
+                try:
+                    answers.append(connection.read_response())
+                except ResponseError as exc:
+                    answers.append(exc)
+        for answer in answers:
+            if isinstance(answer, ResponseError):
+                raise answer
+        return answers
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        pool = self._client.connection_pool
+        connection = connection_of(pool)
+        try:
+            yield connection
+        finally:
+            pool.release(connection)
+
+
+def acknowledge_held(message: Any) -> None:
+    """Acknowledge a delivery of kombu's Redis transport, if it is still held here.
+
+    Kombu does not look whether it was: a message that was held for longer than the visibility
+    timeout has been restored, and may run elsewhere.
+
+    Raises:
+        NotHeldError: it is not; it is settled all the same.
+        redis.RedisError: it may or may not be.
+    """
+    removed, _ = message.channel.qos._remove_from_indices(message.delivery_tag).execute()
+    book_settled(message)
+    if not removed:
+        raise NotHeldError("its visibility timeout is over; the broker has restored it")
+
+
+def book_settled(message: Any) -> None:
+    """Note in kombu's books, and ours, that a command of our own has settled a delivery."""
+    virtual.QoS.ack(message.channel.qos, message.delivery_tag)
+    if (feed := getattr(message, "feed", None)) is None:
+        message._state = "ACK"  # of a worker without the bootstep
+    else:
+        message.is_settled()
+        feed.settled(message)

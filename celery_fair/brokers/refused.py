@@ -1,0 +1,93 @@
+"""Of the brokers that kombu has a transport for, which one a fair worker may consume.
+
+What a transport promises, and how it says that a message was delivered before, differs by the
+transport. So those are let through that this library's tests run on, as far as they run there; the
+others are refused by name, before anything is consumed.
+
+=========== ====================== ======================================================
+RabbitMQ    ``amqp://``            all
+Redis       ``redis://``           all; with TLS and Sentinel too
+SQS         ``sqs://``             no partitions; non-repeatable tasks with a ledger alone
+memory      ``memory://``          within a process: for demonstrations and tests
+=========== ====================== ======================================================
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.brokers.broker import (
+    AmqpBroker,
+    Broker,
+    MemoryBroker,
+    RedisBroker,
+    SqsBroker,
+    broker_of,
+)
+from celery_fair.settings import Settings
+
+__all__ = ["refuse_broker"]
+
+_TESTED = (AmqpBroker, RedisBroker, SqsBroker, MemoryBroker)
+_UNTESTED_DRIVERS = frozenset({"librabbitmq"})
+_SETTING = "fair_allow_untested_transport"
+
+
+def refuse_broker(
+    connection: Any, settings: Settings, once: Sequence[str], loop: bool = True
+) -> None:
+    """Raise unless fair workers may consume from a broker as these settings and tasks say.
+
+    Arguments:
+        connection: kombu's, to the broker.
+        once: the names of the app's non-repeatable tasks.
+        loop: whether the worker has an event loop: not with gevent and eventlet.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: saying what to do.
+    """
+    broker = broker_of(connection)
+    if not settings.allow_untested_transport:
+        _refuse_untested(broker, connection.transport.driver_name, settings, once, loop)
+    for name, options in settings.queues.items():
+        if options.exclusive and not broker.excludes:
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['exclusive']: this broker ({broker.driver}) cannot keep"
+                " other workers from a queue; RabbitMQ can. Leave 'exclusive' out"
+            )
+
+
+def _refuse_untested(
+    broker: Broker, name: str, settings: Settings, once: Sequence[str], loop: bool
+) -> None:
+    if not isinstance(broker, _TESTED) or name in _UNTESTED_DRIVERS:
+        raise ImproperlyConfigured(
+            f"broker_url: fair workers are not tested with kombu's transport"
+            f" {name!r}. Use RabbitMQ (amqp://), Redis (redis://) or SQS (sqs://);"
+            f" or set {_SETTING} = True, and see for yourself what holds: shares may not, and"
+            f" non-repeatable tasks may start twice"
+        )
+    if isinstance(broker, SqsBroker):
+        _refuse_on_sqs(settings, once, loop)
+
+
+def _refuse_on_sqs(settings: Settings, once: Sequence[str], loop: bool) -> None:
+    if once and settings.ledger is None:
+        raise ImproperlyConfigured(
+            f"broker_url: SQS gives a message to another worker when its visibility timeout is"
+            f" over, and now and then without, so that non-repeatable tasks ({', '.join(once)})"
+            f" need a ledger there. Set fair_ledger = 'redis://…' or 'postgresql+psycopg://…', or"
+            f" have them on RabbitMQ or Redis"
+        )
+    if settings.partitioned:
+        raise ImproperlyConfigured(
+            f"fair_partitions[{next(iter(settings.partitioned))!r}]: SQS keeps no order, and other"
+            f" workers from no queue. Use RabbitMQ or Redis, or set {_SETTING} = True"
+        )
+    if not loop:
+        raise ImproperlyConfigured(
+            f"broker_url: with SQS, fair workers are not tested with gevent, eventlet, or without"
+            f" an event loop. Start the worker with --pool prefork, threads or solo, or set"
+            f" {_SETTING} = True"
+        )

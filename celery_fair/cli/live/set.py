@@ -1,0 +1,106 @@
+"""``fair set``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.cli.live.answers import Answers, show
+from celery_fair.cli.live.options import asking
+from celery_fair.cli.live.workers import Workers
+from celery_fair.settings import parse_live_options
+
+__all__ = ["parse_assignments", "set_options"]
+
+
+@click.command("set")
+@click.argument("queue")
+@click.argument("options", nargs=-1, required=True, metavar="OPTION=VALUE...")
+@asking
+def set_options(
+    ctx: click.Context, workers: Workers, as_json: bool, queue: str, options: Sequence[str]
+) -> None:
+    """Change options of QUEUE while its workers run.
+
+    \b
+    quantum=N         its share is N by the sum of the active queues' quanta
+    rate=N/s          at most N starts per second; also N/m, N/h, none
+    burst=N           of these, so many at once
+    max_in_flight=N   its tasks that a worker runs at once; none for no cap
+    prefetch=N        its messages that a worker holds; none lets that adapt
+
+    A change also holds for messages that are waiting already, and outlasts reconnects; a worker
+    that is restarted begins with its settings again. If anything is wrong with any option, nothing
+    is changed anywhere: all workers are asked whether they would accept the change before any of
+    them is told to make it.
+
+    \b
+    Examples:
+      celery -A shop fair set bulk quantum=8
+      celery -A shop fair set partner rate=10/s burst=5
+      celery -A shop fair set reports max_in_flight=none -d celery@host1
+
+    Exit status: 0; 1 if a worker answers with an error or no worker answers; 2 if no worker was
+    asked, because of an option.
+    """
+    assigned = parse_assignments(queue, options)
+    answers = workers.ask("fair_set", queue=queue, options=assigned, check=True)
+    if answers.errors:
+        click.echo("Nothing was changed.", err=True)
+        answers = _refusals(answers)
+    else:
+        # All are told, whoever was too busy to answer at first included.
+        expected = answers
+        answers = workers.ask("fair_set", enough=len(answers.raw), queue=queue, options=assigned)
+        answers = _confirmed(expected, answers, workers.timeout)
+    show(ctx, answers, as_json)
+
+
+def _refusals(answers: Answers) -> Answers:
+    """Return the answers without those of workers that would have been willing."""
+    raw = {worker: answer for worker, answer in answers.raw.items() if worker not in answers.good}
+    return Answers(raw, {}, answers.notes, answers.errors)
+
+
+def _confirmed(expected: Answers, answers: Answers, timeout: float) -> Answers:
+    """Return the answers, with an error for each worker that was willing and has not confirmed."""
+    silent = expected.good.keys() - answers.raw.keys()
+    text = f"was told, but has not confirmed within {timeout:g} s; fair status shows whether it did"
+    return Answers(
+        answers.raw, answers.good, answers.notes, answers.errors | dict.fromkeys(silent, text)
+    )
+
+
+def parse_assignments(queue: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return options as a worker is sent them, numbers, None or text; it is not asked yet.
+
+    Raises:
+        click.UsageError: for anything that no worker would take.
+    """
+    options: dict[str, Any] = {}
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not equals:
+            raise click.UsageError(
+                f"{word!r} is not option=value; write, for example, quantum=40 or rate=10/s"
+            )
+        if option in options:
+            raise click.UsageError(f"{option!r} is given twice; give each option once")
+        options[option] = _value(value)
+    try:
+        parse_live_options(queue, options)
+    except ImproperlyConfigured as exc:
+        raise click.UsageError(str(exc)) from exc
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,122 @@
+"""What more than one command takes, and how a command ends: JSON or text, and its exit status."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from celery_fair.cli.columns import aligned
+
+__all__ = [
+    "COUNT",
+    "FOLDER",
+    "NEW_FILE",
+    "SECONDS",
+    "Outcome",
+    "Seconds",
+    "conclude",
+    "json_option",
+    "outcome",
+    "table",
+]
+
+COUNT = click.IntRange(0)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+class Seconds(click.FloatRange):
+    """A time, within bounds."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):  # a range does not notice
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return seconds
+
+
+SECONDS = Seconds(0, min_open=True)
+
+
+class Outcome(NamedTuple):
+    """What a command has found.
+
+    Attributes:
+        document: for ``--json``.
+        lines: the same for a reader.
+        good: whether the exit status is 0, not 1.
+    """
+
+    document: Any
+    lines: Iterable[str]
+    good: bool = True
+
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def json_option(text: str) -> Callable[[C], C]:
+    """Return the option ``--json``, which is passed as `as_json`."""
+    return click.option("-j", "--json", "as_json", is_flag=True, help=text)
+
+
+def outcome(text: str) -> Callable[[Callable[..., Outcome]], Callable[..., None]]:
+    """Give a command that returns its `Outcome` the option ``--json``, and `conclude` it."""
+
+    def concluding(command: Callable[..., Outcome]) -> Callable[..., None]:
+        @json_option(text)
+        @wraps(command)
+        def wrapped(*args: Any, as_json: bool, **options: Any) -> None:
+            conclude(command(*args, **options), as_json)
+
+        return wrapped
+
+    return concluding
+
+
+def conclude(found: Outcome, as_json: bool) -> None:
+    """Print an outcome, and exit with the status that tells it."""
+    if as_json:
+        click.echo(json.dumps(_plain(found.document), indent=2, default=str))
+    else:
+        for line in found.lines:
+            click.echo(line)
+    click.get_current_context().exit(0 if found.good else 1)
+
+
+def _plain(value: Any) -> Any:
+    """What is not a number is null in JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], empty: str) -> Iterator[str]:
+    """Return rows in columns, or `empty` where there are none."""
+    lines = [list(map(_cell, row)) for row in rows]
+    if not lines:
+        yield empty
+        return
+    head, *body = aligned([list(heads), *lines])
+    yield click.style(head, bold=True)
+    yield from body
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)

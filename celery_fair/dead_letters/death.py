@@ -1,0 +1,100 @@
+"""Dead letters: where a message goes that must not start, and how it looks there.
+
+All of an app's dead letters come into one queue, bound to an exchange of the same name. A dead
+letter is the message as it was, with headers that say why, from where, when, and whether it may
+have started.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kombu import Exchange, Queue
+
+__all__ = ["dead_letter_queue", "death_headers", "properties_of", "with_headers"]
+
+_SEPARATE = {
+    "application_headers",
+    "content_encoding",
+    "content_type",
+    "delivery_info",
+    "delivery_tag",
+    "priority",
+    "user_id",
+}
+"""Properties that are given on their own, belong to a delivery rather than to the message, or which
+the broker takes from their first publisher alone."""
+
+_LONGEST = 1000  # characters of a text that somebody else has made
+
+
+def dead_letter_queue(exchange: str) -> Queue:
+    """Return the queue of an app's dead letters, to be declared before the first."""
+    return Queue(exchange, Exchange(exchange, type="fanout", durable=True), durable=True)
+
+
+def death_headers(
+    info: Mapping[str, Any] | None,
+    queue: str,
+    worker: str,
+    reason: str,
+    detail: str,
+    may_have_started: bool,
+    work: str = "",
+) -> dict[str, Any]:
+    """Return what a dead letter says of its death.
+
+    Arguments:
+        info: the message's delivery information.
+        queue: where the message was.
+        worker: who moves it.
+        reason: one word for it.
+        detail: more of it, such as the text of an error; or nothing.
+        work: what names its work for a ledger, if there is one.
+    """
+    info = info or {}
+    headers = {
+        "x-fair-reason": reason,
+        "x-fair-queue": queue,
+        "x-fair-exchange": str(info.get("exchange") or ""),
+        "x-fair-routing-key": str(info.get("routing_key") or ""),
+        "x-fair-worker": worker,
+        "x-fair-time": datetime.now(UTC).isoformat(),
+        "x-fair-may-have-started": may_have_started,
+    }
+    if detail:
+        headers["x-fair-detail"] = detail[:_LONGEST]
+    if work:
+        headers["x-fair-key"] = work
+    return headers
+
+
+def with_headers(headers: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message's headers and `more`; of headers that are none, what they look like."""
+    if headers is None or isinstance(headers, Mapping):
+        return {**(headers or {}), **more}
+    return {"x-fair-headers": repr(headers)[:_LONGEST], **more}
+
+
+def properties_of(message: Any, headers: Mapping[str, Any], dead: bool) -> dict[str, Any]:
+    """Return what ``channel.prepare_message`` takes to make the message anew, with more headers.
+
+    Arguments:
+        dead: whether it is to be a dead letter, which nothing deletes; else it expires as before,
+            by the time from now on.
+    """
+    properties = {
+        name: value for name, value in message.properties.items() if name not in _SEPARATE
+    }
+    if dead:
+        properties.pop("expiration", None)
+    new = with_headers(message.headers, headers)
+    if not message.errors:  # it has been decompressed
+        new.pop("compression", None)
+    return {
+        "priority": message.properties.get("priority"),
+        "content_type": message.content_type,
+        "content_encoding": message.content_encoding,
+        "headers": new,
+        "properties": properties | {"delivery_mode": 2},
+    }

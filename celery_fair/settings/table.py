@@ -1,0 +1,63 @@
+"""A setting is written once, as a field of a dataclass: ``pull_interval: Seconds = 0.05``.
+
+That says its name, its check (`Seconds` is a float that is annotated with one) and its default; the
+text below it is the documentation's sentence about it. A field without a check is no setting.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from celery_fair.settings.values import Check
+
+__all__ = ["Entry", "from_conf", "from_options", "table"]
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One setting, or one option of a queue.
+
+    Attributes:
+        name: as the user writes it.
+        field: as the class has it, which is seldom another.
+        check: what its value must pass.
+    """
+
+    name: str
+    field: str
+    check: Check
+
+
+@cache
+def table(kind: type) -> Mapping[str, Entry]:
+    """Return the settings that are the fields of a dataclass, by name."""
+    return {entry.name: entry for entry in _entries(kind)}
+
+
+def _entries(kind: Any) -> Iterator[Entry]:
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        for check in getattr(hints[each.name], "__metadata__", ()):
+            yield Entry(each.metadata.get("name", each.name), each.name, check)
+
+
+def from_conf(kind: type, prefix: str, conf: Any) -> dict[str, Any]:
+    """Return the checked fields of a class that an app's configuration has under a prefix."""
+    values = {}
+    for name, entry in table(kind).items():
+        value = conf.get(prefix + name, _ABSENT)
+        if value is not _ABSENT:
+            values[entry.field] = entry.check(prefix + name, value)
+    return values
+
+
+def from_options(kind: type, where: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked fields of a class that options have; all must be options of it."""
+    entries = table(kind)
+    return {
+        entries[name].field: entries[name].check(f"{where}[{name!r}]", value)
+        for name, value in options.items()
+    }

@@ -1,0 +1,117 @@
+"""Messages that have waited here for too long are given back to their queue.
+
+A queue that is paused, leashed, capped or starved by a higher class keeps its window full of what
+does not start, while the broker's patience runs out: RabbitMQ closes a channel on which a message
+was unacknowledged for half an hour, Redis's visibility timeout gives it to another worker. Such a
+queue gives back what it has, and is asked for each message from then on (see
+`celery_fair.worker.queues.pulled`), so that nothing waits here. When it flows again, messages are
+pushed again. What Celery has put off for its ETA goes back, too, and comes again.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any, Protocol
+
+from celery_fair.worker.queues.feed import Feed
+
+__all__ = ["Held"]
+
+logger = logging.getLogger(__name__)
+
+_LOOKS = 4
+"""How often it is looked for what waits, in the time that it may."""
+
+_FLOWS = 10
+"""So many messages between two looks are a flow."""
+
+
+class Renewable(Protocol):
+    """What a connection consumes; see `celery_fair.worker.queues.consumer.FairTaskConsumer`."""
+
+    @property
+    def is_over(self) -> bool: ...
+
+    @property
+    def feeds(self) -> list[Feed]: ...
+
+    def renew(self, feed: Feed) -> None:
+        """End a feed, giving back what it has, and make another of its queue."""
+
+
+class Held:
+    """Looks after the feeds of one connection.
+
+    Arguments:
+        queues: what is consumed.
+        limit: seconds for which a message may wait here.
+        call_later: calls a function after so many seconds, on the thread that owns the channels.
+        forget: has Celery forget what it has put off of these messages.
+        connection_errors: what ends the connection.
+        clock: the monotonic clock.
+
+    Attributes:
+        asked: the names of the queues that are asked for each message.
+    """
+
+    def __init__(
+        self,
+        queues: Renewable,
+        limit: float,
+        call_later: Callable[[float, Callable[[], object]], object],
+        forget: Callable[[Iterable[Any]], object],
+        connection_errors: tuple[type[Exception], ...],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._queues = queues
+        self._limit = limit
+        self._call_later = call_later
+        self._forget = forget
+        self._connection_errors = connection_errors
+        self._clock = clock
+        self._given: dict[str, int] = {}  # messages that a feed had given at the last look
+        self.asked: set[str] = set()
+        call_later(limit / _LOOKS, self._look)
+
+    def _look(self) -> None:
+        for feed in self._queues.feeds:
+            if not self._queues.is_over and not feed.dead:
+                self._look_at(feed)
+        if not self._queues.is_over:
+            self._call_later(self._limit / _LOOKS, self._look)
+
+    def _look_at(self, feed: Feed) -> None:
+        before = self._clock() - self._limit
+        try:
+            self._forget(feed.give_back_put_off(before))
+            waits = feed.buffer and feed.waits_since < before
+            if waits and not feed.asks:
+                self._ask(feed)
+            elif waits and not feed.ordered:  # it has come due after its ETA
+                feed.hand_back()
+            elif feed.name in self.asked:
+                self._push_if_it_flows(feed)
+        except self._connection_errors:
+            raise
+        except Exception:  # it is tried again at the next look
+            logger.exception("Queue %s: what has waited for too long is not given back", feed.name)
+
+    def _ask(self, feed: Feed) -> None:
+        logger.info(
+            "Queue %s: a message has waited here for more than %g s (fair_give_back_after). What"
+            " waits goes back to the queue%s",
+            feed.name,
+            self._limit,
+            ", which is asked for each message from now on" if feed.may_be_asked else "",
+        )
+        if feed.may_be_asked:
+            self.asked.add(feed.name)
+            self._given[feed.name] = 0
+        self._queues.renew(feed)
+
+    def _push_if_it_flows(self, feed: Feed) -> None:
+        given, self._given[feed.name] = self._given[feed.name], feed.given
+        if feed.given - given >= _FLOWS:
+            logger.info("Queue %s flows again: its messages are pushed again", feed.name)
+            self.asked.discard(feed.name)
+            self._queues.renew(feed)

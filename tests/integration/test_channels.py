@@ -1,0 +1,134 @@
+"""Channels of RabbitMQ: one a queue while it is consumed, given back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kombu import Connection
+
+from tests.brokers import RabbitMQ, Space
+from tests.conftest import running
+from tests.integration.depths import left, unsettled
+from tests.integration.gate import Gate
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+QUEUES = ["a", "b"]
+CLOSED = "has closed the channel"
+LATE = {"task_acks_late": True}
+
+
+def channels(server: RabbitMQ) -> int:
+    return int(server.control("eval", "length(rabbit_channel:list())."))
+
+
+@pytest.fixture
+def place(own_rabbitmq: RabbitMQ) -> Space:
+    return own_rabbitmq.space()
+
+
+@pytest.mark.parametrize("fetch", ["push", "pull"])
+def test_a_channel_ends_with_the_last_message_of_its_queue(
+    own_rabbitmq: RabbitMQ, place: Space, start_worker: StartWorker, gate: Gate, fetch: str
+) -> None:
+    """What runs when its queue is cancelled is acknowledged all the same, if it is so late."""
+    conf = LATE | {"fair_queues": {"a": {"fetch": fetch}}}
+    worker = start_worker(place, pool="threads", concurrency=2, queues=QUEUES, conf=conf)
+    worker.cancel_consumer("a")
+    idle = channels(own_rabbitmq)  # those of our own commands among them
+
+    for _ in range(3):
+        worker.control("add_consumer", queue="a")
+        worker.records.started.wait_once(publish(place.url, {"a": 5}).all())
+        assert channels(own_rabbitmq) == idle + 1
+        worker.cancel_consumer("a")
+        wait_equal(lambda: channels(own_rabbitmq), idle)
+
+    worker.control("add_consumer", queue="a")
+    held = gate.hold(worker, "a")
+    worker.cancel_consumer("a")
+    assert unsettled(place, "a") == 1
+    assert channels(own_rabbitmq) == idle + 1
+    gate.open()
+    worker.records.finished.wait_once(held)
+    wait_equal(lambda: channels(own_rabbitmq), idle)
+    assert left(place, "a") == 0
+    assert worker.stop() == 0
+
+
+MANY = [f"q{number:02}" for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Iterator[RabbitMQ]:
+    """A broker that allows fewer channels than the workers here have queues."""
+    yield from running(RabbitMQ(channel_max=16))
+
+
+@pytest.mark.parametrize("fetch", ["push", "pull"])
+def test_more_queues_than_channels(narrow: RabbitMQ, start_worker: StartWorker, fetch: str) -> None:
+    """All are consumed, those too that are cancelled and added meanwhile."""
+    place = narrow.space()
+    ids = publish(place.url, dict.fromkeys(MANY, 20))
+    conf = {"fair_queues": {name: {"fetch": fetch} for name in MANY}}
+    worker = start_worker(place, pool="threads", concurrency=2, queues=MANY, conf=conf)
+    worker.records.started.wait_once(ids.all())
+
+    for name in (MANY[0], MANY[-1], MANY[-2]):
+        worker.cancel_consumer(name)
+        assert "ok" in worker.control("add_consumer", queue=name)
+    worker.records.started.wait_once(publish(place.url, dict.fromkeys(MANY, 2)).all())
+    wait_equal(lambda: left(place, *MANY), 0)
+    assert "Traceback" not in worker.log()
+    assert worker.stop() == 0
+
+
+def test_a_window_on_a_shared_channel_is_its_queues_own(
+    narrow: RabbitMQ, start_worker: StartWorker, gate: Gate
+) -> None:
+    place = narrow.space()
+    conf = {"fair_queues": {name: {"prefetch": 1 + n % 4} for n, name in enumerate(MANY)}}
+    worker = start_worker(place, pool="threads", concurrency=1, queues=MANY, conf=conf)
+    gate.hold(worker, MANY[0])
+    ids = publish(place.url, dict.fromkeys(MANY[1:], 9)).all()
+    wait_equal(
+        lambda: [unsettled(place, name) for name in MANY[1:]], [1 + n % 4 for n in range(1, 40)]
+    )
+    gate.open()
+    worker.records.started.wait_once(ids)
+    assert worker.stop() == 0
+
+
+def test_a_queue_that_is_deleted_ends_no_other_on_its_channel(
+    narrow: RabbitMQ, start_worker: StartWorker
+) -> None:
+    place = narrow.space()
+    worker = start_worker(place, pool="threads", queues=MANY)
+    with worker.client.connection_for_write() as connection:
+        for name in MANY[::5]:
+            connection.default_channel.queue_delete(name)
+    wait_for(lambda: set(MANY) <= place.depths().keys(), 30, worker.log)
+    worker.records.started.wait_once(publish(place.url, dict.fromkeys(MANY, 2)).all())
+    assert worker.stop() == 0
+
+
+def test_one_that_is_refused_gets_a_channel_of_its_own(
+    narrow: RabbitMQ, start_worker: StartWorker
+) -> None:
+    """The others on its channel are consumed again, and notice nothing of later attempts."""
+    place = narrow.space()
+    with Connection(place.url) as connection:
+        mine = connection.channel()
+        mine.queue_declare(MANY[-1], durable=True, auto_delete=False)
+        mine.basic_consume(MANY[-1], exclusive=True)
+        worker = start_worker(place, pool="threads", queues=MANY)
+        ids = publish(place.url, dict.fromkeys(MANY[:-1], 5)).all()
+        worker.records.started.wait_ids(ids)
+        closed = worker.log().count(CLOSED)
+        assert closed > 0
+    ids = publish(place.url, {MANY[-1]: 5}).all()
+    worker.records.started.wait_ids(ids)
+    assert worker.log().count(CLOSED) == closed
+    assert worker.stop() == 0

@@ -1,0 +1,108 @@
+"""No password of a store, ledger or leash is shown: not in a report, a log, or an error."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.exceptions import ImproperlyConfigured
+from kombu import Connection
+
+from celery_fair import install
+from celery_fair.brokers.broker import shown
+from celery_fair.groups import store_at
+from celery_fair.ledger import ledger_at
+from celery_fair.redis_client import client_at
+from celery_fair.settings import Settings
+from tests.brokers import Space
+from tests.workers import StartWorker
+
+SECRET = "open-sesame"
+SETTINGS = ("fair_ledger", "fair_group_store", "fair_leash_url")
+
+
+def guarded(url: str) -> str:
+    """A Redis whose user needs no password takes any."""
+    return url.replace("//", f"//default:{SECRET}@")
+
+
+def conf_with(url: str) -> dict[str, Any]:
+    leashed = {"q": {"rate": "100/s", "scope": "cluster"}}
+    return {**dict.fromkeys(SETTINGS, url), "fair_queues": leashed, "fair_ledger_expiry": 77}
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (f"amqp://me:{SECRET}@host/shop", "amqp://me:**@host:5672/shop"),
+        (f"amqp://a%40b:{SECRET}@host//", "amqp://a%40b:**@host:5672//"),
+        (f"amqp://me:1/{SECRET}@host/0", "amqp://…"),
+    ],
+)
+def test_in_a_brokers_url(url: str, said: str) -> None:
+    """A slash that is not encoded ends the host."""
+    assert shown(Connection(url)) == said
+
+
+def test_in_a_report() -> None:
+    with Celery("shop", broker="memory://", set_as_current=False) as app:
+        app.conf.update(conf_with(guarded("redis://127.0.0.1/")))
+        install(app)
+        assert SECRET not in app.bugreport()
+        assert "fair_ledger_expiry: 77" in app.bugreport()
+        assert SECRET not in repr(Settings.of(app))
+
+
+def test_of_a_worker(redis_space: Space, start_worker: StartWorker) -> None:
+    conf = conf_with(guarded(redis_space.url)) | {"fair_partitions": {"c": {"partitions": 2}}}
+    worker = start_worker(redis_space, conf=conf, queues=["q"], loglevel="DEBUG")
+    shown = worker.inspect("conf")
+    assert set(SETTINGS) <= shown.keys()
+    for what in ("conf", "report", "stats", "active_queues"):
+        assert SECRET not in json.dumps(worker.inspect(what))
+    worker.stop()
+    assert SECRET not in worker.log()
+
+
+CLIENTS: dict[str, Callable[[str], Any]] = {
+    "fair_ledger": lambda url: ledger_at(url, 60),
+    "fair_group_store": store_at,
+    "fair_leash_url": lambda url: client_at(url, "fair_leash_url"),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://me:{SECRET}/x@h/0",
+        f"redis://me:x@{SECRET}:y@h:z",
+        f"redis://me:x\u2100{SECRET}@h",
+        f"postgresql+psycopg://me:x@y:{SECRET}@h/shop",
+        f"zookeeper://me:x#{SECRET}@h/groups",
+        f"zookeeper://me:{SECRET}/x@h",
+        f"nonsense://me:{SECRET}@h",
+    ],
+)
+def test_of_a_url_that_cannot_be_read(setting: str, url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=setting) as refused:
+        CLIENTS[setting](url)
+    assert SECRET not in "".join(traceback.format_exception(refused.value, chain=True)).replace(
+        url, ""
+    )
+
+
+@pytest.mark.parametrize(
+    "value", [f"me:x@{SECRET}@h", f"h?password={SECRET}", f"redis://me:{SECRET}@h".encode()]
+)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_of_what_is_no_url(setting: str, value: Any) -> None:
+    with Celery("shop", broker="memory://", set_as_current=False) as app:
+        app.conf.update({setting: value})
+        with pytest.raises(ImproperlyConfigured, match=setting) as refused:
+            Settings.of(app)
+        assert SECRET not in str(refused.value)

@@ -1,0 +1,1 @@
+"""What kombu has a transport for, beside RabbitMQ and Redis."""

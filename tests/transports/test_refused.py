@@ -1,0 +1,81 @@
+"""By which transports a fair worker starts, and what it says of the others."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery.exceptions import ImproperlyConfigured
+from kombu.transport import TRANSPORT_ALIASES
+
+from celery_fair.brokers.refused import refuse_broker
+from celery_fair.settings import Settings
+from tests.documentation.commands import ROOT
+from tests.test_settings_live import settings_of
+from tests.workers import StartWorker
+
+PARTITIONS = {"orders": {"partitions": 2}}
+TESTED = {"py-amqp", "redis", "memory", "sqs"}
+SQS = SimpleNamespace(driver_type="sqs", driver_name="sqs")
+
+
+def refusal(transport: Any, settings: Settings, *once: str, loop: bool = True) -> str:
+    try:
+        refuse_broker(SimpleNamespace(transport=transport), settings, once, loop)
+    except ImproperlyConfigured as exc:
+        return str(exc)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [("filesystem", "filesystem"), ("sql", "sqlalchemy"), ("amqp", "librabbitmq"), ("x", "x")],
+)
+def test_untested(driver: str, name: str) -> None:
+    transport = SimpleNamespace(driver_type=driver, driver_name=name)
+    said = refusal(transport, settings_of())
+    assert repr(name) in said
+    assert "amqp://" in said
+    assert refusal(transport, settings_of(allow_untested_transport=True), "charge") == ""
+
+
+@pytest.mark.parametrize("alias", sorted(TRANSPORT_ALIASES))
+def test_each_of_kombu(alias: str) -> None:
+    """Those whose packages are installed here."""
+    from kombu.transport import resolve_transport
+
+    try:
+        transport = resolve_transport(alias)
+    except (ImportError, AttributeError, KeyError, NameError) as exc:
+        pytest.skip(f"not installed: {exc!r}")
+    assert (refusal(transport, settings_of()) == "") is (transport.driver_name in TESTED)
+
+
+def test_on_sqs_what_must_not_be_repeated_needs_a_ledger(tmp_path: Path) -> None:
+    assert refusal(SQS, settings_of()) == ""
+    said = refusal(SQS, settings_of(), "charge")
+    assert "non-repeatable tasks (charge) need a ledger" in said
+    assert "fair_ledger = " in said
+    ledger = settings_of(ledger=f"sqlite:///{tmp_path}/ledger.db")
+    assert refusal(SQS, ledger, "charge") == ""
+
+
+def test_what_else_sqs_is_not_tried_with() -> None:
+    assert "no order" in refusal(SQS, settings_of(partitions=PARTITIONS))
+    assert "--pool prefork" in refusal(SQS, settings_of(), loop=False)
+
+
+def test_a_worker_says_so_and_ends(start_worker: StartWorker, tmp_path: Path) -> None:
+    worker = start_worker(f"sqla+sqlite:///{tmp_path}/broker.db", wait=False, queues=["a"])
+    assert worker.wait() != 0
+    assert "fair workers are not tested with kombu's transport 'sqlalchemy'" in worker.log()
+
+
+@pytest.mark.parametrize("broker", ["redis", "sqs"])
+def test_an_extra_brings_all_that_kombu_needs_there(broker: str) -> None:
+    """That is more than the client, and more in each of its releases."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"kombu[{broker}]" in str(project["optional-dependencies"][broker])

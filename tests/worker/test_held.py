@@ -1,0 +1,196 @@
+"""What has waited at the worker for too long is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kombu.asynchronous.timer import Timer
+
+from celery_fair.worker import host
+from celery_fair.worker.queues.held import Held
+from tests.worker.parts import Shelf, shelf
+
+LIMIT = 600.0
+
+
+class Scene:
+    """A connection's queues; `look` has the time pass until the next look."""
+
+    def __init__(self, *feeds: Shelf) -> None:
+        self.feeds = list(feeds)
+        self.is_over = False
+        self.renewed: list[str] = []
+        self.forgotten: list[str] = []
+        self.later: list[Callable[[], object]] = []
+        self.now = max((m.arrived for feed in feeds for m in held(feed)), default=0.0)
+        self.held = Held(
+            self,
+            LIMIT,
+            lambda seconds, call: self.later.append(call),
+            self._forget,
+            (ConnectionError,),
+            lambda: self.now,
+        )
+
+    def renew(self, feed: Any) -> None:
+        self.renewed.append(feed.name)
+
+    def _forget(self, messages: Iterable[Any]) -> None:
+        self.forgotten += [message.headers["id"] for message in messages]
+
+    def look(self, after: float) -> None:
+        self.now += after
+        [look], self.later = self.later, []
+        look()
+
+
+def held(feed: Shelf) -> list[Any]:
+    return [*feed.buffer, *feed._aside.values()]
+
+
+def test_a_queue_that_waits_for_too_long_is_asked_from_then_on() -> None:
+    feed, fresh = shelf("waits"), shelf("empty")
+    feed.put("a", "b")
+    scene = Scene(feed, fresh)
+    scene.look(LIMIT - 1)
+    assert not scene.renewed
+    scene.look(2)
+    assert scene.renewed == ["waits"]
+    assert scene.held.asked == {"waits"}
+
+
+def test_until_it_flows() -> None:
+    feed = shelf("waits")
+    feed.put("a")
+    scene = Scene(feed)
+    scene.look(LIMIT + 1)
+    [asked] = scene.feeds = [shelf("waits")]
+    for given, expected in ((9, {"waits"}), (18, {"waits"}), (28, set())):
+        asked.given = given
+        scene.look(1)
+        assert scene.held.asked == expected
+    assert scene.renewed == ["waits", "waits"]
+
+
+def test_of_one_that_is_asked_what_has_come_due_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shelf, "asks", True)
+    feed = shelf("asked")
+    [due] = feed.put("due")
+    scene = Scene(feed)
+    scene.look(LIMIT - 1)
+    assert not due.acknowledged
+    scene.look(2)
+    assert due.acknowledged
+    assert not feed.buffer
+    assert not scene.renewed
+
+
+def test_but_not_what_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shelf, "asks", True)
+    monkeypatch.setattr(Shelf, "ordered", True)
+    feed = shelf("keys")
+    [waits] = feed.put("waits")
+    scene = Scene(feed)
+    scene.look(LIMIT + 1)
+    assert not waits.acknowledged
+
+
+def test_one_that_cannot_be_asked_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shelf, "may_be_asked", False)
+    feed = shelf("exclusive")
+    feed.put("a")
+    scene = Scene(feed)
+    scene.look(LIMIT + 1)
+    assert scene.renewed == ["exclusive"]
+    assert scene.held.asked == set()
+
+
+def test_what_waits_for_its_eta_goes_back_and_is_forgotten() -> None:
+    feed = shelf()
+    eta, limited = feed.put("eta", "limited")
+    feed.buffer.clear()
+    feed.set_aside(eta, eta=True)
+    feed.set_aside(limited, eta=False)
+    scene = Scene(feed)
+    scene.look(LIMIT + 1)
+    assert scene.forgotten == ["eta"]
+    assert not scene.renewed
+
+
+def test_what_the_broker_does_not_take_stays_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = shelf()
+    [eta] = feed.put("eta")
+    feed.buffer.clear()
+    feed.set_aside(eta, eta=True)
+    monkeypatch.setattr(feed.custody, "give_back", lambda message: None)
+    scene = Scene(feed)
+    scene.look(LIMIT + 1)
+    assert scene.forgotten == []
+    assert eta.aside == "eta"
+
+
+def test_when_all_is_over_nobody_looks() -> None:
+    feed = shelf()
+    feed.put("a")
+    scene = Scene(feed)
+    scene.is_over = True
+    scene.look(LIMIT + 1)
+    assert scene.renewed == scene.later == []
+
+
+@pytest.mark.parametrize("error", [ValueError, ConnectionError])
+def test_one_that_cannot_be_given_back_keeps_no_other(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = shelf("one"), shelf("two")
+    for feed in (one, two):
+        feed.put("a")
+    scene = Scene(one, two)
+
+    def renew(feed: Any) -> None:
+        if feed is one:
+            raise error("cannot")
+        scene.renewed.append(feed.name)
+
+    monkeypatch.setattr(scene, "renew", renew)
+    if error is ConnectionError:
+        with pytest.raises(ConnectionError):
+            scene.look(LIMIT + 1)
+    else:
+        scene.look(LIMIT + 1)
+        assert scene.renewed == ["two"]
+        assert scene.later
+
+
+@pytest.mark.parametrize("other_thread", [False, True])
+def test_celery_forgets_the_requests_of_given_messages(other_thread: bool) -> None:
+    heap, started = Timer(), []
+    given, kept = SimpleNamespace(message=object()), SimpleNamespace(message=object())
+    for request in (given, kept):
+        heap.call_after(0, started.append, (request,))
+    heap.call_after(0, started.append, (None,))
+    host.forget_timed(SimpleNamespace(schedule=heap) if other_thread else heap, [given.message])
+    for _ in range(9):
+        _, entry = next(iter(heap))
+        if entry is not None and not entry.canceled:
+            entry()
+    assert started == [kept, None]
+
+
+@pytest.mark.parametrize("green", ["", "gevent"])
+def test_what_is_forgotten_is_held_no_more(green: str) -> None:
+    """Until its ETA it may be given back, and come again, a thousand times."""
+    heap: Any = import_module(f"celery.concurrency.{green}").Timer() if green else Timer()
+    given, kept = SimpleNamespace(message=object()), SimpleNamespace(message=object())
+    for request in (given, kept):
+        heap.call_after(3600, print, (request,))
+    host.forget_timed(heap, [given.message])
+    if green:
+        import_module(green).sleep(0)
+    [left] = heap._queue
+    assert left.entry.args == (kept,)
+    heap.clear()

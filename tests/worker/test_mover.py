@@ -1,0 +1,108 @@
+"""A broker that takes no letters is asked seldom; one that takes nothing back, with patience."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from amqp import AccessRefused
+from amqp.exceptions import MessageNacked
+
+from celery_fair.brokers.mover import AmqpMover, NotTakenError
+from tests.worker.parts import shelf
+
+
+class Channel:
+    """As much of a channel as a mover asks; it refuses what it is told."""
+
+    is_open = True
+
+    def __init__(self, refusals: list[Exception], published: list[str]) -> None:
+        self._refusals = refusals
+        self._published = published
+
+    def prepare_message(self, body: bytes, **properties: Any) -> bytes:
+        return body
+
+    def basic_publish_confirm(self, copy: bytes, exchange: str, **options: Any) -> None:
+        if "mandatory" not in options:  # a probe
+            return
+        if self._refusals:
+            raise self._refusals.pop(0)
+        self._published.append(exchange)
+
+    def nothing(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    prepare_queue_arguments = exchange_declare = queue_bind = confirm_select = nothing
+
+    def queue_declare(self, queue: str, **options: Any) -> tuple[str, int, int]:
+        return queue, 0, 0
+
+
+class Broker:
+    """A connection, and those that are made of it."""
+
+    connection_errors = (OSError,)
+
+    def __init__(self, *refusals: Exception) -> None:
+        self.published: list[str] = []
+        self.opened = 0
+        self._channel = Channel(list(refusals), self.published)
+
+    def clone(self, heartbeat: int) -> Broker:
+        self.opened += 1
+        return self
+
+    def channel(self) -> Channel:
+        return self._channel
+
+    def collect(self) -> None: ...
+
+
+def mover(*refusals: Exception) -> tuple[AmqpMover, Broker]:
+    broker = Broker(*refusals)
+    return AmqpMover("letters", broker), broker
+
+
+def test_letters_that_are_refused_ask_no_more_for_a_while() -> None:
+    moving, broker = mover(AccessRefused("no"))
+    for message in shelf().put(*"abc"):
+        with pytest.raises(NotTakenError):
+            moving.bury(message, {})
+    assert broker.opened == 1
+
+
+def test_what_is_given_back_does_not_wait_for_letters() -> None:
+    moving, broker = mover(AccessRefused("no"))
+    [one, two] = shelf().put(*"ab")
+    with pytest.raises(NotTakenError):
+        moving.bury(one, {})
+    moving.give_back(two, {})
+    assert broker.published == [""]
+
+
+def test_at_the_end_what_the_broker_has_surely_not_taken_is_tried_again() -> None:
+    moving, broker = mover(MessageNacked(), MessageNacked())
+    [message] = shelf().put("a")
+    moving.last()
+    moving.give_back(message, {})
+    assert broker.published == [""]
+    assert message.acknowledged
+
+
+def test_but_not_what_it_may_have_taken() -> None:
+    """It would be there twice."""
+    moving, broker = mover(TimeoutError("no confirmation"))
+    [message] = shelf().put("a")
+    moving.last()
+    with pytest.raises(NotTakenError):
+        moving.give_back(message, {})
+    assert broker.published == []
+    assert not message.acknowledged
+
+
+def test_before_the_end_nothing_waits_for_the_broker() -> None:
+    moving, _ = mover(MessageNacked())
+    [message] = shelf().put("a")
+    with pytest.raises(NotTakenError):
+        moving.give_back(message, {})
