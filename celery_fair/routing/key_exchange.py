@@ -21,6 +21,7 @@ If a partition's queue is deleted, its bucket goes, and keys move. Declared agai
 last; the order is right again when the broker has been restarted, or the exchange deleted.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,9 @@ __all__ = ["KeyExchange", "key_exchanges", "refuse_elsewhere"]
 
 _TYPE = "x-consistent-hash"
 _WEIGHT = "1"
-_UNKNOWN = "unknown exchange type"  # RabbitMQ 4's answer has the code of another exchange's
+_UNKNOWN = re.compile("(unknown|invalid) exchange type")
+"""RabbitMQ 4 answers with the code of another exchange's refusal: "invalid" where the plugin was on
+before, or is there and off, as RabbitMQ knows the name then."""
 
 
 class KeyExchange(Exchange):
@@ -70,7 +73,7 @@ class KeyExchange(Exchange):
             queue.bind_to(self, _WEIGHT, channel=channel)
 
     def _trouble(self, answer: Exception) -> str:
-        if isinstance(answer, InvalidCommand) or _UNKNOWN in str(answer):
+        if isinstance(answer, InvalidCommand) or _UNKNOWN.search(str(answer)):
             return (
                 f"the broker cannot declare the exchange {self.name!r} of type {_TYPE} ({answer})."
                 f" Run rabbitmq-plugins enable rabbitmq_consistent_hash_exchange on its nodes, or"

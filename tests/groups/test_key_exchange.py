@@ -144,9 +144,10 @@ OTHER = "inequivalent arg 'type' for exchange 'customers.partitions.12' in vhost
     [
         (InvalidCommand("COMMAND_INVALID - unknown exchange type 'x-consistent-hash'"), PLUGIN),
         (PreconditionFailed("PRECONDITION_FAILED - unknown exchange type 'x-c…'"), PLUGIN),
+        (PreconditionFailed("PRECONDITION_FAILED - invalid exchange type 'x-c…'"), PLUGIN),
         (PreconditionFailed(f"PRECONDITION_FAILED - {OTHER}"), "Delete it"),
     ],
-    ids=["RabbitMQ 3", "RabbitMQ 4", "another exchange"],
+    ids=["RabbitMQ 3", "RabbitMQ 4", "RabbitMQ 4, plugin off", "another exchange"],
 )
 def test_advice_by_the_answer(answer: Exception, advice: str) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:
