@@ -84,6 +84,14 @@ test-oldest: environment
 test-plain: environment brokers ## the tests with workers, without the fast path; takes minutes
 	$(RUN) tox run -q -e plain
 
+# RABBITMQ_SERVER and VALKEY_SERVER name servers that the system does not have.
+export RABBITMQ_SERVER VALKEY_SERVER
+JSON ?= var/matrix.json
+.PHONY: test-matrix
+test-matrix: environment brokers ## brokers, queues, pools and Celerys, pairwise; takes ten minutes
+	$(RUN) tox run-parallel -q --notest --parallel-no-spinner -e celery55,celery56
+	$(RUN) tests.matrix --json $(JSON)
+
 .PHONY: test-cluster
 test-cluster: environment spark ## the pipeline on a cluster and under spark-submit; takes minutes
 	$(RUN) pytest -q tests/apart/test_cluster.py

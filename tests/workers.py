@@ -50,6 +50,7 @@ class WorkerProcess:
     break), which usually starts with `from tests.apps.shares import *`.
     `queues` is what goes into `task_queues`; select with `args=["-Q", ...]`.
     One that is not `quiet` tells other workers of itself, as by default.
+    `python` may be that of another environment, with another Celery.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class WorkerProcess:
         loglevel: str = "WARNING",
         quiet: bool = True,
         records: Records | None = None,
+        python: str = sys.executable,
     ) -> None:
         number = next(_numbers)
         self.hostname = f"worker{number}@{os.getpid()}"
@@ -85,8 +87,9 @@ class WorkerProcess:
             ready_fd=ready_fd,
         )
         patches = pool in ("gevent", "eventlet")
-        start = Process if patches else PreloadedCelery
-        command = [sys.executable, "-m", "celery"] if patches else []
+        afresh = patches or python != sys.executable
+        start = Process if afresh else PreloadedCelery
+        command = [python, "-m", "celery"] if afresh else []
         command += ["-A", _module(app, folder, number), "worker"]
         command += ["-n", self.hostname, "-P", pool, "-c", str(concurrency), "-l", loglevel]
         self._settings = settings

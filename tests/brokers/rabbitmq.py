@@ -28,6 +28,8 @@ from tests.processes import Process, folder
 from tests.waiting import wait_for
 
 PACKAGE = "rabbitmq-server"
+NAMED = "RABBITMQ_SERVER"
+"""The variable that may name another `rabbitmq-server` than the system's."""
 SERVER_SCRIPTS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server")
 
 CONFIG = """\
@@ -56,9 +58,16 @@ class RabbitMQ:
     kind = "rabbitmq"
     _rabbit: Mapping[str, int] = {}
 
-    def __init__(self, **rabbit: int) -> None:
-        self._rabbit = rabbit  # the application's variables
-        self._server_script = program("rabbitmq-server", *SERVER_SCRIPTS, package=PACKAGE)
+    def __init__(self, server: str | None = None, /, **rabbit: int) -> None:
+        """Prepare a node.
+
+        Arguments:
+            server: the path of a `rabbitmq-server`; else the environment's, or the system's.
+            rabbit: the application's variables.
+        """
+        self._rabbit = rabbit
+        named = filter(None, (server or os.environ.get(NAMED),))
+        self._server_script = program("rabbitmq-server", *named, *SERVER_SCRIPTS, package=PACKAGE)
         self._epmd_program = program("epmd", package=PACKAGE)
         self.folder = folder("rabbitmq")
         self.port, self._dist_port, self._epmd_port = free_port(), free_port(), free_port()

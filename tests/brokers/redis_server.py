@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -39,8 +40,21 @@ return found
 class RedisServer:
     kind = "redis"
 
-    def __init__(self, durable: bool = False) -> None:
-        self._program = program("redis-server", package=PACKAGE)
+    def __init__(
+        self,
+        durable: bool = False,
+        server: str = "redis-server",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a server.
+
+        Arguments:
+            durable: whether what was answered is kept when it is killed.
+            server: its program, or the path of another that takes the same options.
+            options: more of them.
+        """
+        self._program = program(server, package=PACKAGE)
+        self._options = dict(options or {})
         self.folder = folder("redis")
         self.port = free_port()
         self._durability = DURABLE if durable else ("--appendonly", "no")
@@ -59,6 +73,8 @@ class RedisServer:
     def start(self) -> None:
         args = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
         args += ["--save", "", "--databases", str(DATABASES), *self._durability]
+        for name, value in self._options.items():
+            args += [f"--{name}", *value.split()]
         self._process = Process([self._program, *args], self.folder / "server.log", os.environ)
 
     def wait_ready(self, timeout: float = 60) -> None:

@@ -46,6 +46,10 @@ class Space:
         return self.server.kind
 
     @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
     def url(self) -> str:
         return self.server.url(self.place)
 

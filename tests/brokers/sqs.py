@@ -14,7 +14,9 @@ from tests.waiting import wait_for
 
 
 class Sqs:
-    """One region of one account; `conf` is what an app needs to use it."""
+    """One region of one account, which is a test's own place as well."""
+
+    kind = "sqs"
 
     def __init__(self) -> None:
         self.folder = folder("sqs")
@@ -39,7 +41,7 @@ class Sqs:
 
     @property
     def url(self) -> str:
-        return f"sqs://key:secret@127.0.0.1:{self.port}"
+        return f"sqs://key:secret@127.0.0.1:{self.port}/"
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Return the transport's options, by which it waits for no longer than a test likes."""

@@ -25,7 +25,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from tests.brokers import Space
+from tests.brokers.door import Door
+from tests.brokers.space import Space
 from tests.faults.wire import Splitter, Unit, splitters
 from tests.ports import free_port
 
@@ -86,8 +87,8 @@ class _Link:
 class Proxy:
     """Listens on a port of its own until it is closed."""
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
+    def __init__(self, behind: Space | Door) -> None:
+        self._behind = behind
         self._listener = socket.create_server(("127.0.0.1", free_port()))
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
@@ -105,8 +106,8 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The space's, by way of this proxy."""
-        return self._space.url.replace(f":{self._space.server.port}/", f":{self.port}/")
+        """That of what is behind, by way of this proxy."""
+        return self._behind.url.replace(f":{self._behind.port}/", f":{self.port}/")
 
     # Orders ---------------------------------------------------------------
 
@@ -205,7 +206,7 @@ class Proxy:
         try:
             if self._refuses:
                 raise ConnectionRefusedError
-            await self._loop.sock_connect(server, ("127.0.0.1", self._space.server.port))
+            await self._loop.sock_connect(server, ("127.0.0.1", self._behind.port))
             await self._forward(link)
         except OSError:  # the broker is down: so is the way to it
             link.end(reset=True)
@@ -214,7 +215,7 @@ class Proxy:
             self._links.discard(link)
 
     async def _forward(self, link: _Link) -> None:
-        up, down = splitters(self._space.kind)
+        up, down = splitters(self._behind.kind)
         tasks = [
             self._loop.create_task(self._pump(link, "up", up)),
             self._loop.create_task(self._pump(link, "down", down)),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -30,6 +31,7 @@ from celery_fair.ledger import fingerprint
 from tests.apps.recorder import Record
 from tests.brokers import RedisServer, Space
 from tests.brokers.control import ControlError
+from tests.brokers.door import Door
 from tests.faults.accounting import Account
 from tests.faults.proxy import Proxy
 from tests.integration.depths import REDIS_HASH, left
@@ -39,11 +41,12 @@ from tests.records import Records
 from tests.waiting import wait_for
 from tests.workers import BACK_WITHIN, StartWorker, WorkerProcess, starting_workers
 
-QUEUES = ["faults.a", "faults.b"]
+QUEUES = ["faults-a", "faults-b"]
+OPTIONS = "broker_transport_options"
 CONF: dict[str, Any] = {
-    "fair_queues": {"faults.a": {"quantum": 1}, "faults.b": {"quantum": 3}},
+    "fair_queues": {"faults-a": {"quantum": 1}, "faults-b": {"quantum": 3}},
     # On Redis what a lost worker held comes back in two or three seconds.
-    "broker_transport_options": {
+    OPTIONS: {
         "visibility_timeout": 2,
         "unacked_restore_interval": 1,
         # Who is cut off while it restores keeps the others from it for so long.
@@ -69,6 +72,9 @@ class Scene:
 
     Arguments:
         queue_type: "classic" or "quorum" on RabbitMQ; of no meaning on Redis.
+        door: by which workers reach the broker; the broker's own without one.
+        conf: more settings of theirs.
+        python: theirs.
     """
 
     def __init__(
@@ -80,19 +86,24 @@ class Scene:
         pool: str = "threads",
         concurrency: int = 2,
         ledger: bool = False,
+        door: Door | None = None,
+        conf: Mapping[str, Any] | None = None,
+        python: str = sys.executable,
     ) -> None:
         self.space, self.pool, self.concurrency = space, pool, concurrency
+        self._door, self._python = door or space, python
+        self._settings = _merged(CONF, conf or {}, door.conf if door else {})
         self.queue_type = queue_type if space.kind == "rabbitmq" else ""
         self.records = Records(folder / "tasks")
         self._stack = ExitStack()
-        self.proxy = self._stack.enter_context(Proxy(space))
+        self.proxy = self._stack.enter_context(Proxy(self._door))
         self._ledger = self._stack.enter_context(_running_ledger()) if ledger else None
         self._start: StartWorker = self._stack.enter_context(starting_workers(folder))
         self._worker: WorkerProcess | None = None
         self._second: WorkerProcess | None = None
         self._dead: Counter[str] = Counter()
         self._published: set[str] = set()
-        publish(space.url, dict.fromkeys(QUEUES, 0), queue_arguments=self._arguments)
+        self._declare()
         self._declared = time.monotonic()
 
     @property
@@ -102,8 +113,11 @@ class Scene:
     @property
     def _conf(self) -> dict[str, Any]:
         if self._ledger is None:
-            return {}
-        return {"fair_ledger": self._ledger.url, "fair_ledger_since": "2000-01-01T00:00:00Z"}
+            return self._settings
+        return self._settings | {
+            "fair_ledger": self._ledger.url,
+            "fair_ledger_since": "2000-01-01T00:00:00Z",
+        }
 
     @property
     def ledger(self) -> Space:
@@ -122,7 +136,7 @@ class Scene:
 
     def second(self) -> WorkerProcess:
         """One more, straight at the broker, until `settle`."""
-        self._second = self._new(self.space.url)
+        self._second = self._new(self._door.url)
         return self._second
 
     def _new(self, url: str) -> WorkerProcess:
@@ -133,9 +147,13 @@ class Scene:
             concurrency=self.concurrency,
             queues=QUEUES,
             queue_arguments=self._arguments,
-            conf=CONF | self._conf,
+            conf=self._conf,
             records=self.records,
+            python=self._python,
         )
+
+    def _declare(self) -> None:
+        publish(self.space.url, dict.fromkeys(QUEUES, 0), queue_arguments=self._arguments)
 
     def publish(self, count: int, task: str, gate: str = "", queue: str = "") -> list[str]:
         """Straight to the broker; to both queues, unless one is named. All are confirmed."""
@@ -145,10 +163,15 @@ class Scene:
         headers: dict[str, Any] = {PUBLISHED: time.time()}
         if self._ledger is not None:
             headers[LEDGER] = fingerprint(self._ledger.url)
-        options: Any = {"queue_arguments": self._arguments, "headers": headers}
-        ids = publish(self.space.url, each, task, [gate, NAP], **options).all()
+        ids = self._send(each, task, [gate, NAP], headers)
         self._published.update(ids)
         return ids
+
+    def _send(
+        self, each: dict[str, int], task: str, args: list[Any], headers: dict[str, Any]
+    ) -> list[str]:
+        options: Any = {"queue_arguments": self._arguments, "headers": headers}
+        return publish(self.space.url, each, task, args, **options).all()
 
     def ready(self) -> None:
         """Wait until the victim works."""
@@ -262,6 +285,12 @@ class Scene:
 
     def end(self) -> None:
         self._stack.close()
+
+
+def _merged(*conf: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings, of which the last says most; of the transport's options each by itself."""
+    options = {name: value for one in conf for name, value in one.get(OPTIONS, {}).items()}
+    return {name: value for one in conf for name, value in one.items()} | {OPTIONS: options}
 
 
 def _in_redis(client: Any) -> Iterator[str]:

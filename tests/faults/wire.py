@@ -137,4 +137,4 @@ def splitters(kind: str) -> tuple[Splitter, Splitter]:
     """For what the clients of such a broker send, and for what they are sent."""
     if kind == "rabbitmq":
         return Frames(from_client=True), Frames(from_client=False)
-    return Commands(), Chunks()
+    return (Commands() if kind == "redis" else Chunks()), Chunks()

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from amqp import PreconditionFailed
-from kombu import Connection
 
 from tests.brokers import RabbitMQ, Space
 from tests.conftest import running
 from tests.integration.depths import left, ready
 from tests.integration.gate import Gate
+from tests.integration.patience import run_out
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -121,12 +120,3 @@ def test_what_goes_back_before_its_eta_starts_once(
     worker.records.started.wait_once([*later, *last])
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
-
-
-def run_out(place: Space) -> None:
-    """Hold a message until the broker closes the channel for it."""
-    publish(place.url, {"canary": 1})
-    with Connection(place.url) as connection:
-        connection.default_channel.basic_get("canary")
-        with pytest.raises(PreconditionFailed, match="timed out"):
-            connection.drain_events(timeout=30)
