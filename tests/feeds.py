@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from celery_fair.core.gate import Gate
+from celery_fair.core.parking import Parking
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.queues.feed import Feed, Ports
 
@@ -70,7 +71,7 @@ def ports(
 ) -> Ports:
     """Whom a feed knows."""
     news: Any = Report(arrived)
-    return Ports(news, Custody(), Recovery(lost, closed))
+    return Ports(news, Custody(), Recovery(lost, closed), Parking(None, lambda: None))
 
 
 def gate(quantum: float = 1.0, **options: Any) -> Gate[QueueOptions]:

@@ -87,6 +87,11 @@ class Window:
         self.size = size
         self._sample = None
 
+    def renew(self, size: int) -> None:
+        """Allow so many deliveries besides those that are held, which are not counted any more."""
+        self.resize(size)
+        self.held = 0
+
 
 class RefillMeter:
     """Learns the worker's rate and the broker's refill delay; both smoothed exponentially.

@@ -146,6 +146,7 @@ class Settings:
     )
     """Queues whose partitions a group of workers shares."""
     group: GroupOptions | None = None
+    default_fetch: str = "push"
 
     @classmethod
     def of(cls, app: "Celery") -> "Settings":
@@ -193,9 +194,21 @@ class Settings:
         }
         return replace(self, queues={**self.queues, **pushed})
 
+    def pulling(self) -> "Settings":
+        """Return the settings for a worker that holds nothing ahead of its turn.
+
+        A queue that has a window of its own, by ``prefetch``, keeps it.
+        """
+        pulled = {
+            name: options if options.prefetch else replace(options, fetch="pull")
+            for name, options in self.queues.items()
+        }
+        return replace(self, queues=pulled, default_fetch="pull")
+
     def queue(self, name: str) -> QueueOptions:
         """Return the options of a queue, the defaults if it is not named in ``fair_queues``."""
-        return self.queues.get(name) or QueueOptions(self.default_quantum)
+        default = QueueOptions(self.default_quantum, fetch=self.default_fetch)
+        return self.queues.get(name) or default
 
 
 SECRETS = tuple(

@@ -5,7 +5,7 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.broker import RedisBroker, broker_of
 from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.pricing import Pricing
@@ -49,7 +49,11 @@ class Parts:
         broker = broker_of(c.conninfo)
         settings = Settings.of(c.app)
         refuse_broker(c.conninfo, settings, non_repeatable(c.app), bool(c.hub))
-        self.settings = settings = settings.fenced() if broker.excludes else settings
+        if broker.excludes:
+            settings = settings.fenced()
+        if isinstance(broker, RedisBroker) and c.app.conf.get("worker_disable_prefetch"):
+            settings = settings.pulling()  # on other brokers Celery says that it ignores it
+        self.settings = settings
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
         self.gates = Gates(settings, c.hostname)

@@ -12,6 +12,7 @@ from kombu.common import ignore_errors
 from celery_fair.brokers.broker import broker_of
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
+from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions
 from celery_fair.tasks import NonRepeatableTask
@@ -35,6 +36,9 @@ from celery_fair.worker.queues.source import source_for
 __all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
+
+_SOON = 0.1
+"""Seconds until windows are looked at when what was put off has gone."""
 
 
 class Session:
@@ -73,6 +77,8 @@ class Session:
         )
         self._dead_letters = dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
         self._news = News(parts.bell)
+        self._parking = Parking(c.app.conf.get("worker_eta_task_limit"), self._look_at_windows)
+        self._will_look = False
         self._custody = MessageCustody(c.app.tasks, self._mover, dead_letters, parts.recorders)
         self._late_acks = any(task.acks_late for task in tasks)
         self._accept = c.app.conf.accept_content
@@ -157,7 +163,7 @@ class Session:
                 queue.name, c.task_consumer.queues, c.initial_prefetch_count
             ),
             "gate": gate,
-            "ports": Ports(self._news, self._custody, recovery),
+            "ports": Ports(self._news, self._custody, recovery, self._parking),
             "accept": self._accept,
             "in_flight_allowance": pool_size(parts.pool) if self._late_acks else 0,
         }
@@ -173,6 +179,17 @@ class Session:
 
     def _after_turn(self, now: float) -> None:
         self._parts.sizing.adapt(self._parts.feeds, now, self._c.initial_prefetch_count)
+
+    def _look_at_windows(self) -> None:
+        """Soon, not for each message that comes due."""
+        if not self._will_look:
+            self._will_look = True
+            self._call_later(_SOON, self._look)
+
+    def _look(self) -> None:
+        self._will_look = False
+        self._parts.sizing.at_once()
+        self._parts.bell.soon()
 
     def _call_later(self, seconds: float, call: Callable[[], object]) -> None:
         # What the event loop's timer calls soon waits for the loop's next event; it may be called

@@ -110,3 +110,22 @@ def test_cancelled_and_deleted_queues(space: Space, start_worker: StartWorker) -
             connection.default_channel.queue_delete("three")
         wait_for(lambda: "three" in space.depths(), 10, worker.log)
         worker.records.started.wait_once(publish(space.url, {"three": 3}).all())
+
+
+@pytest.mark.newest
+def test_on_redis_celerys_setting_pulls_too(
+    redis_space: Space, start_worker: StartWorker, gate: Gate
+) -> None:
+    """But not from a queue with a window of its own."""
+    conf = {"worker_disable_prefetch": True, "fair_queues": {"own": {"prefetch": 3}, "named": {}}}
+    queues = ["own", "named", "other"]
+    worker = start_worker(redis_space, conf=conf, queues=queues, pool="threads", concurrency=2)
+    gate.hold(worker, "named")
+    publish(redis_space.url, dict.fromkeys(queues, 5), "hold", [str(gate.path)])
+
+    wait_for(lambda: len(worker.inspect("active")) == 2, 15, worker.log)
+    fair = worker.inspect("stats")["fair"]
+    assert (fair["named"]["buffered"], fair["other"]["buffered"]) == (0, 0)
+    waits = fair["own"]["buffered"]
+    wait_equal(lambda: ready(redis_space, *queues), 15 - 1 - waits)
+    gate.open()

@@ -22,6 +22,9 @@ _delivery_tag = Struct(">Q").unpack_from
 
 _numbers = count(1)
 
+_MOST = 65535
+"""The largest prefetch count that AMQP can say, but for 0, which is any number."""
+
 _REFILL = 1.0
 """Seconds after which a delivery will not come any more: somebody else gets what is there."""
 
@@ -43,7 +46,8 @@ class AmqpFeed(Feed):
     """A queue of an AMQP broker, subscribed to with ``basic.consume``.
 
     ``basic.qos`` without *global* holds for consumers that start after it, so the window is set
-    before subscribing, and changed by a second subscription that takes over from the first.
+    before subscribing, and changed by a second subscription that takes over from the first. What
+    came by the first is not counted in the second's window, however long it is kept.
 
     Arguments:
         meter: the worker's, of all its feeds.
@@ -69,7 +73,8 @@ class AmqpFeed(Feed):
         self._tag = ""
         self._tag_bytes = b""
         self._generation = 0
-        self._held = 0  # of what came by the present subscription
+        self._unsettled = 0  # also of what came by former subscriptions
+        self._parked_here = 0  # of what came by the present one
         self._believed = False  # the broker's word that it has more, and nothing has come since
         self._retired = False
         self._mark = ""
@@ -128,14 +133,14 @@ class AmqpFeed(Feed):
         """
         if self._tag:
             self._acks.flush()
-        held, patience = self._held, _REFILL
+        held, patience = self.window.held, _REFILL
         while self._owes_refills and patience > 0 and self._broker_has_more():
             answered = monotonic()
             with suppress(TimeoutError):
                 self.channel.connection.drain_events(timeout=self._meter.patience)
             patience -= monotonic() - answered
-            if self._held > held:
-                held, patience = self._held, _REFILL
+            if self.window.held > held:
+                held, patience = self.window.held, _REFILL
         if self._owes_refills:
             self.window.disappointed()
         return bool(self._tag)
@@ -146,15 +151,15 @@ class AmqpFeed(Feed):
 
     @property
     def _owes_refills(self) -> bool:
-        return bool(self._tag) and self.window.backlogged and self._held < self.window.size
+        return bool(self._tag) and self.window.backlogged and self.window.held < self.window.size
 
     def _subscribe(self) -> None:
         self._generation += 1
         tag = f"fair.{self.name[:200]}{self._mark}.{self._generation}"
-        self.window.resize(self.prefetch)
+        size = min(max(1, self._beside_parked), _MOST)
         # Not by kombu's Queue.consume: it cannot ask for exclusive consumption.
         try:
-            self.channel.basic_qos(0, self.window.size, False)
+            self.channel.basic_qos(0, size, False)
             self.channel.basic_consume(
                 queue=self.name,
                 consumer_tag=tag,
@@ -166,7 +171,8 @@ class AmqpFeed(Feed):
         except ChannelError as exc:
             self._refused(exc)
         else:
-            self._tag, self._held = tag, 0
+            self.window.renew(size)
+            self._tag, self._parked_here = tag, 0
             if self._frames is not None:
                 self._tag_bytes = tag.encode()
                 self._frames.register(self.channel.channel_id, self._take_frames)
@@ -256,21 +262,40 @@ class AmqpFeed(Feed):
     def _arrived(self, message: Any, tag: str) -> None:
         self._believed = False
         self._receive(message, tag)
-        self._held += tag == self._tag
-        delay = self.window.delivered(message.arrived)
+        self._unsettled += 1
+        delay = self.window.delivered(message.arrived) if tag == self._tag else None
         if delay is not None:
             self._meter.refilled(delay)
         self._news.arrived(self)
 
-    def settled(self, message: Any) -> None:
-        super().settled(message)
-        self._held -= message.subscription == self._tag
-        if self._retired and not self.window.held:
+    def _count_settled(self, message: Any) -> None:
+        self._unsettled -= 1
+        if message.subscription == self._tag:
+            super()._count_settled(message)
+        if self._retired and not self._unsettled:
             self._recovery.ended(self)
+
+    def _park(self, message: Any) -> None:
+        self._parked_here += message.subscription == self._tag
+        super()._park(message)
+
+    def _unpark(self, message: Any) -> None:
+        self._parked_here -= message.subscription == self._tag
+        super()._unpark(message)
+
+    @property
+    def _counted(self) -> int:
+        return self._parked_here
+
+    @property
+    def _beside_parked(self) -> int:
+        # What waits here may have to be put off, too, and comes on top of a new subscription's.
+        least = self._ordinary - self.parked
+        return int(min(super()._beside_parked, max(least, self._parking.room - len(self.buffer))))
 
     def retire(self) -> None:
         self._retired = True
-        if not self.window.held:
+        if not self._unsettled:
             self._recovery.ended(self)
 
     def close(self) -> None:

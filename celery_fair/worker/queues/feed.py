@@ -21,6 +21,7 @@ from kombu.serialization import prepare_accept_content
 
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
+from celery_fair.core.parking import Parking
 from celery_fair.core.window import Window
 from celery_fair.settings import QueueOptions
 from celery_fair.worker import host
@@ -77,6 +78,7 @@ class Ports(NamedTuple):
     news: News
     custody: Custody
     recovery: Recovery
+    parking: Parking
 
 
 class Feed(ABC):
@@ -123,6 +125,7 @@ class Feed(ABC):
         self.custody = ports.custody
         self._news = ports.news
         self._recovery = ports.recovery
+        self._parking = ports.parking
         self.buffer: deque[Any] = deque()
         self.parked = 0
         self.dead = False
@@ -188,7 +191,10 @@ class Feed(ABC):
 
     def die(self) -> None:
         """The channel is gone, and with it every delivery: none of them may start."""
-        self.dead = True
+        if not self.dead:
+            self.dead = True
+            if self.parked:
+                self._parking.leave(self.parked)
         self.buffer.clear()
         self._aside.clear()
 
@@ -204,16 +210,51 @@ class Feed(ABC):
     @property
     def prefetch(self) -> int:
         """Unsettled deliveries allowed: the window, and what late acks and ETAs keep unsettled."""
-        eta = 1 << (self.parked - 1).bit_length() if self.parked else 0
-        return min(self._wanted + self._allowance + eta, 65535)
+        return self._beside_parked + self.parked
+
+    @property
+    def _beside_parked(self) -> int:
+        """Unsettled deliveries allowed besides what is parked.
+
+        More than the window, so that it need not be changed for each message that is put off.
+        """
+        ahead = 1 << (self.parked - 1).bit_length() if self.parked else 0
+        return int(min(self._ordinary + ahead, self._places - self.parked))
+
+    @property
+    def _counted(self) -> int:
+        """How much of what is parked takes a place in the window, as the broker counts."""
+        return self.parked
+
+    @property
+    def _ordinary(self) -> int:
+        """Unsettled deliveries allowed if none is put off."""
+        return self._wanted + self._allowance
+
+    @property
+    def _places(self) -> float:
+        """Unsettled deliveries that there is room for at this worker."""
+        return self._parking.places(self.parked, self._ordinary)
 
     def resize(self, window: int, exactly: bool = False, most: float = math.inf) -> None:
         """Set the window, unless it is right, or about right and no larger than `most`."""
         about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
         now = exactly or self._wanted > most
-        if self._wanted != window and (now or (not about_right and self._adapts())):
+        change = self._wanted != window and (now or (not about_right and self._adapts()))
+        if change:
             self._wanted = window
+        if change or self._misfits:
             self._apply_prefetch()
+
+    @property
+    def _misfits(self) -> bool:
+        """Whether the window lacks room for what is put off, or has far too much since it has gone.
+
+        An exclusive queue's keeps others from nothing, and a change would let them in.
+        """
+        places, wanted = self.window.size - self._counted, self._beside_parked
+        too_large = 0 < _SHRINK * wanted <= places and not self.gate.options.exclusive
+        return places < min(wanted, self._ordinary) or too_large
 
     def _adapts(self) -> bool:
         """Whether now is a time to change the window, if nobody insists on it."""
@@ -225,7 +266,8 @@ class Feed(ABC):
 
         What runs has left the window, as have ETAs; what a rate limit holds back has not.
         """
-        return self._wanted - len(self.buffer) - self._limited
+        places = min(self._wanted, self._places - self.parked)
+        return int(places) - len(self.buffer) - self._limited
 
     def set_aside(self, message: Any, eta: bool) -> None:
         """Celery keeps a message for its ETA or its rate limit, unsettled.
@@ -235,7 +277,7 @@ class Feed(ABC):
         message.put_aside("eta" if eta else "limit")
         self._aside[id(message)] = message
         if eta:
-            self._park()
+            self._park(message)
         else:
             self._limited += 1
 
@@ -244,12 +286,18 @@ class Feed(ABC):
         if message.aside != "stranded":
             self._take_back(message)
             message.put_aside("stranded")
-            self._park()
+            self._park(message)
 
-    def _park(self) -> None:
+    def _park(self, message: Any) -> None:
         self.parked += 1
-        if self.prefetch > self.window.size:
+        self._parking.enter()
+        if self._misfits:
             self._apply_prefetch()
+
+    def _unpark(self, message: Any) -> None:
+        if not self.dead:
+            self.parked -= 1
+            self._parking.leave()
 
     def came_due(self, message: Any, request: Any) -> None:
         """The request of a message that was set aside is back."""
@@ -259,7 +307,7 @@ class Feed(ABC):
 
     def _take_back(self, message: Any) -> None:
         if message.aside in {"eta", "stranded"}:
-            self.parked -= 1
+            self._unpark(message)
         elif message.aside == "limit":
             self._limited -= 1
         message.put_aside("")
@@ -319,6 +367,9 @@ class Feed(ABC):
         """
         if message.aside:
             self._take_back(message)
+        self._count_settled(message)
+
+    def _count_settled(self, message: Any) -> None:
         self.window.settled(monotonic())
 
     def reopen(self) -> None:

@@ -85,7 +85,7 @@ class Pulled(Feed):
 
     def take(self, now: float, started: int) -> Any:
         place, came = self._next(), True
-        while place is None and came and self._is_open and not self._limited and not self._is_full:
+        while place is None and came and self._may_ask:
             had = len(self.buffer)
             self._left = self._get()
             place, came = self._next(), len(self.buffer) > had
@@ -107,6 +107,11 @@ class Pulled(Feed):
         if self._lanes is not None:
             return self._lanes.first(self.buffer)
         return 0 if self.buffer else None
+
+    @property
+    def _may_ask(self) -> bool:
+        has_room = self.parked < self._places
+        return self._is_open and not self._limited and not self._is_full and has_room
 
     @property
     def _is_full(self) -> bool:
@@ -133,7 +138,7 @@ class PulledAmqpFeed(Pulled, AmqpFeed):
         if raw is None:
             return 0
         left = raw.delivery_info["message_count"]
-        self.window.delivered(0.0)
+        self._unsettled += 1
         self._receive(self.channel.message_to_python(raw))
         return int(left)
 
