@@ -140,21 +140,21 @@ def tell_of_close(
     no more, and `told` is given its number and the reason. Whoever waits for an answer on it gets
     the reason raised: instead, or with `always` as well.
 
-    RabbitMQ says it again from time to time until it is answered: what was said twice before that
-    is of no channel any more, or of the next one of its number.
+    RabbitMQ says it again from time to time until it is answered, and quorum queues deliver
+    meanwhile: what comes yet is of no channel any more, and dropped, or of the next one of its
+    number.
     """
     by_amqp = channel._callbacks[spec.Channel.Close]
 
     def on_close(code: int, text: str, class_id: int, method_id: int) -> None:
         connection, number = channel.connection, channel.channel_id
-        if connection is None:
-            return  # said again
         if channel.is_closing or connection.is_closing:
             by_amqp(code, text, class_id, method_id)
             return
         awaited = bool(channel._pending)
         channel.send_method(spec.Channel.CloseOk)
         channel.collect()
+        channel._callbacks.clear()
         connection.channels[number] = channel  # until another one gets the number
         reason = error_for_code(code, text, (class_id, method_id), ChannelError)
         if always or not awaited:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from amqp import RecoverableChannelError
@@ -14,7 +15,7 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.worker.express.path import FastPath
 from celery_fair.worker.queues.amqp_feed import AmqpFeed
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.source import AmqpSource
+from celery_fair.worker.queues.source import AmqpSource, read_plainly
 from celery_fair.worker.wire.ack_writer import AckWriter
 from tests.brokers import Space
 from tests.feeds import gate, ports
@@ -122,3 +123,43 @@ def test_a_queue_that_is_cancelled_then_gives_nothing_back(
     feed.hand_back()
     assert closed == [feed]
     assert ready(rabbitmq_space, "a") == HELD
+
+
+def test_what_comes_on_it_yet_is_dropped(
+    rabbitmq_space: Space, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quorum queue delivers still between the broker's word and our answer.
+
+    Whoever waits for an answer on another channel then hears nothing of it.
+    """
+    broker: Any = connection.connection
+    closed: list[Feed] = []
+    source = AmqpSource(connection, None, RefillMeter(), lambda: None, read_plainly)
+    feed = source.feed(
+        queue=Queue("a"),
+        flow=DeficitRoundRobin().add("a", 1.0),
+        window=HELD,
+        gate=gate(),
+        ports=ports(closed=closed.append),
+    )
+    number, take_in, came = feed.channel.channel_id, feed.channel.dispatch_method, []
+
+    def dispatch_method(*method: Any) -> None:
+        came.append(method)
+        take_in(*method)
+
+    monkeypatch.setattr(feed.channel, "dispatch_method", dispatch_method)
+    feed.open()
+    while len(feed.buffer) < HELD:
+        connection.drain_events(timeout=30)
+    feed.channel.basic_ack(UNKNOWN)
+    source.flush()
+    while not closed:
+        connection.drain_events(timeout=30)
+
+    held = len(feed.buffer)
+    for method in came[:]:  # the deliveries are among them, and what closed it
+        broker.channels[number].dispatch_method(*method)
+
+    assert len(feed.buffer) == held
+    assert closed == [feed]
