@@ -173,6 +173,22 @@ def test_claims_expire(opened: Open) -> None:
     wait_equal(lambda: ledger.claim(work, "m3", doubt=False).owner, None, timeout=10)
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_what_was_cleaned_away_by_a_wrong_clock_is_forgotten(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was ahead for a while: when it is right again, the want of a claim proves nothing."""
+    ledger, right = opened(expiry=60), time.time
+    before = ledger.claim("w", "m1", doubt=True)
+    with monkeypatch.context() as patched:
+        patched.setattr("celery_fair.ledger.sql_ledger.time", lambda: right() + 3600)
+        assert opened(expiry=60).claim("v", "m1", doubt=False).owner is None
+    after = ledger.claim("w", "m2", doubt=True)
+    assert after.owner is None
+    assert before.now < after.now < before.now + 3600
+    assert after.epoch > before.now
+
+
 def test_an_emptied_ledger_knows_that_it_has_forgotten(opened: Open, url: str) -> None:
     ledger = opened()
     before = ledger.claim("w", "m1", doubt=False)

@@ -119,7 +119,7 @@ class SqlLedger(Ledger):
             row = {"key": key, "owner": owner, "at": now, "expires": now + self.expiry}
             if now - self._cleaned > _CLEAN_EVERY:
                 self._cleaned = now
-                connection.execute(delete(_CLAIMS).where(now > _EXPIRES))
+                self._clean(connection, now)
             if doubt:
                 self._epoch = None
             while True:
@@ -139,6 +139,16 @@ class SqlLedger(Ledger):
                     had = self._owner(connection, row)
                     return Claim(had, self._epoch, now)
                 self._epoch = None
+
+    def _clean(self, connection: Any, now: float) -> None:
+        """Forget what has expired, and that it was known.
+
+        The clock may be ahead, and be put right before anybody asks for what was forgotten.
+        """
+        known_since = now - self.expiry
+        later = update(_CLAIMS).where(_KEY == _EPOCH, known_since > _AT)
+        connection.execute(later.values(at=known_since))
+        connection.execute(delete(_CLAIMS).where(now > _EXPIRES))
 
     def _clock(self, connection: Any) -> float:
         """Read the database's clock; a file's is this machine's. Another worker's may be wrong."""
