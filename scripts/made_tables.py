@@ -19,7 +19,8 @@ from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
 from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
 from celery_fair.settings import GroupOptions, QueueOptions, Settings  # noqa: E402
 from celery_fair.settings.table import table as entries  # noqa: E402
-from tests.faults.matrix import FAULTS, Fault, Loss  # noqa: E402
+from tests.faults.fault import Fault, Loss  # noqa: E402
+from tests.faults.matrix import FAULTS  # noqa: E402
 from tests.faults.quick import tried  # noqa: E402
 from tests.groups.faults import FAULTS as GROUP_FAULTS  # noqa: E402
 

@@ -17,18 +17,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.brokers import RabbitMQ, RedisServer
-from tests.brokers.space import Server
-from tests.conftest import running
 from tests.faults.accounting import COLUMNS
 from tests.faults.matrix import Case, cases
-from tests.faults.scenes import Scenes
+from tests.faults.scenes import Scenes, Servers
 
 Rows = dict[tuple[str, str, str], Counter[str]]
 
@@ -47,21 +43,17 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@cache
-def server(kind: str, mortal: bool, stack: ExitStack) -> Server:
-    started = running(RabbitMQ() if kind == "rabbitmq" else RedisServer(durable=True))
-    stack.callback(started.close)
-    return next(started)
-
-
 def deck(text: str, seed: int) -> Iterator[Case]:
-    """All cases in random order, again and again."""
+    """All cases in random order, again and again; of each fault one before another of any."""
     chosen = [case for case in cases() if text in str(case)]
     if not chosen:
         sys.exit(f"no case contains {text!r}; one of them is {next(cases())}")
     shuffling = Random(seed)
     while True:
-        yield from shuffling.sample(chosen, len(chosen))
+        shuffled = shuffling.sample(chosen, len(chosen))
+        first = {case.fault: case for case in shuffled}
+        yield from first.values()
+        yield from (case for case in shuffled if case is not first[case.fault])
 
 
 def repeat(options: argparse.Namespace) -> tuple[Rows, list[str]]:
@@ -71,7 +63,9 @@ def repeat(options: argparse.Namespace) -> tuple[Rows, list[str]]:
     deadline = time.monotonic() + options.seconds
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
-        scenes = Scenes(lambda case: server(case.broker, case.mortal, stack), folder)
+        servers = Servers()
+        stack.callback(servers.end)
+        scenes = Scenes(servers, folder)
         stack.callback(scenes.end)
         for number, case in enumerate(deck(options.case, seed)):
             left = deadline - time.monotonic()

@@ -49,6 +49,8 @@ class Allowed(NamedTuple):
     """Dead letters of messages that have started."""
     dead_twice: float = 0
     """Messages with two dead letters."""
+    twice: float = 0
+    """Messages that have started twice: only those of ordinary tasks."""
 
 
 NOTHING = Allowed()
@@ -125,13 +127,12 @@ class Account:
             raise LawBrokenError(f"{'; '.join(wrong)}\n{self.names()}")
 
     def _wrong(self, allowed: Allowed) -> Iterator[str]:
-        if self.started_twice:
-            yield "started twice"
         if self.waiting:
             yield "still at the broker, where all is to be over"
         if both := self.waiting & (self.finished | self.dead):
             yield f"over, and still at the broker: {sorted(both)}"
         for what, ids, most in (
+            ("started twice", self.started_twice, allowed.twice),
             ("started and lost", self.unfinished, allowed.started),
             ("lost, and never started", self.never_started, allowed.unstarted),
             ("lost", self.lost, allowed.lost),

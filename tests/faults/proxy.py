@@ -27,7 +27,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from tests.brokers.door import Door
 from tests.brokers.space import Space
-from tests.faults.wire import Splitter, Unit, splitters
+from tests.faults.wire import Splitter, Unit, closing, splitters
 from tests.ports import free_port
 
 Direction = Literal["up", "down"]
@@ -41,12 +41,16 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time
 
 @dataclass(eq=False)
 class Trap:
-    """What is to happen at the nth such method, or command, once."""
+    """What is to happen at the nth such method, or command, once.
+
+    Without a method it is the nth frame, or command, whatever it is. "close" has RabbitMQ close the
+    channel of what goes up: it is sent something there that it does not forgive.
+    """
 
     method: str
     nth: int = 1
     when: Literal["before", "after"] = "before"
-    action: Literal["cut", "hold", "note"] = "cut"
+    action: Literal["cut", "close", "hold", "note"] = "cut"
     reset: bool = True
     containing: bytes = b""
     fired: Event = field(default_factory=Event)
@@ -54,7 +58,7 @@ class Trap:
     def springs(self, unit: Unit, when: str) -> bool:
         """Count, and say whether it is this one."""
         name = unit.begins if when == "before" else unit.completes
-        if when != self.when or name != self.method or self.containing not in unit.about:
+        if when != self.when or self.method not in {name, ""} or self.containing not in unit.about:
             return False
         self.nth -= 1
         return self.nth == 0
@@ -232,17 +236,21 @@ class Proxy:
         target = link.sockets[direction]
         while data := await self._loop.sock_recv(source, BLOCK):
             for unit in splitter.feed(data):
-                if self._sprung(link, direction, unit, "before"):
+                sent = self._spring(link, direction, unit, "before") + unit.data
+                if link.ended.is_set():
                     return
                 await self._flows[direction].wait()
-                await self._loop.sock_sendall(target, unit.data)
-                if self._sprung(link, direction, unit, "after"):
+                await self._loop.sock_sendall(target, sent)
+                if more := self._spring(link, direction, unit, "after"):
+                    await self._loop.sock_sendall(target, more)
+                if link.ended.is_set():
                     return
                 if self._rate:
                     await asyncio.sleep(len(unit.data) / self._rate)
 
-    def _sprung(self, link: _Link, direction: Direction, unit: Unit, when: str) -> bool:
-        """Spring the traps for this unit; says whether the connection is to end."""
+    def _spring(self, link: _Link, direction: Direction, unit: Unit, when: str) -> bytes:
+        """Spring the traps for this unit; returns what is to be sent beside it."""
+        beside = b""
         for trap in [trap for trap in self._traps if trap.springs(unit, when)]:
             self._traps.remove(trap)
             if trap.action == "hold":
@@ -251,5 +259,7 @@ class Proxy:
                 for other in self._links:
                     other.end(trap.reset)
                 link.end(trap.reset, politely=direction if when == "after" else None)
+            elif trap.action == "close":
+                beside += closing(unit)
             trap.fired.set()
-        return link.ended.is_set()
+        return beside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults.matrix import FAULTS, TASKS, Case, cases
+from tests.faults.matrix import FAULTS, Case, cases
 
 SEED = 1
 PREFORK = {
@@ -17,6 +17,7 @@ QUORUM = {
     "cut",
     "cut before ack",
     "cut after ack",
+    "channel closed before ack",
     "cut after publish",
     "cut before confirm",
     "black hole, then cut",
@@ -24,14 +25,29 @@ QUORUM = {
     "worker kill -9, working",
     "SIGTERM, then cut",
 }
-
+LEDGER_SINCE, LEDGERS = "tests/once/test_ledger_since.py", "tests/test_ledger.py"
+SHOWN = {
+    "no answer to fetch (EVALSHA)": "tests/faults/test_lost_answer.py",
+    "no answer to ack (ZREM)": "tests/faults/test_lost_answer.py",
+    "consumer_timeout": "tests/integration/test_consumer_timeout.py",
+    "consumer_timeout, given back before": "tests/integration/test_consumer_timeout.py",
+    "delivery limit": "tests/integration/test_delivery_limit.py",
+    "mixed fleet, then cut": LEDGER_SINCE,
+    "mixed fleet, then kill -9": LEDGER_SINCE,
+    "mixed fleet, then kill -9 of who has no ledger": LEDGER_SINCE,
+    "other expiry, then kill -9": LEDGERS,
+    "ledger's clock steps ahead, then cut": "tests/core/test_disposition.py",
+    "ledger's clock steps back, then cut": "tests/core/test_disposition.py",
+    "ledger's clock steps ahead and back, then cut": LEDGERS,
+}
+"""Where `make test` has the gist of a fault that takes long in full."""
 
 PREFORK_ONLY = {name for name, fault in FAULTS.items() if fault.pools == ("prefork",)}
 
 
 def is_quick(case: Case) -> bool:
     """All faults on each broker; on both kinds of queue, and pools, where they may differ."""
-    if case.tasks != TASKS:
+    if case.fault in SHOWN or case.tasks != FAULTS[case.fault].tasks:
         return False
     if case.pool == "prefork":
         elsewhere = case.broker == "redis" and case.fault in PREFORK_ONLY
@@ -45,9 +61,8 @@ QUICK = sorted(filter(is_quick, cases()), key=lambda case: (case.mortal, case.la
 
 
 def tried(fault: str, broker: str) -> list[str]:
-    """On which queues and pools a fault is tried on a broker."""
+    """On which queues and pools a fault is tried on a broker, or where else."""
+    if fault in SHOWN:
+        return [f"`{SHOWN[fault]}`"]
     chosen = [case for case in QUICK if (case.fault, case.broker) == (fault, broker)]
-    return [
-        ", ".join(filter(None, (case.queue_type, case.pool, "ledger" * case.ledger)))
-        for case in chosen
-    ]
+    return [", ".join(filter(None, (case.queue_type, case.pool, case.ledger))) for case in chosen]

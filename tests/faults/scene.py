@@ -7,21 +7,17 @@ that has not is replaced, and the new one drains what the other has left.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from random import Random
 from threading import Event
 from typing import Any
 
 import psutil
-import redis
 from celery import Celery
 from kombu import Connection, Queue
 
@@ -29,13 +25,13 @@ from celery_fair.dead_letters.death import dead_letter_queue
 from celery_fair.headers import LEDGER, PUBLISHED
 from celery_fair.ledger import fingerprint
 from tests.apps.recorder import Record
-from tests.brokers import RedisServer, Space
+from tests.brokers import Space
 from tests.brokers.control import ControlError
 from tests.brokers.door import Door
 from tests.faults.accounting import Account
+from tests.faults.ledgers import LEDGERS, Ledger
 from tests.faults.proxy import Proxy
 from tests.integration.depths import REDIS_HASH, left
-from tests.integration.gate import Gate
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_for
@@ -58,8 +54,6 @@ CONF: dict[str, Any] = {
 }
 NAP = 0.02
 """Seconds of work in a task, so that some run when the fault comes."""
-HELD = 12
-"""Messages: enough for all slots and for all windows."""
 AGE = 8
 """Seconds: a younger quorum queue can vanish with its node."""
 PROBE = 5
@@ -72,6 +66,8 @@ class Scene:
 
     Arguments:
         queue_type: "classic" or "quorum" on RabbitMQ; of no meaning on Redis.
+        ledger: one of `LEDGERS`, or none.
+        arguments: more of the queues', on RabbitMQ.
         door: by which workers reach the broker; the broker's own without one.
         conf: more settings of theirs.
         python: theirs.
@@ -85,7 +81,8 @@ class Scene:
         queue_type: str = "classic",
         pool: str = "threads",
         concurrency: int = 2,
-        ledger: bool = False,
+        ledger: str = "",
+        arguments: Mapping[str, Any] | None = None,
         door: Door | None = None,
         conf: Mapping[str, Any] | None = None,
         python: str = sys.executable,
@@ -93,14 +90,17 @@ class Scene:
         self.space, self.pool, self.concurrency = space, pool, concurrency
         self._door, self._python = door or space, python
         self._settings = _merged(CONF, conf or {}, door.conf if door else {})
+        self._more_arguments = dict(arguments or {})
         self.queue_type = queue_type if space.kind == "rabbitmq" else ""
         self.records = Records(folder / "tasks")
         self._stack = ExitStack()
         self.proxy = self._stack.enter_context(Proxy(self._door))
-        self._ledger = self._stack.enter_context(_running_ledger()) if ledger else None
+        self._ledger = LEDGERS[ledger]() if ledger else None
+        if self._ledger is not None:
+            self._stack.callback(self._ledger.end)
         self._start: StartWorker = self._stack.enter_context(starting_workers(folder))
         self._worker: WorkerProcess | None = None
-        self._second: WorkerProcess | None = None
+        self._others: list[WorkerProcess] = []
         self._dead: Counter[str] = Counter()
         self._published: set[str] = set()
         self._declare()
@@ -108,20 +108,20 @@ class Scene:
 
     @property
     def _arguments(self) -> dict[str, Any]:
-        return {"x-queue-type": self.queue_type} if self.queue_type else {}
+        if not self.queue_type:
+            return {}
+        return {"x-queue-type": self.queue_type} | self._more_arguments
 
     @property
     def _conf(self) -> dict[str, Any]:
         if self._ledger is None:
             return self._settings
-        return self._settings | {
-            "fair_ledger": self._ledger.url,
-            "fair_ledger_since": "2000-01-01T00:00:00Z",
-        }
+        since = "2000-01-01T00:00:00Z"
+        return self._settings | {"fair_ledger": self._ledger.url, "fair_ledger_since": since}
 
     @property
-    def ledger(self) -> Space:
-        """Where claims are kept, in a Redis of the scene's own."""
+    def ledger(self) -> Ledger:
+        """Where claims are kept."""
         assert self._ledger is not None, "this scene has no ledger"
         return self._ledger
 
@@ -131,15 +131,21 @@ class Scene:
         if self._worker is None or not self._worker.running:
             if self._worker is not None:
                 self._worker.end()
-            self._worker = self._new(self.proxy.url)
+            self._worker = self._new(self.proxy.url, self._conf)
         return self._worker
 
-    def second(self) -> WorkerProcess:
-        """One more, straight at the broker, until `settle`."""
-        self._second = self._new(self._door.url)
-        return self._second
+    def another(self, without: str = "", **conf: Any) -> WorkerProcess:
+        """One more, straight at the broker; ends with `settle`, if it has not been killed.
 
-    def _new(self, url: str) -> WorkerProcess:
+        Arguments:
+            without: it has no setting whose name contains this.
+            conf: settings that only this one has.
+        """
+        settings = {k: v for k, v in self._conf.items() if not without or without not in k}
+        self._others.append(self._new(self._door.url, settings | conf))
+        return self._others[-1]
+
+    def _new(self, url: str, conf: dict[str, Any]) -> WorkerProcess:
         return self._start(
             url,
             app="tests.apps.once",
@@ -147,7 +153,7 @@ class Scene:
             concurrency=self.concurrency,
             queues=QUEUES,
             queue_arguments=self._arguments,
-            conf=self._conf,
+            conf=conf,
             records=self.records,
             python=self._python,
         )
@@ -178,13 +184,7 @@ class Scene:
         self.worker  # noqa: B018
         self._probe(30)
         if self._ledger is not None:
-            self._trust(self._ledger)
-
-    @staticmethod
-    def _trust(ledger: Space) -> None:
-        """Nothing is under way, so the ledger may as well be an hour old: what it knows counts."""
-        with redis.Redis.from_url(ledger.url) as client:
-            client.hset("celery-fair:ledger", "at", time.time() - 3600)
+            self._ledger.trust()
 
     def age(self) -> None:
         """Wait until the queues are old enough to survive their node."""
@@ -196,9 +196,10 @@ class Scene:
         self.worker  # noqa: B018
         self._probe(BACK_WITHIN)
         self.drained()
-        if self._second is not None:
-            self._second.stop()
-            self._second = None
+        for worker in self._others:
+            if worker.running:
+                assert worker.stop() == 0, worker.log()
+        self._others.clear()
         wait_for(lambda: not self.running(), SETTLES_WITHIN, lambda: f"the end of {self.running()}")
 
     def drained(self) -> None:
@@ -217,7 +218,7 @@ class Scene:
             return False
 
     def _logs(self) -> str:
-        workers = filter(None, (self._worker, self._second))
+        workers = filter(None, (self._worker, *self._others))
         return "\n".join(worker.log()[-5000:] for worker in workers)
 
     def delete(self, queue: str) -> None:
@@ -242,9 +243,9 @@ class Scene:
             else:
                 return
 
-    def buffered(self) -> None:
-        """Wait until something waits in the victim, all slots of which are held."""
-        name = self.worker.hostname
+    def buffered(self, least: int = 1, worker: WorkerProcess | None = None) -> None:
+        """Wait until so much waits in the victim, or in another; nothing of it must be starting."""
+        name = (worker or self.worker).hostname
         with Celery("asking", broker=self.space.url, set_as_current=False) as client:
             inspector = client.control.inspect(destination=[name], timeout=5)
 
@@ -252,7 +253,9 @@ class Scene:
                 queues = (inspector._request("fair_status") or {}).get(name, {})
                 return sum(queue["buffered"] for queue in queues.values())
 
-            wait_for(waiting, 30, lambda: f"messages to be buffered\n{self._logs()}")
+            wait_for(
+                lambda: waiting() >= least, 30, lambda: f"messages to be buffered\n{self._logs()}"
+            )
 
     def running(self) -> list[Record]:
         """Tasks that have started and may still end."""
@@ -297,122 +300,3 @@ def _in_redis(client: Any) -> Iterator[str]:
     stored = [json.loads(raw) for name in QUEUES for raw in client.lrange(name, 0, -1)]
     stored += [json.loads(raw)[0] for raw in client.hvals(REDIS_HASH)]
     return (message["headers"]["id"] for message in stored)
-
-
-@contextmanager
-def _running_ledger() -> Iterator[Space]:
-    server = RedisServer()
-    try:
-        server.start()
-        server.wait_ready()
-        yield server.space()
-    finally:
-        server.end()
-
-
-class Run:
-    """One fault among a number of messages.
-
-    Arguments:
-        tasks: the names of the tasks that take turns.
-    """
-
-    def __init__(self, scene: Scene, tasks: Sequence[str], rng: Random, count: int = 40) -> None:
-        self.scene, self.rng = scene, rng
-        self._count, self._tasks = count, list(tasks)
-        self.gate = Gate()
-        self.ids: dict[str, list[str]] = {task: [] for task in tasks}
-        self._held: list[str] = []
-
-    def begin(self) -> None:
-        """From now on `worker_process` is the victim, dead or alive."""
-        self.worker_process = self.scene.worker
-
-    @property
-    def kind(self) -> str:
-        return self.scene.space.kind
-
-    @property
-    def proxy(self) -> Proxy:
-        return self.scene.proxy
-
-    @property
-    def all_ids(self) -> list[str]:
-        return [task_id for ids in self.ids.values() for task_id in ids]
-
-    def publish(self) -> None:
-        """All messages, the tasks in turns."""
-        left_over, turn = self._count, 4
-        while left_over > 0:
-            for task in self.rng.sample(self._tasks, len(self._tasks)):
-                self.ids[task] += self.scene.publish(min(turn, left_over), task)
-                left_over -= min(turn, left_over)
-
-    def hold(self) -> None:
-        """Publish more, none of which ends before the gate is open.
-
-        So there is work in the worker and before it, however late the fault comes.
-        """
-        each, gate = HELD // len(self._tasks), str(self.gate.path)
-        for task in self._tasks:
-            ids = self.scene.publish(each, task, gate)
-            self.ids[task] += ids
-            self._held += ids
-
-    def one_each(self, tasks: Sequence[str], times: int = 1) -> list[str]:
-        """Publish one message of each task, in this order, to one queue, so many times."""
-        ids = []
-        for task in list(tasks) * times:
-            new = self.scene.publish(1, task, queue=QUEUES[0])
-            self.ids[task] += new
-            ids += new
-        return ids
-
-    def occupied(self) -> None:
-        """Wait until all slots are held."""
-        records, slots = self.scene.records.started, self.scene.concurrency
-        wait_for(lambda: len(records.times(self._held)) >= slots, 30, "the slots to be held")
-
-    def filled(self) -> None:
-        """Wait until all slots are held, and more waits in the worker."""
-        self.occupied()
-        self.scene.buffered()
-
-    def buffer(self) -> None:
-        """Have messages wait in the worker, and none run that counts."""
-        pid, slots = self.worker_process.pid, self.scene.concurrency
-        os.kill(pid, signal.SIGSTOP)  # on Redis it takes what there is when it looks
-        try:
-            self._held = self.scene.publish(slots, "plain", str(self.gate.path), QUEUES[0])
-            self.one_each(self.shuffled(), 2)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        self.filled()
-
-    def shuffled(self) -> list[str]:
-        """The tasks in any order."""
-        return self.rng.sample(self._tasks, len(self._tasks))
-
-    def kill(self) -> None:
-        """SIGKILL for the worker and its pool."""
-        self.worker_process.kill()
-        self.worker_process.process.end()
-
-    def some(self, most: int) -> int:
-        return self.rng.randint(1, most)
-
-    def moment(self) -> None:
-        """Wait until some have started, and then a little: until the work is in full swing."""
-        self.started(self.some(self._count // 3))
-        Event().wait(self.rng.uniform(0, 0.03))
-
-    def started(self, count: int, timeout: float = 30) -> int:
-        """Wait until so many have started, or the time is up; returns how many have."""
-        records, ids = self.scene.records.started, self.all_ids
-        with suppress(TimeoutError):
-            wait_for(lambda: len(records.times(ids)) >= count, timeout)
-        return len(records.times(ids))
-
-    def busy(self) -> list[int]:
-        """The processes in which tasks run."""
-        return [record.pid for record in self.scene.running()]

@@ -1,4 +1,4 @@
-"""Scenes by what they must be like, made when they are first needed."""
+"""Scenes by what they must be like, and their brokers, made when they are first needed."""
 
 from __future__ import annotations
 
@@ -6,27 +6,59 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server, Space
+from tests.conftest import running
 from tests.faults.accounting import Account
 from tests.faults.matrix import Case, execute
 from tests.faults.scene import Scene
 
-Key = tuple[str, str, bool]
+Key = tuple[str, str, bool, str]
 
 
 def _key(case: Case) -> Key:
-    return case.label, case.pool, case.mortal
+    return case.label, case.pool, case.mortal, case.stage.name
+
+
+class Servers:
+    """Brokers that may be killed, and those with settings of their own.
+
+    Arguments:
+        rabbitmq: returns the RabbitMQ of cases that do it no harm; by default that of all others.
+    """
+
+    def __init__(self, rabbitmq: Callable[[], Server] | None = None) -> None:
+        self._rabbitmq = rabbitmq
+        self._started: dict[object, Server] = {}
+        self._stack = ExitStack()
+
+    def of(self, case: Case) -> Server:
+        """The broker for a case."""
+        settings = case.stage.rabbit
+        harmless = case.broker == "rabbitmq" and not (case.mortal or settings)
+        if self._rabbitmq is not None and harmless:
+            return self._rabbitmq()
+        key = (case.broker, case.mortal, *settings.items())
+        if key not in self._started:
+            new = RedisServer(durable=True) if case.broker == "redis" else RabbitMQ(**settings)
+            started = running(new)
+            self._stack.callback(started.close)
+            self._started[key] = next(started)
+        return self._started[key]
+
+    def end(self) -> None:
+        self._stack.close()
 
 
 class Scenes:
     """Runs cases, each on a scene that fits it.
 
     Arguments:
-        server: returns the broker for a case.
+        servers: the brokers.
     """
 
-    def __init__(self, server: Callable[[Case], Server], folder: Path) -> None:
-        self._server, self._folder = server, folder
+    def __init__(self, servers: Servers, folder: Path) -> None:
+        self._servers, self._folder = servers, folder
         self._scenes: dict[Key, Scene] = {}
         self._made = 0
 
@@ -35,7 +67,8 @@ class Scenes:
         try:
             return execute(case, self.of(case), seed)
         except BaseException:
-            self._scenes.pop(_key(case)).end()
+            if scene := self._scenes.pop(_key(case), None):
+                scene.end()
             raise
 
     def of(self, case: Case) -> Scene:
@@ -49,9 +82,16 @@ class Scenes:
         self._made += 1
         folder = self._folder / str(self._made)
         folder.mkdir()
-        space: Space = self._server(case).space()
-        options = {"queue_type": case.queue_type, "pool": case.pool, "ledger": case.ledger}
-        return Scene(space, folder, **options)
+        space: Space = self._servers.of(case).space()
+        return Scene(
+            space,
+            folder,
+            queue_type=case.queue_type,
+            pool=case.pool,
+            ledger=case.ledger,
+            arguments=case.stage.arguments,
+            conf=case.stage.conf,
+        )
 
     def end(self) -> None:
         with ExitStack() as stack:

@@ -24,6 +24,9 @@ METHODS = {
     (60, 90): "reject",
     (60, 120): "nack",
 }
+END = 0xCE
+UNKNOWN = 1 << 60
+"""The tag of no delivery."""
 WITH_CONTENT = {"publish", "return", "deliver", "get-ok"}
 
 
@@ -75,7 +78,7 @@ class Frames:
         frame = self._take(7 + size + 1)
         if frame is None:
             return None
-        assert frame[-1] == 0xCE, "not an AMQP frame"
+        assert frame[-1] == END, "not an AMQP frame"
         return self._unit(frame, kind, channel, frame[7:-1])
 
     def _take(self, size: int) -> bytes | None:
@@ -131,6 +134,17 @@ class Commands:
                 return None
             position = line + 2 + int(self._rest[position + 1 : line]) + 2
         return position if position <= len(self._rest) else None
+
+
+def closing(unit: Unit) -> bytes:
+    """Return a frame for which RabbitMQ closes the channel of this one, which is a client's.
+
+    It acknowledges what nobody was given.
+    """
+    channel = unit.data[1:3]
+    acknowledged = struct.pack(">HHQB", 60, 80, UNKNOWN, 0)
+    size = struct.pack(">I", len(acknowledged))
+    return bytes([METHOD]) + channel + size + acknowledged + bytes([END])
 
 
 def splitters(kind: str) -> tuple[Splitter, Splitter]:

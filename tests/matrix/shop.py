@@ -30,7 +30,7 @@ class Shop(Scene):
         self._app = Celery("shop", broker=sqs.url, set_as_current=False)
         self._app.conf.update(conf)
         install(self._app)
-        super().__init__(sqs, folder, ledger=True, conf=conf, **options)
+        super().__init__(sqs, folder, ledger="ledger", conf=conf, **options)
 
     def _declare(self) -> None:
         attributes = {"VisibilityTimeout": str(VISIBLE_AFTER)}

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from tests.brokers import Space
-from tests.faults.matrix import BLIND
+from tests.faults.acts.network import BLIND
 from tests.faults.proxy import Proxy
 from tests.publishing import publish
 from tests.workers import StartWorker
