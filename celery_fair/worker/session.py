@@ -68,7 +68,7 @@ class Session:
             c.hub,
             parts.meter,
             parts.bell.soon,
-            parts.bell.at if some_once else None,
+            parts.bell.at if some_once or not c.hub else None,
             settings.pull_interval,
             parts.path.read,
         )

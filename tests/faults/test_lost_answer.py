@@ -17,8 +17,11 @@ from tests.integration.depths import left
 from tests.waiting import wait_equal, wait_for
 
 
-def test_answer_to_an_idle_worker_is_lost(redis_server: RedisServer, tmp_path: Path) -> None:
-    scene = Scene(redis_server.space(), tmp_path)
+@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet"])
+def test_answer_to_an_idle_worker_is_lost(
+    redis_server: RedisServer, tmp_path: Path, pool: str
+) -> None:
+    scene = Scene(redis_server.space(), tmp_path, pool=pool)
     try:
         scene.ready()
         # It looks again and again; one that waits in a BRPOP would have stopped before.

@@ -174,14 +174,15 @@ def source_for(
 
     Arguments:
         soon: asks for the dispatcher to run soon.
-        at: asks for it at a time: given where it must not be a message that wakes the worker.
+        at: asks for it at a time: given where it must not be a message that wakes the worker, or
+            cannot be, as there is no event loop.
         interval: seconds between two looks at the most, then.
         read: says how AMQP's socket is read.
     """
     broker = broker_of(connection)
     if isinstance(broker, AmqpBroker):
         return AmqpSource(connection, hub, meter, soon, read)
-    if isinstance(broker, RedisBroker) and hub:
+    if isinstance(broker, RedisBroker):
         from celery_fair.worker.queues.redis_source import RedisSource
 
         return RedisSource(connection, hub, soon, at, interval)
