@@ -27,6 +27,8 @@ QUORUM = {
 }
 LEDGER_SINCE, LEDGERS = "tests/once/test_ledger_since.py", "tests/test_ledger.py"
 SHOWN = {
+    "channel closed before publish": "tests/once/test_broker_refuses.py",
+    "channel closed after publish": "tests/once/test_broker_refuses.py",
     "no answer to fetch (EVALSHA)": "tests/faults/test_lost_answer.py",
     "no answer to ack (ZREM)": "tests/faults/test_lost_answer.py",
     "consumer_timeout": "tests/integration/test_consumer_timeout.py",
