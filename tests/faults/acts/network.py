@@ -16,6 +16,7 @@ SLOW = 40_000
 """Bytes per second: some tens of messages."""
 SILENT = 3.0
 """Seconds without an answer: longer than what is held is its holder's, in a scene."""
+QUIET = 1.0
 FLAPS = 3
 FRAMES = 60
 """More than a worker needs to be back."""
@@ -53,6 +54,10 @@ def flapping(run: Run) -> None:
     run.proxy.cut()
     for _ in range(FLAPS):
         trap = run.proxy.on("", nth=run.some(FRAMES))
+        for _ in range(FRAMES):
+            if trap.fired.wait(QUIET):
+                break
+            run.one_each(run.shuffled())  # nothing goes to and fro any more
         trap.wait()
 
 
