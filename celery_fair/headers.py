@@ -1,6 +1,6 @@
 """Headers that this library puts on messages."""
 
-__all__ = ["KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN"]
+__all__ = ["KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN", "UNDECODED"]
 
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""
@@ -19,3 +19,6 @@ STRICT = "x-fair-strict"
 
 TOKEN = "fair_token"  # noqa: S105 - a fencing token is no secret
 """By which number of a grant a partition's task runs: ``self.request.fair_token``."""
+
+UNDECODED = "x-fair-undecoded"
+"""In the place of a message's properties: why they cannot be decoded."""

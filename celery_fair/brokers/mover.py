@@ -8,9 +8,10 @@ both. The other virtual transports confirm nothing; there the copy is as safe as
 """
 
 import logging
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib.resources import files
 from threading import RLock
@@ -23,7 +24,12 @@ from amqp.exceptions import MessageNacked
 from kombu.utils.json import dumps
 
 from celery_fair.brokers.redis import Commands, book_settled
-from celery_fair.dead_letters.death import dead_letter_queue, properties_of, with_headers
+from celery_fair.dead_letters.death import (
+    dead_letter_queue,
+    described_properties,
+    properties_of,
+    with_headers,
+)
 
 __all__ = ["AmqpMover", "Mover", "NotTakenError", "RedisMover", "VirtualMover", "queue_of"]
 
@@ -53,6 +59,22 @@ class NotTakenError(Exception):
 
 _AT_ONCE = 100
 """Messages that are given back on Redis in one round trip."""
+
+
+_OF_A_FRAME = 20
+"""Bytes of a frame of properties that are none."""
+
+_OF_THE_MESSAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    PreconditionFailed,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What is raised for a message that cannot be published as it is, however often it is tried."""
 
 
 class Mover(ABC):
@@ -210,9 +232,21 @@ class AmqpMover(Mover):
             self._channel.confirm_select()
 
     def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
-        body = message.body or b""  # an empty one is text, and would be encoded by its own word
-        made = properties_of(message, headers, dead=bool(exchange))
-        copy = self._channel.prepare_message(body, **made)
+        try:
+            self._send(message, properties_of(message, headers, dead=bool(exchange)), exchange)
+        except _OF_THE_MESSAGE as exc:
+            if not exchange:
+                raise
+            logger.warning("A dead letter tells of its headers only, for %r", exc)
+            self._drop()
+            self._be_ready()
+            self._send(message, described_properties(message, headers), exchange)
+
+    def _send(self, message: Any, made: dict[str, Any], exchange: str) -> None:
+        copy = self._channel.prepare_message(_bytes_of(message), **made)
+        size, most = len(copy._serialize_properties()), self._channel.connection.frame_max
+        if size > most - _OF_A_FRAME:  # the broker would close the connection
+            raise ValueError(f"its properties have {size} bytes, and a frame {most}")
         self._channel.basic_publish_confirm(
             copy,
             exchange=exchange,
@@ -334,6 +368,16 @@ def _is_still_here(message: Any) -> bool:
     """Whether the broker has not closed a message's channel; without a feed of ours, who knows."""
     feed = getattr(message, "feed", None)
     return feed is None or feed.asks_if_open()
+
+
+def _bytes_of(message: Any) -> bytes:
+    """Return a message's body as it came, or nearly so: as text, it need not be what is encoded."""
+    body = message.body or b""
+    if isinstance(body, bytes):
+        return body
+    with suppress(Exception):
+        return bytes(body.encode(message.content_encoding or "utf-8"))
+    return bytes(body.encode("utf-8", "surrogatepass"))
 
 
 def queue_of(message: Any) -> str:

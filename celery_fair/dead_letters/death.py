@@ -11,7 +11,13 @@ from typing import Any
 
 from kombu import Exchange, Queue
 
-__all__ = ["dead_letter_queue", "death_headers", "properties_of", "with_headers"]
+__all__ = [
+    "dead_letter_queue",
+    "death_headers",
+    "described_properties",
+    "properties_of",
+    "with_headers",
+]
 
 _SEPARATE = {
     "application_headers",
@@ -25,6 +31,7 @@ _SEPARATE = {
 """Properties that are given on their own, belong to a delivery rather than to the message, or which
 the broker takes from their first publisher alone."""
 
+_SHORT = 60  # characters of a property, of which AMQP takes 255 bytes
 _LONGEST = 1000  # characters of a text that somebody else has made
 
 
@@ -97,4 +104,17 @@ def properties_of(message: Any, headers: Mapping[str, Any], dead: bool) -> dict[
         "content_encoding": message.content_encoding,
         "headers": new,
         "properties": properties | {"delivery_mode": 2},
+    }
+
+
+def described_properties(message: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same for a message that cannot be published: what its headers look like."""
+    return {
+        "content_type": "application/octet-stream",
+        "content_encoding": "binary",
+        "headers": {"x-fair-headers": repr(message.headers)[:_LONGEST], **headers},
+        "properties": {
+            "message_id": ascii(message.properties.get("message_id") or "")[1:-1][:_SHORT],
+            "delivery_mode": 2,
+        },
     }

@@ -228,6 +228,12 @@ MALFORMED |= {
     "a task once with no id": Malformed({"task": "after", "id": ...}),
     "a task with a zero byte": Malformed({"task": "noop\0"}, reason="unknown-task"),
     "a task with a name of 100 kB": Malformed({"task": "n" * 100_000}, reason="unknown-task"),
+    "text that its encoding does not encode": Malformed(
+        {"task": "no.such.task"}, body="x" * 100, content_encoding="idna", reason="unknown-task"
+    ),
+    "headers that fill a frame": Malformed(
+        {"task": "no.such.task", "more": "x" * 130_700}, reason="unknown-task"
+    ),
     "redelivered, claimed by the publisher": Malformed(
         {"task": "before", "redelivered": True}, reason="redelivered"
     ),

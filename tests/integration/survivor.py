@@ -24,6 +24,11 @@ class Survivor:
         self._worker: WorkerProcess | None = None
 
     @property
+    def knows_once(self) -> bool:
+        """Whether the app has non-repeatable tasks."""
+        return self._app == "tests.apps.once"
+
+    @property
     def worker(self) -> WorkerProcess:
         if self._worker is None or not self._worker.running:
             self._worker = self._start(self.space, app=self._app, pool=self._pool, queues=["a"])

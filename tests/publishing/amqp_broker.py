@@ -47,6 +47,20 @@ def publish_amqp(
         outstanding.wait(0)
 
 
+def publish_header(channel: Any, queue: str, properties: bytes, body: bytes) -> None:
+    """Publish one message whose properties are given as they go over the wire, whatever they are.
+
+    When this returns, the broker has taken it, or has closed the connection.
+    """
+    publish = struct.pack(">HHHBB", BASIC_CLASS, PUBLISH, 0, 0, len(queue)) + queue.encode() + b"\0"
+    header = struct.pack(">HHQ", BASIC_CLASS, 0, len(body)) + properties
+    frames = [(METHOD, publish), (HEADER, header), *([(BODY, body)] if body else [])]
+    channel.connection.transport.write(
+        b"".join(_frame(kind, channel.channel_id, payload) for kind, payload in frames)
+    )
+    channel.queue_declare(queue, passive=True)
+
+
 def _connection(url: str) -> amqp.Connection:
     parts = parse_url(url)
     return amqp.Connection(
@@ -99,17 +113,19 @@ def _framing(template: Template, channel: int) -> Callable[[Job], bytes]:
     encoded = _encoded_properties(template)
     placeholder = ID.encode()
 
-    def frame(kind: int, payload: bytes) -> bytes:
-        return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
-
     def frames(job: Job) -> bytes:
         queue = job.queue.encode()
         method = struct.pack(">HHHBB", BASIC_CLASS, PUBLISH, 0, 0, len(queue)) + queue + b"\0"
         header = struct.pack(">HHQ", BASIC_CLASS, 0, len(job.body))
         header += encoded.replace(placeholder, job.id.encode())
-        return frame(METHOD, method) + frame(HEADER, header) + frame(BODY, job.body)
+        parts = ((METHOD, method), (HEADER, header), (BODY, job.body))
+        return b"".join(_frame(kind, channel, payload) for kind, payload in parts)
 
     return frames
+
+
+def _frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
 
 
 def _encoded_properties(template: Template) -> bytes:

@@ -6,7 +6,8 @@
 -- ARGV: 1 now (seconds), 2 lists per queue, 3 what the tags begin with, then for each queue how many
 --       messages are wanted.
 -- Returns for each queue: {messages left in its lists, message, message, ...}. The nth message of the
--- answer is recorded by a tag that ends in n. A message's own tag would not do: it has the same when
+-- answer is recorded by a tag that ends in n, unless it is in a table of its own: such a one this
+-- script cannot read. A message's own tag would not do: it has the same when
 -- another worker takes it later, and each could acknowledge what the other holds.
 local lists = tonumber(ARGV[2])
 local answer, all = {}, 0
@@ -21,12 +22,11 @@ for queue = 1, #ARGV - 3 do
                 break
             end
             wanted, all = wanted - 1, all + 1
-            taken[#taken + 1] = raw
-            -- What cannot be understood is handed over unrecorded: nobody could acknowledge it.
             local ok, exchange, routing_key = pcall(function()
                 local info = cjson.decode(raw).properties.delivery_info or {}
                 return cjson.encode(info.exchange), cjson.encode(info.routing_key)
             end)
+            taken[#taken + 1] = ok and raw or { raw }
             if ok then
                 local tag = ARGV[3] .. all
                 redis.call('ZADD', KEYS[2], ARGV[1], tag)

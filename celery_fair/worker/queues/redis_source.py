@@ -202,7 +202,7 @@ class RedisSource(Source):
 
     def _taken(
         self, feeds: list["RedisFeed"], most: int | None = None
-    ) -> Iterator[tuple["RedisFeed", int, list[tuple[str, bytes]]]]:
+    ) -> Iterator[tuple["RedisFeed", int, list[tuple[str, bytes | list[bytes]]]]]:
         """Take messages: for each feed, how many are left, and what has come, with its tag."""
         keys = self._send.unacked
         for feed in feeds:
@@ -340,11 +340,14 @@ class RedisFeed(Feed):
         """Whether the queue may have messages: it had some, or was not looked at for a while."""
         return self.left > 0 or now - self._looked > _LOOK_AGAIN
 
-    def fetched(self, taken: list[tuple[str, bytes]], left: int, now: float) -> None:
-        """Take in what the script took, with its tags: recorded already."""
+    def fetched(self, taken: list[tuple[str, bytes | list[bytes]]], left: int, now: float) -> None:
+        """Take in what the script took, with its tags: recorded already, if it could read it."""
         self.left, self._looked = left, now
         for tag, raw in taken:
-            self._take_in(raw, tag, virtual.QoS.append)
+            if isinstance(raw, bytes):
+                self._take_in(raw, tag, virtual.QoS.append)
+            else:  # what Redis's JSON does not read, such as half a surrogate pair, Python's may
+                self._take_in(raw[0], tag, type(self.channel.qos).append)
         if taken:
             self._news.arrived(self)
 

@@ -16,6 +16,7 @@ from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import PulledAmqpFeed, PulledVirtualFeed
 from celery_fair.worker.queues.virtual_feed import VirtualFeed
 from celery_fair.worker.wire.ack_writer import AckWriter
+from celery_fair.worker.wire.any_properties import read_any_properties
 from celery_fair.worker.wire.channels import Channels, SharedChannel
 from celery_fair.worker.wire.reader import DrainingReader
 
@@ -89,6 +90,8 @@ class AmqpSource(Source):
         self._channels = Channels(connection)
         self._meter = meter
         broker = connection.connection
+        if isinstance(broker, amqp.Connection):
+            read_any_properties(broker)
         self._frames, reader = read(broker, hub)
         if hub:
             hub.add_reader(broker.sock, reader)
