@@ -18,6 +18,7 @@ FAIRNESS := tests/fairness
 BENCHMARKS := scheduler fairness throughput trickle once clients memory scale profile eventlog groups
 SECONDS ?= 600
 EVENTS ?= 1000000
+MESSAGES ?= 10000
 
 .PHONY: help
 help: ## list the targets
@@ -124,6 +125,10 @@ bench-pipeline: environment spark ## Spark on this machine, on clusters, and Duc
 .PHONY: faults
 faults: environment brokers ## the fault matrix, again and again for SECONDS=600
 	$(RUN) tests.faults --seconds $(SECONDS)
+
+.PHONY: hostile
+hostile: environment brokers ## MESSAGES=10000 hostile messages on each broker; takes minutes
+	$(RUN) tests.hostile --messages $(MESSAGES)
 
 .PHONY: mutants
 mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes a quarter of an hour
