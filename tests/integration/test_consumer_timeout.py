@@ -6,13 +6,15 @@ Thirty minutes by default; here it is two seconds, and the broker looks twice a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.brokers import RabbitMQ, Space
 from tests.conftest import running
-from tests.integration.depths import left, ready
+from tests.groups.fleet import QUEUE, STEADY, Fleet, check_one_by_one
+from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
 from tests.integration.patience import run_out
 from tests.publishing import publish
@@ -120,3 +122,82 @@ def test_what_goes_back_before_its_eta_starts_once(
     worker.records.started.wait_once([*later, *last])
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("task", ["plain", "before"])
+def test_what_waits_for_its_eta_when_its_queue_is_cancelled(
+    place: Space, start_worker: StartWorker, task: str
+) -> None:
+    """It goes back as any other, and nothing is said of a queue that is consumed again."""
+    conf = {"fair_give_back_after": 0.5}
+    pool: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "concurrency": 2}
+    worker = start_worker(place, queues=["q", "other"], conf=conf, **pool)
+    later = publish(place.url, {"q": 3}, task, countdown=20).all()
+    wait_equal(lambda: unsettled(place, "q"), len(later))
+
+    worker.cancel_consumer("q")
+
+    wait_equal(lambda: ready(place, "q"), len(later))
+    run_out(place)
+    assert CLOSED not in worker.log()
+    worker.control("add_consumer", queue="q")
+    worker.records.started.wait_once(later, timeout=40)
+    assert "Traceback" not in worker.log()
+    assert worker.stop() == 0
+    assert left(place, "q", "dead-letters") == 0
+
+
+def test_it_goes_back_too_when_the_worker_stops(
+    rabbitmq_space: Space, start_worker: StartWorker
+) -> None:
+    """Else it would count as redelivered, and be a dead letter that has never started."""
+    pool: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "queues": ["q", "other"]}
+    worker = start_worker(rabbitmq_space, **pool)
+    later = publish(rabbitmq_space.url, {"q": 3}, "before", countdown=5).all()
+    wait_equal(lambda: unsettled(rabbitmq_space, "q"), len(later))
+    worker.cancel_consumer("q")
+    assert worker.stop() == 0
+
+    start_worker(rabbitmq_space, **pool).records.started.wait_once(later, timeout=30)
+    assert left(rabbitmq_space, "dead-letters") == 0
+
+
+def test_what_is_said_when_a_cancelled_queue_loses_its_channel(
+    place: Space, start_worker: StartWorker, gate: Gate
+) -> None:
+    conf = {"task_acks_late": True}
+    worker = start_worker(place, pool="threads", queues=["q", "other"], conf=conf)
+    held = gate.hold(worker, "q")
+    worker.cancel_consumer("q")
+    wait_equal(lambda: ready(place, "q"), len(held), timeout=30)
+    gate.open()
+    worker.records.started.wait_once(publish(place.url, {"other": 5}).all())
+    wait_for(lambda: "closed the channel" in worker.log(), 30, worker.log)
+    assert "is consumed no more" in worker.log()
+    assert "consumed again" not in worker.log()
+    assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("task", ["keyed", "keyed_once"])
+def test_what_waits_behind_its_key(
+    place: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path, task: str
+) -> None:
+    """It stays in its order as long as nothing is published behind it."""
+    fleet = Fleet(place, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 1, lease=STEADY)
+    fleet.conf["fair_partitions"][QUEUE]["serial"] = "key"
+    worker = fleet.worker(fair_give_back_after=0.5)
+    fleet.publish(["a"], 1, task, gate=str(gate.path))
+    wait_for(lambda: len(fleet.of("began")) == 1, 30, worker.log)
+    fleet.publish(["a"], 5, task)
+
+    for _ in range(2):
+        run_out(place)
+    fleet.publish(["b"], 1, task)
+    wait_for(lambda: len(fleet.of("ended")) == 1, 30, lambda: str(fleet.events))
+    gate.open()
+
+    wait_for(lambda: len(fleet.of("ended")) == 7, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [0, *range(5)], "b": [0]})
+    assert CLOSED not in worker.log()
+    assert worker.stop() == 0
+    assert left(place, "dead-letters") == 0

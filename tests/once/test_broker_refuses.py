@@ -22,6 +22,7 @@ POOL: dict[str, Any] = {"app": APP, "pool": "threads", "concurrency": 2, "queues
 BLOCKED = "[S || [{state, S}] <- rabbit_networking:connection_info_all([state]), S == blocked]."
 COMES_BACK = {"broker_transport_options": {"visibility_timeout": 2, "unacked_restore_interval": 1}}
 NOT_MOVED = "could not be dead-lettered"
+NOT_GIVEN_BACK = "could not be given back"
 
 
 Letters = Callable[[Space], list[str]]
@@ -195,4 +196,57 @@ def test_what_is_given_back_is_not_taken_at_once(
 
     worker.records.finished.wait_once([*held, *ids])
     wait_equal(lambda: left(space, "a"), 0)
+    assert letters(space) == []
+
+
+def test_what_is_not_taken_back_is_given_back_when_it_is(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker, gate: Gate, letters: Letters
+) -> None:
+    """Long before the worker stops: on its channel it would count as redelivered in the end."""
+    space = own_rabbitmq.space()
+    conf = {"fair_give_back_after": 1, "fair_queues": {"a": {"max_in_flight": 1}}}
+    worker = start_worker(space, conf=conf, **POOL)
+    held = publish(space.url, {"a": 1}, "before", [str(gate.path)]).all()
+    worker.records.started.wait_ids(held)
+    ids = publish(space.url, {"a": 5}, "before").all()
+    later = publish(space.url, {"a": 2}, "before", countdown=60).all()
+
+    out_of_memory(own_rabbitmq, True)
+    wait_for(lambda: NOT_GIVEN_BACK in worker.log(), 30, worker.log)
+    out_of_memory(own_rabbitmq, False)
+    gate.open()
+
+    worker.records.finished.wait_once([*held, *ids], timeout=30)
+    assert "Traceback" not in worker.log()
+    assert worker.stop() == 0
+    assert ready(space, "a") == len(later)
+    assert letters(space) == []
+
+
+def test_a_queue_that_is_full_when_it_is_cancelled(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker, gate: Gate, letters: Letters
+) -> None:
+    """As above, when it has room again."""
+    space = own_rabbitmq.space()
+    options = {"max_in_flight": 1, "prefetch": 5}
+    conf = {"fair_give_back_after": 1, "fair_queues": {"a": options}}
+    pool = POOL | {"queues": ["a", "other"], "queue_arguments": FULL}
+    worker = start_worker(space, conf=conf, **pool)
+    held = publish(space.url, {"a": 1}, "before", [str(gate.path)], queue_arguments=FULL).all()
+    worker.records.started.wait_ids(held)
+    most = FULL["x-max-length"]
+    publish(space.url, {"a": 5}, "before", queue_arguments=FULL)
+    wait_equal(lambda: unsettled(space, "a"), 5)
+    publish(space.url, {"a": most}, "before", queue_arguments=FULL)
+
+    worker.cancel_consumer("a")
+    wait_for(lambda: NOT_GIVEN_BACK in worker.log(), 30, worker.log)
+    with Connection(space.url) as connection:
+        for _ in range(10):
+            connection.default_channel.basic_get("a", no_ack=True)
+
+    wait_equal(lambda: ready(space, "a"), most - 10 + 5, timeout=30)
+    assert unsettled(space, "a") == 0
+    gate.open()
+    assert worker.stop() == 0
     assert letters(space) == []

@@ -205,6 +205,25 @@ def test_a_request_that_comes_due_after_its_queue_was_cancelled_starts_all_the_s
     assert scene.run() == "a"
 
 
+def test_what_comes_due_of_a_partition_that_was_revoked_does_not_start() -> None:
+    """The broker did not take it back; it is kept to be given back later."""
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    one.gate.fence(lambda now: True)
+    [message] = one.put("a")
+    one.buffer.clear()
+    one.set_aside(message, eta=True)
+    one.retire()
+    scene.feeds.remove(one)
+    assert one.leftover
+    one.came_due(message, Request(message))
+    assert scene.run() == ""
+    assert one.leftover
+    one.hand_back()
+    assert message.acknowledged
+    assert not one.leftover
+
+
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_request_that_comes_due_when_its_message_has_gone_back_does_not_start(
     cancelled: bool,

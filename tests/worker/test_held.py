@@ -15,6 +15,7 @@ from celery_fair.worker.queues.held import Held
 from tests.worker.parts import Shelf, shelf
 
 LIMIT = 600.0
+SOON = 5.0
 
 
 class Scene:
@@ -25,16 +26,22 @@ class Scene:
         self.is_over = False
         self.renewed: list[str] = []
         self.forgotten: list[str] = []
+        self.retired: list[Shelf] = []
         self.later: list[Callable[[], object]] = []
+        self.waits: list[float] = []
         self.now = max((m.arrived for feed in feeds for m in held(feed)), default=0.0)
         self.held = Held(
             self,
             LIMIT,
-            lambda seconds, call: self.later.append(call),
+            self._call_later,
             self._forget,
             (ConnectionError,),
             lambda: self.now,
         )
+
+    def _call_later(self, seconds: float, call: Callable[[], object]) -> None:
+        self.waits.append(seconds)
+        self.later.append(call)
 
     def renew(self, feed: Any) -> None:
         self.renewed.append(feed.name)
@@ -89,14 +96,27 @@ def test_of_one_that_is_asked_what_has_come_due_goes_back(monkeypatch: pytest.Mo
     assert not scene.renewed
 
 
-def test_but_not_what_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Shelf, "asks", True)
-    monkeypatch.setattr(Shelf, "ordered", True)
-    feed = shelf("keys")
-    [waits] = feed.put("waits")
-    scene = Scene(feed)
-    scene.look(LIMIT + 1)
-    assert not waits.acknowledged
+def test_what_is_left_of_one_that_has_ended_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Soon, again and again, until the broker takes it."""
+    feed = shelf("ended")
+    waits, eta = feed.put("waits", "eta")
+    feed.buffer.pop()
+    feed.set_aside(eta, eta=True)
+    feed.retire()
+    scene = Scene()
+    scene.retired, scene.now = [feed], eta.arrived
+    monkeypatch.setattr(feed.custody, "give_back", lambda messages: None)
+    for _ in range(3):
+        scene.look(1)
+        assert not waits.acknowledged
+        assert scene.waits.pop() == SOON
+    monkeypatch.undo()
+    scene.look(1)
+    assert waits.acknowledged
+    assert not eta.acknowledged
+    scene.look(LIMIT)
+    assert scene.forgotten == ["eta"]
+    assert scene.waits.pop() == LIMIT / 4
 
 
 def test_one_that_cannot_be_asked_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

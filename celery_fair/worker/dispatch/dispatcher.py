@@ -192,7 +192,8 @@ class Dispatcher:
                 continue  # it was given back when it was about to come due, and comes again
             if feed not in self._feeds:
                 if request is not None and not feed.dead:
-                    self._orphans.append(request)
+                    # What is somebody else's queue by now goes back to it; see `queues.held`.
+                    (feed.buffer if feed.gate.fenced else self._orphans).append(request)
             elif request is not None:
                 feed.buffer.appendleft(request)
                 self._offer(feed)

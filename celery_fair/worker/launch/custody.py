@@ -62,28 +62,33 @@ class MessageCustody:
     def give_back(self, messages: Sequence[Any]) -> None:
         """Return messages that have not started to their queue, as if nobody had had them.
 
-        One that the broker does not take stays unacknowledged; it comes back when the connection
-        ends, as redelivered.
+        One that the broker does not take stays unacknowledged; if it still is when the connection
+        ends, it comes back as redelivered.
         """
         if self._mover.in_place:
             self._mover.give_back_all(messages)
             return
-        for message in messages:
-            self._give_back(message)
+        refusals = [exc for exc in map(self._give_back, messages) if exc is not None]
+        if refusals:
+            logger.error(
+                "Queue %s: %d messages that have not started could not be given back: %s. While the"
+                " connection lasts, that is tried again; then they count as redelivered, and"
+                " non-repeatable ones become dead letters. Give the broker memory and disk, and the"
+                " queue room",
+                queue_of(messages[0]),
+                len(refusals),
+                refusals[0],
+            )
 
-    def _give_back(self, message: Any) -> None:
+    def _give_back(self, message: Any) -> NotTakenError | None:
         if not (self.starts_once(message) or _is_worn_out(message)):
             message.requeue()
-            return
+            return None
         try:
             self._mover.give_back(message, {})
         except NotTakenError as exc:
-            logger.error(  # noqa: TRY400 - a broker's answer says it all
-                "Task %s[%s] could not be given back to queue %s: %s. It counts as delivered",
-                *described(message),
-                queue_of(message),
-                exc,
-            )
+            return exc
+        return None
 
     def refuse(self, message: Any, exc: BaseException | None) -> None:
         """No task was started for a message, or the task has rejected it: a dead letter.

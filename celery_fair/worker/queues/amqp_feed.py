@@ -76,7 +76,6 @@ class AmqpFeed(Feed):
         self._unsettled = 0  # also of what came by former subscriptions
         self._parked_here = 0  # of what came by the present one
         self._believed = False  # the broker's word that it has more, and nothing has come since
-        self._retired = False
         self._mark = ""
         if isinstance(self.channel, SharedChannel):
             self._mark = f".{next(_numbers)}"  # a former feed of the queue may have subscribed here
@@ -272,7 +271,7 @@ class AmqpFeed(Feed):
         self._unsettled -= 1
         if message.subscription == self._tag:
             super()._count_settled(message)
-        if self._retired and not self._unsettled:
+        if self.retired and not self._unsettled:
             self._recovery.ended(self)
 
     def _park(self, message: Any) -> None:
@@ -293,8 +292,12 @@ class AmqpFeed(Feed):
         least = self._ordinary - self.parked
         return int(min(super()._beside_parked, max(least, self._parking.room - len(self.buffer))))
 
+    @property
+    def holds(self) -> bool:
+        return self._unsettled > 0
+
     def retire(self) -> None:
-        self._retired = True
+        super().retire()
         if not self._unsettled:
             self._recovery.ended(self)
 

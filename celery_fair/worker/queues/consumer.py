@@ -39,6 +39,7 @@ class FairTaskConsumer:
         self.on_message: Callable[[Any], object] | None = None
         self._queues = {queue.name: queue for queue in queues}
         self._feeds: dict[str, Feed] = {}
+        self._retired: list[Feed] = []
         self._make_feed = make_feed
         self._recovery = recovery(self)
         self._open_feeds = open_feeds
@@ -60,6 +61,12 @@ class FairTaskConsumer:
     def feeds(self) -> list[Feed]:
         """The open feeds."""
         return list(self._feeds.values())
+
+    @property
+    def retired(self) -> list[Feed]:
+        """Feeds that have ended and still hold what runs, is put off, or could not go back."""
+        self._retired = [feed for feed in self._retired if feed.holds and not feed.dead]
+        return list(self._retired)
 
     def consuming_from(self, queue: Any) -> bool:
         """Whether a queue, by name or as `kombu.Queue`, is consumed from."""
@@ -103,7 +110,7 @@ class FairTaskConsumer:
         for name in names:
             self._queues.pop(name, None)
             self._deselect(name)
-        self._end_all(names, lambda feed: None)
+        self._end_all([self._feeds[name] for name in names if name in self._feeds])
 
     def cancel(self) -> None:
         """Stop consuming; what is buffered goes back, what runs may still be acknowledged.
@@ -112,18 +119,18 @@ class FairTaskConsumer:
             Exception: of the first queue with which that failed; the others have ended, too.
         """
         self._is_over = True
-        self._end_all(list(self._feeds), Feed.hand_back_aside)
+        self._end_all([*self.feeds, *self.retired], Feed.hand_back_aside)
 
     close = cancel
 
-    def _end_all(self, names: list[str], then: Callable[[Feed], object]) -> None:
+    def _end_all(
+        self, feeds: list[Feed], then: Callable[[Feed], object] = lambda feed: None
+    ) -> None:
         errors = []
-        for name in names:
-            feed = self._feeds.get(name)
+        for feed in feeds:
             try:
-                if feed is not None:
-                    self._end(feed)
-                    then(feed)
+                self._end(feed)
+                then(feed)
             except Exception as exc:  # noqa: BLE001 - re-raised, when the others have had their turn
                 errors.append(exc)
         if errors:
@@ -135,6 +142,7 @@ class FairTaskConsumer:
             self._detach(feed)
             feed.hand_back()
             feed.retire()
+            self._retired = [*(one for one in self.retired if one is not feed), feed]
         except Exception:  # whatever ended it: none of what it holds may start; re-raised
             self.suspend(feed)
             self._recovery.ended(feed)  # with its channel, the broker has back what it held
@@ -148,7 +156,7 @@ class FairTaskConsumer:
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
         self._is_over = True
-        for feed in self.feeds:
+        for feed in [*self.feeds, *self.retired]:
             self.drop(feed)
 
     def drop(self, feed: Feed) -> None:

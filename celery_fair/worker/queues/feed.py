@@ -99,10 +99,10 @@ class Feed(ABC):
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
         may_be_asked: whether it could be.
         given: how many messages it has given for the asking.
-        ordered: whether what waits here is kept for the sake of its order.
+        retired: its queue is not consumed by it any more.
     """
 
-    asks = ordered = False
+    asks = retired = False
     may_be_asked = True
     given = 0
 
@@ -314,18 +314,20 @@ class Feed(ABC):
         self._aside.pop(id(message), None)
 
     def hand_back(self) -> None:
-        """Return every buffered delivery to the queue.
+        """Return every buffered delivery to the queue; what the broker does not take stays.
 
         A fenced queue is somebody else's from now on, and so is what Celery has put off of it.
         """
         self.buffer.extend(self._news.withdraw(self))
         if self.dead:  # the broker has it back
             self.buffer.clear()
-        if self.gate.fenced:
-            self.buffer.extend(self._aside.values())
         messages = [message_of(item) for item in self.buffer]
-        self.buffer.clear()
+        if self.gate.fenced:
+            messages += self._aside.values()
         self.custody.give_back([message for message in messages if not message.acknowledged])
+        left = [item for item in self.buffer if not message_of(item).acknowledged]
+        self.buffer.clear()
+        self.buffer.extend(left)
 
     def hand_back_aside(self) -> None:
         """For a clean stop: return what Celery has put off, if it must not count as redelivered."""
@@ -342,8 +344,19 @@ class Feed(ABC):
         self.custody.give_back([message for message in overdue if not message.acknowledged])
         return [message for message in overdue if message.acknowledged]
 
+    @property
+    def holds(self) -> bool:
+        """Whether anything that was delivered is unsettled."""
+        return self.window.held > 0
+
+    @property
+    def leftover(self) -> bool:
+        """Whether it has ended, and the broker has not taken back all that is to go back."""
+        return self.retired and bool(self.buffer or (self.gate.fenced and self._aside))
+
     def retire(self) -> None:
         """The queue is consumed no more; what runs of it may still be acknowledged."""
+        self.retired = True
 
     def close(self) -> None:
         """Forget the buffer (the broker redelivers it) and close the channel."""

@@ -6,6 +6,10 @@ was unacknowledged for half an hour, Redis's visibility timeout gives it to anot
 queue gives back what it has, and is asked for each message from then on (see
 `celery_fair.worker.queues.pulled`), so that nothing waits here. When it flows again, messages are
 pushed again. What Celery has put off for its ETA goes back, too, and comes again.
+
+A feed that has ended may still hold what the broker has not taken back, or what is put off. That is
+tried again until it is gone; it would start nowhere before the connection ends, and then count as
+redelivered.
 """
 
 import logging
@@ -22,6 +26,9 @@ logger = logging.getLogger(__name__)
 _LOOKS = 4
 """How often it is looked for what waits, in the time that it may."""
 
+_SOON = 5.0
+"""Seconds until what the broker has not taken back is tried again, at the most."""
+
 _FLOWS = 10
 """So many messages between two looks are a flow."""
 
@@ -34,6 +41,9 @@ class Renewable(Protocol):
 
     @property
     def feeds(self) -> list[Feed]: ...
+
+    @property
+    def retired(self) -> list[Feed]: ...
 
     def renew(self, feed: Feed) -> None:
         """End a feed, giving back what it has, and make another of its queue."""
@@ -74,21 +84,24 @@ class Held:
         call_later(limit / _LOOKS, self._look)
 
     def _look(self) -> None:
-        for feed in self._queues.feeds:
-            if not self._queues.is_over and not feed.dead:
+        queues = self._queues
+        for feed in [*queues.feeds, *queues.retired]:
+            if not queues.is_over and not feed.dead:
                 self._look_at(feed)
-        if not self._queues.is_over:
-            self._call_later(self._limit / _LOOKS, self._look)
+        if not queues.is_over:
+            wait = self._limit / _LOOKS
+            left = any(feed.leftover for feed in queues.retired)
+            self._call_later(min(wait, _SOON) if left else wait, self._look)
 
     def _look_at(self, feed: Feed) -> None:
         before = self._clock() - self._limit
         try:
             self._forget(feed.give_back_put_off(before))
             waits = feed.buffer and feed.waits_since < before
-            if waits and not feed.asks:
-                self._ask(feed)
-            elif waits and not feed.ordered:  # it has come due after its ETA
+            if feed.leftover or (waits and feed.asks):  # after its ETA, or behind its key
                 feed.hand_back()
+            elif waits:
+                self._ask(feed)
             elif feed.name in self.asked:
                 self._push_if_it_flows(feed)
         except self._connection_errors:

@@ -86,6 +86,17 @@ class LostQueues:
 
     def closed(self, feed: Feed, reason: Exception) -> None:
         """The broker has closed the feed's channel of its own accord, for this reason."""
+        if feed.retired:
+            logger.warning(
+                "The broker has closed the channel on which queue %s, which is consumed no more,"
+                " still had messages at this worker: %s. It delivers again what was not"
+                " acknowledged, to whoever consumes the queue.",
+                feed.name,
+                reason,
+            )
+            self._queues.suspend(feed)
+            feed.close()
+            return
         logger.warning(
             "The broker has closed the channel of queue %s: %s. It delivers again what was not"
             " acknowledged; the queue is consumed again in %g s, other queues are not affected.",

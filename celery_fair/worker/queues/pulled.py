@@ -45,7 +45,6 @@ class Pulled(Feed):
     ) -> None:
         super().__init__(*args, **kwargs)
         self._lanes = lanes
-        self.ordered = lanes is not None
         self._interval = interval
         self._eager = eager
         self._is_open = False

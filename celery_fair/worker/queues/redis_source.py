@@ -360,7 +360,10 @@ class RedisFeed(Feed):
     def hand_back(self) -> None:
         """Return what is buffered to the head of the queue, in its order."""
         self.buffer.reverse()
-        super().hand_back()
+        try:
+            super().hand_back()
+        finally:
+            self.buffer.reverse()
 
     def close(self) -> None:
         self.buffer.clear()
