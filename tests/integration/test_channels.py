@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from celery import Celery
 from kombu import Connection
 
 from tests.brokers import RabbitMQ, Space
@@ -83,6 +84,32 @@ def test_more_queues_than_channels(narrow: RabbitMQ, start_worker: StartWorker, 
     wait_equal(lambda: left(place, *MANY), 0)
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
+
+
+def test_hardly_any_channels(start_worker: StartWorker) -> None:
+    """Celery's own needs are left some, on each connection: this worker gossips, as by default."""
+    for server in running(RabbitMQ(channel_max=5)):
+        place, queues = server.space(), MANY[:15]
+        url = server.add_user("worker", place.place, ".*", ".*", ".*")
+        worker = start_worker(url, pool="threads", queues=queues, quiet=False, wait=False)
+        worker.records.started.wait_once(publish(place.url, dict.fromkeys(queues, 5)).all())
+
+        others = Celery(broker=place.url, set_as_current=False)
+        for _ in range(2):
+            for name in queues[::5]:
+                for command in ("cancel_consumer", "add_consumer"):
+                    tell(others, command, name)
+            cut = 'rabbit_networking:close_all_user_connections(<<"worker">>, <<"cut">>).'
+            server.control("eval", cut)
+            worker.records.started.wait_ids(publish(place.url, dict.fromkeys(queues, 5)).all())
+        assert "No free channel" not in worker.log()
+        assert worker.stop() == 0
+
+
+def tell(app: Celery, command: str, queue: str) -> None:
+    """Tell the only worker, until it answers; it may be about to connect."""
+    options = {"arguments": {"queue": queue}, "reply": True, "timeout": 1}
+    wait_for(lambda: app.control.broadcast(command, **options), 30, command)
 
 
 def test_a_window_on_a_shared_channel_is_its_queues_own(
