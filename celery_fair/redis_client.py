@@ -29,7 +29,8 @@ def client_at(url: str, setting: str) -> Any:
             retry=Retry(NoBackoff(), 0),
         )
     except (ImportError, ValueError) as exc:
-        why = str(exc) if isinstance(exc, ImportError) else unread(url, exc)
+        missing = f"{exc}: pip install 'celery-fair[redis]'"
+        why = missing if isinstance(exc, ImportError) else unread(url, exc)
         raise ImproperlyConfigured(
             f"{setting}: no client of Redis can be made for it: {why}"
         ) from None

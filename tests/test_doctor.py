@@ -194,6 +194,38 @@ def test_what_workers_refuse_there(redis_space: Space, conf: dict[str, Any], sai
         assert said in found["workers"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("conf", "setting", "package", "extra"),
+    [
+        ({"fair_metrics": "127.0.0.1:9"}, "fair_metrics", "prometheus_client", "[prometheus]"),
+        (
+            {
+                "fair_queues": {"q": {"rate": "1/s", "scope": "cluster"}},
+                "fair_leash_url": "redis://localhost",
+            },
+            "fair_queues['q']['scope']",
+            "redis",
+            "[redis]",
+        ),
+    ],
+)
+def test_what_a_setting_needs(
+    rabbitmq_space: Space,
+    monkeypatch: pytest.MonkeyPatch,
+    conf: dict[str, Any],
+    setting: str,
+    package: str,
+    extra: str,
+) -> None:
+    with app_on(rabbitmq_space.url, once=False, **conf) as app:
+        assert setting not in findings(app)
+        monkeypatch.setitem(sys.modules, package, None)
+        found = findings(app)[setting]
+        assert found["level"] == "wrong"
+        assert package in found["text"]
+        assert extra in found["mend"]
+
+
 def test_what_does_not_answer() -> None:
     ledger = "redis://:secret@127.0.0.1:1/0"
     with app_on("amqp://guest:secret@127.0.0.1:1//", fair_ledger=ledger) as app:
@@ -208,7 +240,8 @@ def test_what_kombu_cannot_even_begin_with(command: str, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "kombu.transport.redis", None)
     monkeypatch.delitem(transport._transport_cache, "redis", raising=False)
     for url, said in (
-        ("redis://:secret@127.0.0.1:1/0", "pip install celery-fair[redis]"),
+        ("redis://:secret@127.0.0.1:1/0", "pip install 'celery-fair[redis]'"),
+        ("confluentkafka://:secret@host", "the client library that kombu needs there"),
         ("amqp://me:p/secret@host/0", "special characters"),
         ("nothing://me:secret@host", "begins with amqp://, redis:// or sqs://"),
     ):

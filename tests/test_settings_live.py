@@ -199,13 +199,22 @@ def test_or_where_the_broker_is_read_from() -> None:
     assert Settings.of(app).leash_url == REDIS
 
 
+@pytest.mark.parametrize("url", ["http://h:port", "amqp://me:secret@h"])
+@pytest.mark.parametrize("broker", ["amqp://", REDIS])
+def test_no_leash_is_kept_anywhere_else(broker: str, url: str) -> None:
+    """Though no leash is there yet: `fair set` may bring one."""
+    with pytest.raises(ImproperlyConfigured, match=r"fair_leash_url = 'redis://…'") as refused:
+        settings_of(broker, leash_url=url)
+    assert "not '" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("broker", "conf", "shown"),
     [
         ("amqp://", {}, "not 'amqp://…'"),
         (None, {}, "not None"),
         ([], {}, "not None"),
-        (REDIS, {"leash_url": "http://h:port"}, "not 'http://…'"),
         ("amqp://me:secret@h", {}, "not 'amqp://…'"),
     ],
 )

@@ -13,6 +13,7 @@ memory      ``memory://``          within a process: for demonstrations and test
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -27,7 +28,10 @@ from celery_fair.brokers.broker import (
 )
 from celery_fair.settings import Settings
 
-__all__ = ["refuse_broker"]
+__all__ = ["NO_CLIENT", "missing_client", "refuse_broker", "refuse_without_client"]
+
+NO_CLIENT = (ImportError, NameError, AttributeError, RuntimeError)
+"""What kombu's transports raise, each as it is written, if their clients are not installed."""
 
 _TESTED = (AmqpBroker, RedisBroker, SqsBroker, MemoryBroker)
 _UNTESTED_DRIVERS = frozenset({"librabbitmq"})
@@ -56,6 +60,28 @@ def refuse_broker(
                 f"fair_queues[{name!r}]['exclusive']: this broker ({broker.driver}) cannot keep"
                 " other workers from a queue; RabbitMQ can. Leave 'exclusive' out"
             )
+
+
+def refuse_without_client(app: Any) -> None:
+    """Raise unless the client that kombu needs for the app's broker is installed.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: saying what to do.
+    """
+    try:
+        if isinstance(broker_of(app.connection_for_read()), SqsBroker):
+            import_module("boto3")  # which kombu looks for when it connects
+    except NO_CLIENT as exc:
+        raise ImproperlyConfigured(missing_client("broker_url", exc)) from exc
+
+
+def missing_client(where: str, what: object) -> str:
+    """Return what is missing for a URL, and what to do."""
+    return (
+        f"{where}: the client library that kombu needs there is not installed ({what}). Redis's:"
+        " pip install 'celery-fair[redis]'; SQS's: pip install 'celery-fair[sqs]'; RabbitMQ"
+        " (amqp://) needs none. Fair workers are tested with no other broker"
+    )
 
 
 def _refuse_untested(

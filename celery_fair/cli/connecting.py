@@ -7,8 +7,9 @@ import click
 from kombu import Connection
 
 from celery_fair.brokers.broker import shown
+from celery_fair.brokers.refused import NO_CLIENT, missing_client
 
-__all__ = ["app_of", "connection_to", "missing_client", "trouble_with"]
+__all__ = ["app_of", "connection_to", "trouble_with"]
 
 
 def app_of(ctx: click.Context) -> Any:
@@ -36,8 +37,8 @@ def connection_to(opened: Callable[[], Connection]) -> Connection:
     """
     try:
         return opened()
-    except ImportError as exc:
-        raise click.ClickException(missing_client(_WHERE, str(exc))) from exc
+    except NO_CLIENT as exc:
+        raise click.ClickException(missing_client(_WHERE, exc)) from exc
     except (KeyError, ValueError, TypeError):
         raise click.ClickException(
             f"{_WHERE} cannot be read: it begins with amqp://, redis:// or sqs://; special"
@@ -57,18 +58,10 @@ def trouble_with(connection: Connection, where: str = _WHERE) -> str | None:
         connection.connect()
         connection.default_channel  # noqa: B018 - Redis connects for its first channel
     except ImportError as exc:
-        return missing_client(f"{where} {broker}", str(exc))
+        return missing_client(f"{where} {broker}", exc)
     except Exception as exc:  # noqa: BLE001 - each transport has errors of its own
         return (
             f"no connection to the broker {broker}: {str(exc) or type(exc).__name__}; start it, or"
             f" correct host, port, user, password and virtual host (or database) in {where}"
         )
     return None
-
-
-def missing_client(where: str, what: str) -> str:
-    """Return what is missing for a URL, and what to do."""
-    return (
-        f"{where}: {what}; Redis needs its client: pip install celery-fair[redis]; SQS,"
-        " celery-fair[sqs]"
-    )

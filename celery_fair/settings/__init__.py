@@ -269,6 +269,11 @@ def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions])
     url = given or _broker_url(conf)
     if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
         return url
+    if given is not None:
+        raise ImproperlyConfigured(
+            f"fair_leash_url: leashes are kept in a Redis; set fair_leash_url = 'redis://…',"
+            f" 'rediss://…' or 'unix://…', not {harmless(given)}"
+        )
     clustered = [name for name, options in queues.items() if options.scope == "cluster"]
     if clustered:
         raise ImproperlyConfigured(

@@ -3,9 +3,11 @@
 from typing import Any
 
 from celery import bootsteps
+from celery.exceptions import ImproperlyConfigured
 from celery.signals import celeryd_init
 from celery.worker.consumer.tasks import Tasks
 
+from celery_fair.brokers.refused import refuse_without_client
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import SECRETS, Settings
 from celery_fair.worker import host
@@ -50,7 +52,14 @@ class FairConsumerStep(bootsteps.StartStopStep):
 
 @celeryd_init.connect
 def _before_queues_are_selected(instance: Any = None, **_: Any) -> None:
-    """Make our queues known before the command line's ``-Q`` and ``-X`` are applied."""
+    """Make our queues known before the command line's ``-Q`` and ``-X`` are applied.
+
+    And look for the broker's client before Celery does, who would fail with a traceback.
+    """
     app = instance.app
     if FairConsumerStep in app.steps["consumer"]:
+        try:
+            refuse_without_client(app)
+        except ImproperlyConfigured as exc:
+            raise SystemExit(str(exc)) from None  # of other exceptions a signal makes a log entry
         declare_queues(app, Settings.of(app))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -72,6 +75,32 @@ def test_a_worker_says_so_and_ends(start_worker: StartWorker, tmp_path: Path) ->
     worker = start_worker(f"sqla+sqlite:///{tmp_path}/broker.db", wait=False, queues=["a"])
     assert worker.wait() != 0
     assert "fair workers are not tested with kombu's transport 'sqlalchemy'" in worker.log()
+
+
+FAIR = """
+from celery import Celery
+from celery_fair import install
+
+app = install(Celery("fair", broker="{}://me:secret@localhost"))
+"""
+
+
+@pytest.mark.parametrize("missing", ["confluentkafka", "redis", "sqs"])
+def test_a_worker_without_the_brokers_client(tmp_path: Path, missing: str) -> None:
+    """In a sentence, not with whatever kombu comes upon first; and without a password."""
+    for client in ("redis", "boto3"):
+        (tmp_path / f"{client}.py").write_text(f"raise ImportError('no {client}')")
+    (tmp_path / "fair.py").write_text(FAIR.format(missing))
+    command = [sys.executable, "-m", "celery", "-A", "fair", "worker", "--pool", "solo"]
+    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        command, env=os.environ | paths, text=True, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "broker_url: the client library that kombu needs there is not installed" in said
+    assert "Traceback" not in said
+    assert "secret" not in said
 
 
 @pytest.mark.parametrize("broker", ["redis", "sqs"])

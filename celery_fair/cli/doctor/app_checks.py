@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import requires, version
 from operator import ge, lt
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = ["app_findings"]
 def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
     """Check everything that needs no server."""
     yield from _versions()
+    yield from _packages(settings)
     yield _step(app)
     if app.conf.task_always_eager:
         yield wrong(
@@ -43,6 +45,22 @@ def _versions() -> Iterator[Finding]:
                 name,
                 f"version {found} is not one that celery-fair is tested with ({bounds})",
                 f"pip install '{requirement}'",
+            )
+
+
+def _packages(settings: Settings) -> Iterator[Finding]:
+    """Name what a setting needs and a worker would miss at its start."""
+    clustered = [q for q, options in settings.queues.items() if options.scope == "cluster"]
+    needs = [("fair_metrics", "prometheus_client", "prometheus")] if settings.metrics else []
+    needs += [(f"fair_queues[{q!r}]['scope']", "redis", "redis") for q in clustered[:1]]
+    for setting, package, extra in needs:
+        try:
+            import_module(package)
+        except ImportError as exc:
+            yield wrong(
+                setting,
+                f"needs a package ({exc}); workers do not start like this",
+                f"pip install 'celery-fair[{extra}]'",
             )
 
 
