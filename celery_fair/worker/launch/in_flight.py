@@ -194,6 +194,12 @@ class ObservedPool:
         land = self._in_flight.land
 
         def on_end(result: Any) -> None:
+            if isinstance(result, ExceptionInfo) and error_callback:
+                # The task has raised SystemExit, or another that is no `Exception`. Celery's pools
+                # of threads, greenlets and the process itself take that for a result; prefork's
+                # for an error, which it is.
+                on_error(result)
+                return
             seconds = None
             try:
                 if result is not _FAILED:
