@@ -120,8 +120,8 @@ class Partitions:
             consumer.cancel_by_queue(name)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the others are to end, too
             logger.warning(
-                "Group %s: partition %s is consumed no more, but what waited of it could not all"
-                " be given back; the broker has it when the channel is closed: %r",
+                "Group %s: partition %s is consumed no more, as the connection was lost meanwhile;"
+                " the broker has back what waited of it: %r",
                 self._keeper.group,
                 name,
                 exc,

@@ -91,6 +91,7 @@ class Session:
             parts.feeds,
             levels_of=self._levels_of,
             deselect=c.app.amqp.queues.deselect,
+            connection_errors=c.connection_errors,
         )
         visible = getattr(vanilla.channel, "visibility_timeout", math.inf)  # Redis, SQS
         self._held = Held(

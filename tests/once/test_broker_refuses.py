@@ -109,6 +109,31 @@ def test_redis_out_of_memory(
     worker.records.finished.wait_once(started)
 
 
+def test_a_queue_is_cancelled_while_redis_is_out_of_memory(
+    own_redis: RedisServer, start_worker: StartWorker, gate: Gate
+) -> None:
+    """It takes nothing back, which is no lost connection; the worker lives, and goes on."""
+    space = own_redis.space()
+    conf = COMES_BACK | {"fair_queues": {"a": {"max_in_flight": 1}}}
+    worker = start_worker(space, conf=conf, **POOL | {"queues": ["a", "other"]})
+    held = publish(space.url, {"a": 1}, "before", [str(gate.path)]).all()
+    worker.records.started.wait_ids(held)
+    publish(space.url, {"a": 3}, "before")
+    wait_equal(lambda: ready(space, "a"), 0)
+    worker.inspect("ping")
+
+    out_of_memory(own_redis, True)
+    options = {"queue": "a", "destination": [worker.hostname]}
+    worker.client.control.cancel_consumer(**options, reply=False)
+    wait_for(lambda: "is consumed no more" in worker.log(), 30, worker.log)
+    out_of_memory(own_redis, False)
+
+    gate.open()
+    worker.records.finished.wait_once([*held, *publish(space.url, {"other": 5}, "plain").all()])
+    assert "Traceback" not in worker.log()
+    assert worker.stop() == 0
+
+
 def test_cold_shutdown_in_the_middle_of_a_move(
     own_rabbitmq: RabbitMQ, start_worker: StartWorker
 ) -> None:

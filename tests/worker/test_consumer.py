@@ -28,7 +28,13 @@ class Scene:
         self.recovery: Any = SimpleNamespace(ended=lambda feed: self.ended.append(feed.name))
         queues = [SimpleNamespace(name=name) for name in "ab"]
         self.consumer = FairTaskConsumer(
-            None, queues, self._make, lambda consumed: self.recovery, self.feeds, self._levels_of
+            None,
+            queues,
+            self._make,
+            lambda consumed: self.recovery,
+            self.feeds,
+            self._levels_of,
+            connection_errors=(ConnectionError,),
         )
         self.consumer.consume()
 
@@ -117,7 +123,7 @@ def test_what_fails_with_one_queue_ends_the_others_all_the_same(
 
 
 def test_what_fails_with_one_level_ends_the_others_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The broker has back what could not be given back, when the channel is closed."""
     scene = Scene()
@@ -128,10 +134,24 @@ def test_what_fails_with_one_level_ends_the_others_all_the_same(
         raise ValueError("the queue is full")
 
     monkeypatch.setattr(one.custody, "give_back", nacked)
-    with pytest.raises(ValueError, match="the queue is full"):
-        scene.consumer.cancel_by_queue("both")
+    scene.consumer.cancel_by_queue("both")
+    assert "Queue both is consumed no more" in caplog.text
+    assert "the queue is full" in caplog.text
     assert scene.open == ""
     assert scene.ended == ["a"]
+
+
+def test_that_the_connection_is_lost_is_for_celery_to_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    scene.made["a"].put("x")
+
+    def lost(messages: Any) -> None:
+        raise ConnectionError("lost")
+
+    monkeypatch.setattr(scene.made["a"].custody, "give_back", lost)
+    with pytest.raises(ConnectionError):
+        scene.consumer.cancel_by_queue("a")
+    assert scene.open == "b"
 
 
 def test_a_lost_connection_leaves_nothing_open() -> None:

@@ -1,5 +1,6 @@
 """What Celery expects of ``consumer.task_consumer`` and ``consumer.qos``, over many feeds."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ from celery_fair.worker.queues.lost_queues import Consumed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["FairQoS", "FairTaskConsumer"]
+
+logger = logging.getLogger(__name__)
 
 
 class FairTaskConsumer:
@@ -23,6 +26,7 @@ class FairTaskConsumer:
         open_feeds: has each feed that has started and not ended.
         levels_of: the physical queues of a logical one, or the queue itself.
         deselect: told the name of each queue that is not to be consumed any more.
+        connection_errors: what ends the connection.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class FairTaskConsumer:
         open_feeds: OpenFeeds,
         levels_of: Callable[[Any], list[Any]] = lambda queue: [queue],
         deselect: Callable[[str], object] = lambda name: None,
+        connection_errors: tuple[type[Exception], ...] = (),
     ) -> None:
         self.channel = channel
         self.on_message: Callable[[Any], object] | None = None
@@ -46,6 +51,7 @@ class FairTaskConsumer:
         self._is_over = False
         self._levels_of = levels_of
         self._deselect = deselect
+        self._connection_errors = connection_errors
 
     @property
     def is_over(self) -> bool:
@@ -103,14 +109,28 @@ class FairTaskConsumer:
     def cancel_by_queue(self, queue: Any) -> None:
         """Stop consuming from a queue; what is buffered of it goes back.
 
+        If that fails, the queue is consumed no more all the same. Celery calls this from its event
+        loop, where any other error than a lost connection would end the worker.
+
         Raises:
-            Exception: that failed, with the first of its levels; none is consumed any more.
+            Exception: the connection is lost.
         """
         names = [_name(level) for level in self._levels_of(queue)]
         for name in names:
             self._queues.pop(name, None)
             self._deselect(name)
-        self._end_all([self._feeds[name] for name in names if name in self._feeds])
+        try:
+            self._end_all([self._feeds[name] for name in names if name in self._feeds])
+        except self._connection_errors:
+            raise
+        except Exception as exc:  # noqa: BLE001 - whatever the broker answers, the worker goes on
+            logger.warning(
+                "Queue %s is consumed no more, but what waited of it could not all be given back:"
+                " %r. The broker has it when the channel is closed; a non-repeatable task among it"
+                " becomes a dead letter",
+                _name(queue),
+                exc,
+            )
 
     def cancel(self) -> None:
         """Stop consuming; what is buffered goes back, what runs may still be acknowledged.
