@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amqp import AccessRefused
+from amqp import AccessRefused, Message
 from amqp.exceptions import MessageNacked
 
 from celery_fair.brokers.mover import AmqpMover, NotTakenError
@@ -16,15 +17,16 @@ class Channel:
     """As much of a channel as a mover asks; it refuses what it is told."""
 
     is_open = True
+    connection = SimpleNamespace(frame_max=131_072)
 
     def __init__(self, refusals: list[Exception], published: list[str]) -> None:
         self._refusals = refusals
         self._published = published
 
-    def prepare_message(self, body: bytes, **properties: Any) -> bytes:
-        return body
+    def prepare_message(self, body: bytes, **properties: Any) -> Message:
+        return Message(body)
 
-    def basic_publish_confirm(self, copy: bytes, exchange: str, **options: Any) -> None:
+    def basic_publish_confirm(self, copy: Message, exchange: str, **options: Any) -> None:
         if "mandatory" not in options:  # a probe
             return
         if self._refusals:
