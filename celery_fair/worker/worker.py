@@ -88,4 +88,4 @@ class FairWorker:
         }
 
     def _on_shutting_down(self, **kwargs: Any) -> None:
-        self.parts.bell.soon()
+        self.parts.bell.later()  # in a signal's handler, where greenlets cannot wait for an answer
