@@ -23,6 +23,7 @@ from tests.faults.fault import Fault, Loss  # noqa: E402
 from tests.faults.matrix import FAULTS  # noqa: E402
 from tests.faults.quick import tried  # noqa: E402
 from tests.groups.faults import FAULTS as GROUP_FAULTS  # noqa: E402
+from tests.matrix import page as matrix  # noqa: E402
 
 END = "<!-- end -->"
 
@@ -106,6 +107,8 @@ TABLES: dict[str, tuple[Callable[[], Iterator[list[str]]], str]] = {
     "dispositions": (dispositions, "docs/how-to/non-repeatable.md"),
     "faults": (faults, "docs/guarantees.md"),
     "group faults": (group_faults, "docs/partition-groups.md"),
+    "servers in the matrix": (lambda: matrix.versions(matrix.kept()), "docs/matrix.md"),
+    "the matrix": (lambda: matrix.rows(matrix.kept()), "docs/matrix.md"),
     "records": (records, "docs/how-to/event-log.md"),
     "settings": (settings, "docs/settings.md"),
     "options": (options, "docs/settings.md"),

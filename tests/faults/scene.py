@@ -120,6 +120,12 @@ class Scene:
         return self._settings | {"fair_ledger": self._ledger.url, "fair_ledger_since": since}
 
     @property
+    def transport_options(self) -> dict[str, Any]:
+        """Of the workers."""
+        options: dict[str, Any] = self._settings[OPTIONS]
+        return options
+
+    @property
     def ledger(self) -> Ledger:
         """Where claims are kept."""
         assert self._ledger is not None, "this scene has no ledger"

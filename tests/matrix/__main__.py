@@ -4,6 +4,7 @@
     python -m tests.matrix --only "RabbitMQ 4/quorum" --only gevent
 
 Exits with 1 if anything failed. What is not on this machine is told as not run, with its reason.
+Results of some cells only take the place of these cells' in the file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 from tests.matrix.cell import POOLS, Cell, cells
 from tests.matrix.cover import cover
-from tests.matrix.page import outcomes
+from tests.matrix.page import outcomes, rows
 from tests.matrix.pythons import pythons
 from tests.matrix.servers import MissingError, Servers
 from tests.matrix.things import THINGS
@@ -42,7 +43,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write what was found to this file")
     parser.add_argument("--seed", type=int, default=1, help="of the faults' moments (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="cells at a time (%(default)s)")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.thing and options.json:
+        parser.error("the file has whole cells: --json does not go with --thing")
+    return options
 
 
 class Matrix:
@@ -73,6 +77,9 @@ class Matrix:
             took = time.monotonic() - begun
             said = outcomes(results)
             print(f"{self._done:3}/{self._count}  {took:5.1f} s  {cell}: {said}", file=sys.stderr)
+            for result in results.values():
+                if result["outcome"] == "failed":
+                    print(result["said"], file=sys.stderr)
         return results
 
     def _tried(self, cell: Cell) -> Iterator[tuple[str, dict[str, str]]]:
@@ -114,11 +121,11 @@ def main() -> int:
         stack.enter_context(children_hear_signals())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-")))
         matrix = Matrix(folder, stack, options.seed, len(chosen), options.thing)
-        with ThreadPoolExecutor(options.jobs) as together:
-            found = list(together.map(matrix.try_, chosen))
+        together = ThreadPoolExecutor(options.jobs)
+        stack.callback(together.shutdown, cancel_futures=True)  # whoever breaks it off
+        found = list(together.map(matrix.try_, chosen))
     made = {
         "made": f"{datetime.now(UTC):%Y-%m-%d}",
-        "minutes": round((time.monotonic() - begun) / 60, 1),
         "versions": matrix.versions,
         "cells": [
             cell._asdict() | {"things": results}
@@ -126,26 +133,45 @@ def main() -> int:
         ],
     }
     if options.json:
-        options.json.parent.mkdir(exist_ok=True)
-        options.json.write_text(json.dumps(made, indent=1) + "\n")
-    return told(made)
+        keep(made, options.json)
+    return told(made, minutes=(time.monotonic() - begun) / 60)
 
 
-def told(made: dict[str, Any]) -> int:
+def keep(made: dict[str, Any], path: Path) -> None:
+    """Write what was found; what the file has of other cells stays, in the order of the cover."""
+    known = json.loads(path.read_text()) if path.exists() else {"versions": {}, "cells": []}
+    by_cell = {_cell(one): one for one in [*known["cells"], *made["cells"]]}
+    versions = made["versions"]
+    for kind in ("brokers", "Celery"):
+        versions[kind] = known["versions"].get(kind, {}) | versions[kind]
+    kept = [by_cell[cell] for cell in cover(cells()) if cell in by_cell]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(made | {"cells": kept}, indent=1) + "\n")
+
+
+def _cell(found: dict[str, Any]) -> Cell:
+    return Cell(*(found[field] for field in Cell._fields))
+
+
+def told(made: dict[str, Any], minutes: float) -> int:
     """Print the table, and what went wrong; return the exit code."""
+    lines = list(rows(made))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(map(str.ljust, line, widths)).rstrip())
     every = [
         (cell, name, result) for cell in made["cells"] for name, result in cell["things"].items()
     ]
     failed = [one for one in every if one[2]["outcome"] == "failed"]
     for cell, name, result in failed:
-        named = Cell(*(cell[field] for field in Cell._fields))
+        named = _cell(cell)
         print(f"\n{named}: {name}: {result['said']}")
         print(f'  repeat: python -m tests.matrix --only "{named}"')
     counts = ", ".join(
         f"{sum(one[2]['outcome'] == outcome for one in every)} {outcome}"
         for outcome in ("passed", "failed", "not run")
     )
-    print(f"{counts}, in {made['minutes']} minutes")
+    print(f"{counts}, in {minutes:.1f} minutes")
     return 1 if failed else 0
 
 

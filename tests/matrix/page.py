@@ -47,6 +47,7 @@ def versions(found: Mapping[str, Any]) -> Iterator[list[str]]:
         yield [broker, reason or known["brokers"][broker]]
     yield ["Celery", ", ".join(known["Celery"].values())]
     yield ["Python", known["Python"]]
+    yield ["tried on", found["made"]]
 
 
 def kept() -> dict[str, Any]:

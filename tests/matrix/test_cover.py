@@ -6,6 +6,8 @@ from itertools import chain
 
 from tests.matrix.cell import BROKERS, CELERYS, POOLS, QUEUES, Cell, cells
 from tests.matrix.cover import cover, pairs
+from tests.matrix.page import kept
+from tests.matrix.things import THINGS
 
 
 def test_any_two_values_that_may_meet_do() -> None:
@@ -24,6 +26,16 @@ def test_what_does_not_go_together_is_in_no_cell() -> None:
     assert {cell.queue for cell in every if not cell.broker.startswith("RabbitMQ")} == {""}
     values = [set(column) for column in zip(*every, strict=True)]
     assert values == [set(BROKERS), {*QUEUES, ""}, set(POOLS), set(CELERYS)]
+
+
+def test_the_documentation_has_today_s_cells_and_no_failure() -> None:
+    """Its tables are made of the same file: see `tests/test_docs.py`."""
+    shown = kept()["cells"]
+    assert [Cell(*(cell[field] for field in Cell._fields)) for cell in shown] == cover(cells())
+    assert {tuple(cell["things"]) for cell in shown} == {tuple(THINGS)}
+    assert "failed" not in {
+        result["outcome"] for cell in shown for result in cell["things"].values()
+    }
 
 
 def test_the_same_cells_each_time() -> None:

@@ -13,7 +13,7 @@ from tests.fairness.sample import weighed
 from tests.faults.fault import TASKS, Fault
 from tests.faults.matrix import FAULTS, attempt
 from tests.faults.run import Run
-from tests.faults.scene import CONF, OPTIONS, QUEUES, Scene
+from tests.faults.scene import CONF, QUEUES, Scene
 from tests.integration.patience import be_received_again, become_visible, run_out
 from tests.matrix.shop import VISIBLE_AFTER, Shop
 
@@ -56,7 +56,7 @@ def _outlast(run: Run) -> None:
     if isinstance(scene, Shop):
         be_received_again(scene.sqs, VISIBLE_AFTER)
     elif run.kind == "redis":
-        become_visible(scene.space, CONF[OPTIONS])
+        become_visible(scene.space, scene.transport_options)
     else:
         run_out(scene.space)
     run.gate.open()
