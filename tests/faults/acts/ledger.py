@@ -39,7 +39,8 @@ def away(run: Run) -> None:
 
 
 def mixed(trouble: Callable[[Run], None], run: Run) -> None:
-    """A worker without the ledger joins those with it, and one of those gets into trouble."""
+    """A worker without the ledger joins two with it, and one of those gets into trouble."""
+    run.scene.another()
     run.scene.another(without="ledger")
     trouble(run)
 
