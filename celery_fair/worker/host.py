@@ -49,8 +49,10 @@ def hide(settings: Collection[str]) -> None:
 
 
 def replace_pool(c: Any, pool: Any) -> None:
-    """The worker's pool, before Celery makes its strategies with it."""
-    c.pool = c.controller.pool = pool
+    """The worker's pool, before Celery makes its strategies with it; its autoscaler has it, too."""
+    for holder in (c, c.controller, getattr(c.controller, "autoscaler", None)):
+        if holder is not None:
+            holder.pool = pool
 
 
 def replace_requests(c: Any, on_request: Callable[[Any], object]) -> None:

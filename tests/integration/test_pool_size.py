@@ -115,6 +115,23 @@ def test_max_tasks_per_child(space: Space, start_worker: StartWorker) -> None:
     wait_equal(lambda: left(space, *QUEUES), 0)
 
 
+def test_a_pool_that_shrinks_ends_nothing_that_runs(
+    space: Space, start_worker: StartWorker
+) -> None:
+    """Though jobs are on their way to its processes all the time."""
+    worker = start_worker(
+        space, app="tests.apps.once", pool="prefork", concurrency=4, queues=QUEUES
+    )
+    ids = publish(space.url, {"a": 60}, "before", ("", 0.02)).all()
+    ids += publish(space.url, {"b": 60}, "plain", ("", 0.02)).all()
+    for _ in range(5):
+        worker.control("pool_shrink", n=2)
+        worker.control("pool_grow", n=2)
+
+    worker.records.finished.wait_once(ids)
+    assert "WorkerLostError" not in worker.log()
+
+
 def test_autoscale(space: Space, start_worker: StartWorker, gate: Gate) -> None:
     worker = start_worker(
         space,

@@ -17,7 +17,7 @@ from celery.concurrency import thread as threads
 from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 
-from celery_fair.worker.launch.prefork import settle, write_now
+from celery_fair.worker.launch.prefork import settle, shrink, write_now
 
 __all__ = ["BreakWatch", "InFlight", "ObservedPool", "Way", "check_time_limits", "plain_way"]
 
@@ -176,6 +176,10 @@ class ObservedPool:
         """As the pool's own, but at once: prefork would start processes within five seconds."""
         self._observed.grow(n)
         self._observed.maintain_pool()
+
+    def shrink(self, n: int = 1) -> None:
+        """As the pool's own, but what runs is let be."""
+        shrink(self._observed, n)
 
     def apply_async(
         self,

@@ -15,7 +15,7 @@ from typing import Any
 
 from kombu.asynchronous import get_event_loop
 
-__all__ = ["settle", "write_now"]
+__all__ = ["settle", "shrink", "write_now"]
 
 _PATIENCE = 5.0
 """Seconds for the processes to accept their jobs; one that has died never does."""
@@ -34,14 +34,21 @@ def write_now(pool: Any) -> None:
             hub.consolidate_callback(list(idle))
 
 
-def settle(pool: Any) -> None:
-    """Wait until each job that was handed over is accepted by a process, or has no process."""
+def settle(pool: Any, written: bool = False) -> None:
+    """Wait until each job that was handed over is accepted by a process, or has no process.
+
+    Arguments:
+        written: wait only for those that a process has been given; others may have to wait for one.
+    """
     inner, hub = _parts(pool)
     if hub is None:
         return
     until = monotonic() + _PATIENCE
-    while any(not job._accepted for job in list(inner._cache.values())) and monotonic() < until:
-        write_now(pool)
+    while monotonic() < until and any(
+        not job._accepted and (job._write_to or not written) for job in list(inner._cache.values())
+    ):
+        if not written:
+            write_now(pool)
         for writer in list(inner._active_writers):
             _advance(writer)
         answers = select.poll()
@@ -49,6 +56,25 @@ def settle(pool: Any) -> None:
             answers.register(fd, select.POLLIN)
         for fd, _ in answers.poll(50):
             _call(hub, fd, inner.handle_result_event)
+
+
+def shrink(pool: Any, n: int) -> None:
+    """Take so many processes with nothing to do from a pool of any kind.
+
+    Billiard takes a process that was given a job, and has not answered yet, for one of these; and
+    it gives jobs to one that was told to end, until that has ended. Both jobs would be broken off.
+
+    Raises:
+        ValueError: there are not so many; those that there were are taken.
+    """
+    settle(pool, written=True)
+    try:
+        pool.shrink(n)
+    finally:
+        inner, hub = _parts(pool)
+        if hub is not None:
+            ending = (each for each in inner._pool if each._controlled_termination)
+            inner._busy_workers.update(each.inqW_fd for each in ending)
 
 
 def _parts(pool: Any) -> tuple[Any, Any]:
