@@ -34,7 +34,9 @@ Invariants
    its own turn, after it has stopped consuming, or because its lease has run out by the store's
    clock. So a member stops a margin before that at the latest, by its own clock: it counts from the
    moment it *asked* for the lease, which is earlier than the moment the store granted it. Clocks
-   may show different times; they only have to run at the same speed, to within the margin.
+   may show different times; they only have to run at the same speed, to within the margin. If the
+   store's clock steps forward, what has run out by that alone counts for a margin yet, in which
+   those who are alive renew it.
 2. *No partition is unowned for long once membership is stable.* Every turn leads towards the plan:
    an owner that is not the planned one stops within a bounded time, and the planned one is a member
    and takes turns, or loses its lease; then there is a new plan.
@@ -43,6 +45,7 @@ A member that is frozen, by a debugger or a sleeping machine, cannot know that t
 wakes, a running task goes on although the lease is over. That is what the token is for.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -150,6 +153,7 @@ def turn(
     terms: Terms,
     holds: Collection[str] = (),
     leaving: bool = False,
+    judged_from: float = -math.inf,
 ) -> Turn:
     """Take a member's turn.
 
@@ -158,9 +162,11 @@ def turn(
         now: the store's clock, in seconds.
         holds: partitions that I consume, or of which something still runs here.
         leaving: I hold nothing, and will not come back under this name.
+        judged_from: leases that ended at this time or earlier count all the same; see
+            `celery_fair.core.clock_watch`.
     """
     before = group
-    gone = {name for name, ends in group.members.items() if ends <= now}
+    gone = {name for name, ends in group.members.items() if judged_from < ends <= now}
     group = _without(group, gone | {me} if leaving else gone)
     if not leaving:
         group = replace(group, members={**group.members, me: now + terms.lease})

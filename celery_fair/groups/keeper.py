@@ -16,6 +16,7 @@ from random import uniform
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from celery_fair.core.clock_watch import ClockWatch
 from celery_fair.core.membership import Group, Terms, Turn, turn
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
@@ -88,6 +89,7 @@ class Keeper:
         self._partitions = frozenset(partitions)
         self._options = options
         self._terms = Terms(options.lease, options.pause)
+        self._watch = ClockWatch(options.margin)
         self._lock = threading.Lock()
         self._news: list[Taken | Trouble] = []
         self._held: frozenset[str] = frozenset()
@@ -168,9 +170,11 @@ class Keeper:
                 return
             asked = monotonic()
             snapshot = self._store.read(self.group)
+            judged_from = self._watch.judges_from(snapshot.now, asked, monotonic())
             group = self._checked(snapshot)
-            taken = self._turn(group, snapshot.now, leaving)
-            if not (leaving or self._is_news(taken, asked)):
+            taken = self._turn(group, snapshot.now, leaving, judged_from)
+            seems_over = group.members.get(self.me, snapshot.now) <= snapshot.now
+            if not (leaving or seems_over or self._is_news(taken, asked)):
                 return
             if self._store.write(self.group, snapshot.version, encoded(taken.group)):
                 self._renewed, self._told = asked, taken.granted
@@ -192,10 +196,10 @@ class Keeper:
         due = asked >= self._renewed + self._options.heartbeat
         return due or taken.changed or taken.granted != self._told
 
-    def _turn(self, group: Group, now: float, leaving: bool) -> Turn:
+    def _turn(self, group: Group, now: float, leaving: bool, judged_from: float) -> Turn:
         with self._lock:
             held = frozenset(group.owned_by(self.me)) if self._untaken else self._held
-        return turn(group, self.me, now, self._terms, held, leaving)
+        return turn(group, self.me, now, self._terms, held, leaving, judged_from)
 
     def _checked(self, snapshot: Snapshot) -> Group:
         group = decoded(snapshot.text)

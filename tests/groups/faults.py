@@ -108,6 +108,16 @@ FAULTS = (
         ("tests/groups/test_simulation.py::test_random_trouble",),
     ),
     Fault(
+        "the store's clock steps forward",
+        "nothing: a lease that has run out by the step alone is believed for a margin yet, and who"
+        " is alive and reaches the store renews it in that time. One that does not loses its"
+        " partitions while it works, at most until a margin before its own end of the lease",
+        (
+            "tests/groups/test_keeper.py::test_a_step_of_the_clock_ends_no_lease",
+            "tests/groups/test_keeper.py::test_nor_does_one_who_comes_after_the_step",
+        ),
+    ),
+    Fault(
         "a long task runs when its partition is to move",
         "the partition is given up when the task has ended, or after `fair_group_patience`",
         (

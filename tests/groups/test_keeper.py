@@ -8,8 +8,9 @@ from threading import Event
 
 import pytest
 
+from celery_fair.core.membership import Group, Terms, turn
 from celery_fair.groups import GroupStore, Snapshot
-from celery_fair.groups.document import decoded
+from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trouble
 from celery_fair.groups.memory_store import MemoryStore
 from celery_fair.groups.redis_store import RedisStore
@@ -111,3 +112,69 @@ def test_partitions_differ() -> None:
         assert isinstance(trouble.error, PartitionsDifferError)
         assert decoded(store.read("g").text).members.keys() == {"a"}
         a.keeper.leave()
+
+
+class SteppingStore(MemoryStore):
+    """Its clock is put forward when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = 0.0
+
+    def step(self, seconds: float) -> None:
+        self.ahead += seconds
+
+    def read(self, group: str) -> Snapshot:
+        version, text, now = super().read(group)
+        return Snapshot(version, text, now + self.ahead)
+
+
+def grants_of(store: GroupStore, member: str) -> dict[str, int]:
+    return decoded(store.read("g").text).owned_by(member)
+
+
+def all_renewed(store: GroupStore, *members: str) -> bool:
+    _, text, now = store.read("g")
+    ends = decoded(text).members
+    return all(ends.get(member, now) > now for member in members)
+
+
+def test_a_step_of_the_clock_ends_no_lease() -> None:
+    store = SteppingStore()
+    with ExitStack() as stack:
+        members = [Member(store, name) for name in "ab"]
+        for member in members:
+            stack.callback(member.keeper.leave)
+        wait_counts([30, 30], *members)
+        before = [grants_of(store, name) for name in "ab"]
+        store.step(3600)
+
+        wait_for(lambda: all_renewed(store, "a", "b"), 20, "both leases")
+        assert [grants_of(store, name) for name in "ab"] == before
+
+
+def test_nor_does_one_who_comes_after_the_step() -> None:
+    store = SteppingStore()
+    with ExitStack() as stack:
+        a = Member(store, "a")
+        stack.callback(a.keeper.leave)
+        wait_counts([60], a)
+        before = grants_of(store, "a")
+        store.step(3600)
+        b = Member(store, "b")
+        stack.callback(b.keeper.leave)
+
+        wait_counts([30, 30], a, b)
+        kept = grants_of(store, "a")
+        assert kept.items() <= before.items()
+
+
+def test_one_who_is_dead_loses_its_partitions_after_a_step_too() -> None:
+    store = SteppingStore()
+    group = turn(Group().of(frozenset(PARTITIONS)), "dead", store.read("g").now, Terms(60)).group
+    assert store.write("g", 0, encoded(group))
+    store.step(3600)
+    with ExitStack() as stack:
+        a = Member(store, "a", margin=1.0)
+        stack.callback(a.keeper.leave)
+        wait_counts([60], a)
