@@ -107,6 +107,8 @@ def _medians(
     row: dict[str, Any] = {"broker": broker, "worker": kind}
     for name in runs[0]:
         row[name] = median(run[name] for run in runs)
+        if name == "idle":
+            continue  # vanilla's may be nothing that can be measured
         row[f"{name} ratio"] = median(
             ours[name] / theirs[name] for ours, theirs in zip(runs, vanilla, strict=True)
         )
