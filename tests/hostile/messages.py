@@ -120,6 +120,8 @@ def hostile(kind: str, seed: int, first: int = 0) -> Iterator[Hostile]:
         if kind == "rabbitmq":
             message.headers = publishable(message.headers)
             message.properties.pop("delivery_mode", None)
+            if message.properties.get("reply_to") == "amq.rabbitmq.reply-to":
+                del message.properties["reply_to"]  # it would want to be answered
         yield message
 
 

@@ -225,6 +225,9 @@ MALFORMED |= {
     ),
     "a thousand headers": Malformed({f"h{i}": i for i in range(1000)} | {"id": ...}),
     "a task once with a body that is no triple": Malformed({"task": "before"}, body="[1,2]"),
+    "a task once with options that are a number": Malformed(
+        {"task": "before"}, body="[[0], {}, 5]"
+    ),
     "a task once with no id": Malformed({"task": "after", "id": ...}),
     "a task with a zero byte": Malformed({"task": "noop\0"}, reason="unknown-task"),
     "a task with a name of 100 kB": Malformed({"task": "n" * 100_000}, reason="unknown-task"),

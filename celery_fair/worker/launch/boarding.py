@@ -17,7 +17,7 @@ from celery_fair.core.disposition import Policy
 from celery_fair.tasks import policy_of
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.handover import Handover, Outcome
-from celery_fair.worker.launch.in_flight import InFlight, check_time_limits
+from celery_fair.worker.launch.in_flight import InFlight, check_options, check_time_limits
 from celery_fair.worker.launch.shield import refuse
 from celery_fair.worker.launch.slots import Slots
 
@@ -96,6 +96,8 @@ class Boarding:
         outcome = _DROPPED
         try:
             check_time_limits(request)
+            if self._starts_once(request):
+                check_options(request)
             hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
                 return outcome

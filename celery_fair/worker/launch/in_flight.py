@@ -8,7 +8,7 @@ each has ended.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +19,15 @@ from celery.worker import state
 
 from celery_fair.worker.launch.prefork import settle, shrink, write_now
 
-__all__ = ["BreakWatch", "InFlight", "ObservedPool", "Way", "check_time_limits", "plain_way"]
+__all__ = [
+    "BreakWatch",
+    "InFlight",
+    "ObservedPool",
+    "Way",
+    "check_options",
+    "check_time_limits",
+    "plain_way",
+]
 
 
 class BreakWatch(Protocol):
@@ -287,6 +295,17 @@ def check_time_limits(request: Any) -> None:
     for limit in (hard, soft):
         if limit is not None:
             math.ceil(limit)
+
+
+def check_options(request: Any) -> None:
+    """Refuse a body whose options are none: Celery finds out when the message is acknowledged.
+
+    Raises:
+        Exception: they are none, or the body cannot be decoded.
+    """
+    _, _, options = request._payload
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"a task's options must be a mapping, not {options!r:.200}")
 
 
 def _guarded(target: Any, error_callback: Any) -> Any:
