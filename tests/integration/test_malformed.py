@@ -7,7 +7,7 @@ import pytest
 from tests.brokers import Space
 from tests.integration.batch import Outcome, outcomes_in_time
 from tests.integration.depths import left
-from tests.integration.malformed import DEADLY, MALFORMED
+from tests.integration.malformed import DEADLY, MALFORMED, Malformed
 from tests.publishing import publish
 from tests.waiting import wait_equal
 from tests.workers import StartWorker
@@ -51,3 +51,13 @@ def test_the_same_message_ends_a_vanilla_worker(
     fair = start_worker(rabbitmq_space, queues=["a"])
     fair.records.started.wait_once(publish(rabbitmq_space.url, {"a": 1}).all())
     wait_equal(lambda: left(rabbitmq_space, "a"), 0)
+
+
+def test_failure_that_celery_cannot_note(module_space: Space, start_worker: StartWorker) -> None:
+    """Threads get their slots back."""
+    space = module_space.server.space()
+    worker = start_worker(space, app="tests.apps.once", pool="threads", queues=["a"])
+    for task in ("noop", "before", "after"):
+        Malformed({"task": task}, body='[[], {}, {"chain": ["x"]}]').publish(space, "a")
+    worker.records.started.wait_once(publish(space.url, {"a": 3}).all(), 20)
+    wait_equal(lambda: left(space, "a"), 0)

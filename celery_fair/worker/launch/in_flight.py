@@ -6,6 +6,7 @@ So the requests that were handed to the pool are counted here, and the pool's ow
 each has ended.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -235,7 +236,7 @@ class ObservedPool:
                     land(request)
 
         if error_callback and not self._observed.uses_semaphore:
-            target = _guarded(target, error_callback)
+            target = _guarded(target, error_callback, request)
         self._in_flight.board(request)
         try:
             job = self._apply(
@@ -282,6 +283,8 @@ class ObservedPool:
             sleep(0.001)
 
 
+logger = logging.getLogger(__name__)
+
 _FAILED = object()
 
 
@@ -308,18 +311,22 @@ def check_options(request: Any) -> None:
         raise TypeError(f"a task's options must be a mapping, not {options!r:.200}")
 
 
-def _guarded(target: Any, error_callback: Any) -> Any:
+def _guarded(target: Any, error_callback: Any, request: Any) -> Any:
     """What prefork does: an error of Celery's own, around the task's code, ends the task alone.
 
     A malformed message can cause one. In a thread or greenlet the request would then never end;
-    in the main process (solo) it would end the worker.
+    in the main process (solo) it would end the worker. Celery may fail to take note of it, too.
     """
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return target(*args, **kwargs)
         except Exception:  # noqa: BLE001 - handed on
-            error_callback(ExceptionInfo())
+            try:
+                error_callback(ExceptionInfo())
+            except Exception:
+                logger.exception("Celery could not take note of the failure of %s", request.id)
+                request.reject(requeue=False)
             return _FAILED
 
     return guarded
