@@ -19,6 +19,7 @@ BENCHMARKS := scheduler fairness throughput trickle once clients memory scale pr
 SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000
+MINUTES ?= 30
 
 .PHONY: help
 help: ## list the targets
@@ -129,6 +130,10 @@ faults: environment brokers ## the fault matrix, again and again for SECONDS=600
 .PHONY: hostile
 hostile: environment brokers ## MESSAGES=10000 hostile messages on each broker; takes minutes
 	$(RUN) tests.hostile --messages $(MESSAGES)
+
+.PHONY: soak
+soak: environment brokers ## workers among flapping connections for MINUTES=30: nothing that they hold grows
+	$(RUN) tests.soak --minutes $(MINUTES)
 
 .PHONY: mutants
 mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes a quarter of an hour
