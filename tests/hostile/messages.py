@@ -409,6 +409,7 @@ def raw_header(message: Hostile, draw: Random) -> None:
     headers += [(b"id", _long(mark(message.number).encode()))]
     name = draw.choice((b"task", b"id", b"lang", b"x", b"eta", b"retries", LATIN, b""))
     kind = draw.choice(list(PIECES))
+    message.waits = (name, kind) == (b"eta", "a time")
     headers = [header for header in headers if header[0] != name]
     headers.append((name, PIECES[kind](draw)))
     properties = {

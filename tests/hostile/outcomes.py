@@ -20,7 +20,7 @@ from tests.records import Records
 
 DEAD = "dead-letters"
 REASONS = {"malformed", "unknown-task", "redelivered", "rejected", "duplicate"}
-REFUSED = re.compile("Refused a malformed message .*")
+REFUSED = re.compile("(?:Refused a malformed message|Celery could not take note of) .*")
 """What a worker says of one that is no dead letter if it had been acknowledged."""
 Outcomes = Mapping[int | None, Counter[str]]
 """By number; of what could not be told whose it is, under None."""
