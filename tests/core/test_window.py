@@ -51,6 +51,12 @@ def test_another_size_keeps_the_evidence() -> None:
     assert window.size == 10
 
 
+def test_a_new_subscription_counts_anew_and_knows_the_backlog() -> None:
+    window = filled(4)
+    window.renew(2)
+    assert (window.size, window.held, window.backlogged) == (2, 0, True)
+
+
 @given(st.integers(1, 20), st.floats(0.001, 0.4), st.lists(st.floats(0.0001, 0.01), max_size=200))
 def test_a_sample_is_the_time_from_an_ack_to_the_delivery_that_it_allowed(
     size: int, delay: float, pauses: list[float]

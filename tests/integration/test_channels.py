@@ -37,13 +37,15 @@ def test_a_channel_ends_with_the_last_message_of_its_queue(
     """What runs when its queue is cancelled is acknowledged all the same, if it is so late."""
     conf = LATE | {"fair_queues": {"a": {"fetch": fetch}}}
     worker = start_worker(place, pool="threads", concurrency=2, queues=QUEUES, conf=conf)
+    worker.control("ping")
+    idle = channels(own_rabbitmq) - 1  # those of our own commands among them
     worker.cancel_consumer("a")
-    idle = channels(own_rabbitmq)  # those of our own commands among them
+    wait_equal(lambda: channels(own_rabbitmq), idle)
 
     for _ in range(3):
         worker.control("add_consumer", queue="a")
         worker.records.started.wait_once(publish(place.url, {"a": 5}).all())
-        assert channels(own_rabbitmq) == idle + 1
+        wait_equal(lambda: channels(own_rabbitmq), idle + 1)  # the publisher's ends in its time
         worker.cancel_consumer("a")
         wait_equal(lambda: channels(own_rabbitmq), idle)
 
@@ -51,7 +53,7 @@ def test_a_channel_ends_with_the_last_message_of_its_queue(
     held = gate.hold(worker, "a")
     worker.cancel_consumer("a")
     assert unsettled(place, "a") == 1
-    assert channels(own_rabbitmq) == idle + 1
+    wait_equal(lambda: channels(own_rabbitmq), idle + 1)
     gate.open()
     worker.records.finished.wait_once(held)
     wait_equal(lambda: channels(own_rabbitmq), idle)

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from time import time
 
+import kombu
 import pytest
 
 from tests.brokers import Space
@@ -125,8 +126,10 @@ def test_rate_limit(worker: WorkerProcess, module_space: Space) -> None:
     finally:
         worker.control("rate_limit", task_name="spin", rate_limit=0)
 
-    # Seven intervals, but for the precision of timers; the first may have started late.
-    assert starts[-1].wall - published >= 0.65
+    # Seven intervals, but for the precision of timers; the first may have started late. Before
+    # kombu 5.7 a bucket that was full gives its second token at once, whoever uses it.
+    intervals = 7 if kombu.VERSION >= (5, 7) else 6
+    assert starts[-1].wall - published >= intervals / 10 - 0.05
     wait_equal(lambda: left(module_space, *QUEUES), 0)
 
 
