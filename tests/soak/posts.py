@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
@@ -31,7 +32,7 @@ PATIENCE = 60
 """Seconds after which something hangs."""
 
 
-class Post:
+class Post(ABC):
     """One broker, reached through a proxy, and what all its workers have to go through."""
 
     name = ""
@@ -104,9 +105,9 @@ class Post:
         found = (asking.active_queues() or {}).get(worker.hostname)
         return {"?"} if found is None else {queue["name"] for queue in found} & {*QUEUES}
 
+    @abstractmethod
     def held(self) -> Sample:
         """What the broker says that it holds for all of them."""
-        raise NotImplementedError
 
     def samples(self) -> Mapping[str, Sample]:
         found = {self.name: self.held()}
