@@ -143,7 +143,7 @@ def test_missing_client_of_redis() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert "pip install celery-fair[redis]" in done.stderr
+    assert "pip install 'celery-fair[redis]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert "s3cret" not in done.stderr
 

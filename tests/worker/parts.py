@@ -90,6 +90,7 @@ class Request:
     """As much of Celery's as boarding and admission ask."""
 
     time_limits = (None, None)
+    _payload: Any = ((), {}, {})
     _already_revoked = False
 
     def __init__(self, message: Any, task: Any = None) -> None:
