@@ -324,7 +324,7 @@ def _guarded(target: Any, error_callback: Any, request: Any) -> Any:
         except Exception:  # noqa: BLE001 - handed on
             try:
                 error_callback(ExceptionInfo())
-            except Exception:
+            except Exception:  # handlers and options of the task may raise anything
                 logger.exception("Celery could not take note of the failure of %s", request.id)
                 request.reject(requeue=False)
             return _FAILED

@@ -79,5 +79,5 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
 def _mark(message: Any, mover: Mover) -> None:
     try:
         mover.give_back(message, {STRICT: True})
-    except Exception:
+    except Exception:  # whatever it is, it must not start
         logger.exception("Task %s[%s] is not started: it could not be marked", *described(message))

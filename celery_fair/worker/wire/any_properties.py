@@ -28,7 +28,7 @@ def read_any_properties(connection: Any) -> None:
     def take_any(frame: tuple[int, int, bytes]) -> bool:
         try:
             return take(frame)
-        except Exception:
+        except Exception:  # foreign bytes may fail in any way; raised again if they are others
             kind, channel, payload = frame
             replaced = _readable(payload) if kind == _HEADER else payload
             if replaced is payload:
