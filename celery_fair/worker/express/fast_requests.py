@@ -1,11 +1,11 @@
-"""Requests made the short way: for messages of Celery's second protocol, when nobody listens.
+"""Requests made the short way: for messages of Celery's second protocol.
 
 On Celery's way each message passes promises, signals, events, callbacks and a rate limit that are
-there for nobody, as a rule, and its body is decoded twice, here and by who runs the task. What is
+there for nobody, as a rule, and its body is decoded twice, here and by who runs the task. Whoever
+listens, to the log, to ``task_received`` or to events, is told in Celery's words and order. What is
 unusual in any way takes Celery's way: a task with a strategy or a request class of its own or a
 rate limit, one that maps another; a message with an ETA or an expiry, that is revoked or stamped,
-of another protocol or content type; and everything while events are on, or somebody listens to
-``task_received``.
+of another protocol or content type.
 
 There is no seam for this in Celery: ``create_request_cls``, by which its strategies make their
 requests, is the nearest thing.
@@ -26,7 +26,7 @@ from kombu.utils import json as kombu_json
 from kombu.utils.imports import symbol_by_name
 
 from celery_fair.tasks import MAPS
-from celery_fair.worker.express.fast_tracer import fast_tracer
+from celery_fair.worker.express import tracer
 
 __all__ = ["FastRequests"]
 
@@ -79,6 +79,7 @@ class FastRequests:
             body=message.payload if self._decoded else message.body,
             headers=headers,
         )
+        self._announce(request)
         state.task_reserved(request)
         return request
 
@@ -90,9 +91,7 @@ class FastRequests:
             or headers.get("expires")
             or headers.get("stamped_headers")
             or headers.get("id") in self._revoked
-            or signals.task_received.receivers
             or c.on_task_message
-            or _sends_task_events(c.event_dispatcher)
             or c.task_buckets[name]
             or not self._decode(message)
         )
@@ -116,13 +115,41 @@ class FastRequests:
         message.is_decoded(payload)
         return True
 
+    def _announce(self, request: Any) -> None:
+        """Say that it is received, to whoever listens, in the order of Celery's strategy."""
+        if logger.isEnabledFor(logging.INFO):
+            context = {
+                "id": request.id,
+                "name": request.name,
+                "args": request.argsrepr,
+                "kwargs": request.kwargsrepr,
+                "eta": request.eta,
+            }
+            logger.info(trace.LOG_RECEIVED, context, extra={"data": context})
+        if signals.task_received.receivers:
+            signals.task_received.send(sender=self._c, request=request)
+        events = self._c.event_dispatcher
+        if request.task.send_events and _sends_task_events(events):
+            events.send(
+                "task-received",
+                uuid=request.id,
+                name=request.name,
+                args=request.argsrepr,
+                kwargs=request.kwargsrepr,
+                root_id=request.root_id,
+                parent_id=request.parent_id,
+                retries=request.request_dict.get("retries", 0),
+                eta=None,
+                expires=None,
+            )
+
     def _maker(self, name: str) -> Callable[..., Any] | None:
         c, task = self._c, self._c.app.tasks.get(name)
         if task is None or task.Strategy not in _STRATEGIES or task.Request not in _REQUESTS:
             return None
         if name in MAPS or name not in c.strategies:  # registered since: it has no tracer yet
             return None
-        spared = self._decoded and getattr(c.app, "use_fast_trace_task", False)
+        is_usual = getattr(c.app, "use_fast_trace_task", False)
         remembered = task.acks_late or c.app.conf.worker_deduplicate_successful_tasks
         request = create_request_cls(
             symbol_by_name(task.Request),
@@ -132,10 +159,10 @@ class FastRequests:
             c.event_dispatcher,
             app=c.app,
             task_ready=state.task_ready if remembered else _ready,
-            trace=fast_tracer(task, c.hostname) if spared else None,
+            trace=tracer.run if is_usual else None,
         )
         return partial(
-            partial(_logged, request) if logger.isEnabledFor(logging.INFO) else request,
+            request,
             app=c.app,
             hostname=c.hostname,
             eventer=c.event_dispatcher,
@@ -144,20 +171,6 @@ class FastRequests:
             decoded=self._decoded,
             utc=c.app.uses_utc_timezone(),
         )
-
-
-def _logged(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Make a request, and say so as Celery's strategy does."""
-    request = make(*args, **kwargs)
-    context = {
-        "id": request.id,
-        "name": request.name,
-        "args": request.argsrepr,
-        "kwargs": request.kwargsrepr,
-        "eta": request.eta,
-    }
-    logger.info(trace.LOG_RECEIVED, context, extra={"data": context})
-    return request
 
 
 def _sends_task_events(dispatcher: Any) -> bool:

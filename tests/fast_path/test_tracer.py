@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from celery import Celery, current_task, signals
+from celery.app import trace
 from celery.app.task import Task as BaseTask
 from celery.app.trace import build_tracer, fast_trace_task
 from celery.backends.base import DisabledBackend
@@ -16,7 +17,7 @@ from celery.exceptions import Ignore, Reject, WorkerShutdown
 from celery.loaders.app import AppLoader
 from celery.result import AsyncResult
 
-from celery_fair.worker.express.fast_tracer import fast_tracer
+from celery_fair.worker.express import tracer
 
 HOST = "worker@here"
 NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
@@ -41,17 +42,30 @@ def app() -> Iterator[Celery]:
         waiting(app)  # what is left would be the next app's
 
 
-def ways(app: Celery, task: Any) -> tuple[Way, Way | None]:
+left: list[str] = []
+"""The tasks that ours has left to Celery's tracer."""
+
+
+@pytest.fixture(autouse=True)
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fast_trace(name: str, *args: Any, **options: Any) -> Any:
+        left.append(name)
+        return fast_trace_task(name, *args, **options)
+
+    monkeypatch.setattr(trace, "fast_trace_task", fast_trace)
+    monkeypatch.setattr(trace, "_localized", [])
+
+
+def ways(app: Celery, task: Any) -> tuple[Way, Way]:
     """Celery's way and ours to run a task."""
     task = app.tasks[task.name]
     task.__trace__ = build_tracer(task.name, task, app.loader, HOST, app=app)
-    found = app.tasks, {"application/json"}, HOST
+    trace._localized[:] = [app.tasks, {"application/json"}, HOST]
 
     def celerys(*args: Any) -> Any:
-        return fast_trace_task(task.name, *args, None, None, _loc=found)
+        return fast_trace_task(task.name, *args, None, None)
 
-    run = fast_tracer(task, HOST)
-    return celerys, run and (lambda *args: run(task.name, *args, None, None, _loc=found))
+    return celerys, lambda *args: tracer.run(task.name, *args, None, None)
 
 
 def request(**more: Any) -> dict[str, Any]:
@@ -83,12 +97,9 @@ def outcome(way: Way, body: Any, **more: Any) -> dict[str, Any]:
 
 
 def same(app: Celery, task: Any, body: Any = ((), {}, NOTHING), **more: Any) -> dict[str, Any]:
-    """Run a task both ways; the second time ours, without Celery's text of the result."""
+    """Run a task both ways; the second time ours."""
     celerys, ours = ways(app, task)
-    assert ours is not None
     expected, found = outcome(celerys, body, **more), outcome(ours, body, **more)
-    if expected["failed"] == 0:
-        del expected["value"], found["value"]
     assert found == expected
     return found
 
@@ -96,10 +107,10 @@ def same(app: Celery, task: Any, body: Any = ((), {}, NOTHING), **more: Any) -> 
 def is_short(app: Celery, task: Any, embed: Any = NOTHING, **more: Any) -> bool:
     """Whether a task was run our way."""
     _, ours = ways(app, task)
-    assert ours is not None
-    failed, text, _ = ours("id-1", request(**more), ([], {}, embed))
+    left.clear()
+    failed, _, _ = ours("id-1", request(**more), ([], {}, embed))
     assert failed == 0
-    return bool(text == "")
+    return not left
 
 
 def note(task: Any, *args: Any, **kwargs: Any) -> str:
@@ -134,6 +145,10 @@ def fail() -> None:
         raise OwnError("effect", 1) from cause
 
 
+def unserialisable() -> object:
+    return object()
+
+
 def ignore() -> None:
     raise Ignore
 
@@ -164,11 +179,11 @@ def interrupt() -> None:
 def test_whatever_is_raised(
     app: Celery, code: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told and logged alike, with a frame of ours more in its traceback."""
+    """It is told and logged alike, with a frame of ours in the place of Celery's."""
 
     def failed(sender: Any, einfo: Any, traceback: Any, **told: Any) -> None:
         del traceback
-        frames = without_ours(str(einfo.traceback).splitlines())
+        frames = with_celerys(str(einfo.traceback).splitlines())
         seen.append((sender.name, frames, {name: repr(value) for name, value in told.items()}))
 
     task = app.task(name="t", shared=False)(code)
@@ -176,7 +191,6 @@ def test_whatever_is_raised(
     try:
         with caplog.at_level(logging.WARNING):
             celerys, ours = ways(app, task)
-            assert ours is not None
             found = outcome(celerys, ((), {}, NOTHING)), logged(caplog)
             assert (outcome(ours, ((), {}, NOTHING)), logged(caplog)) == found
     finally:
@@ -189,12 +203,16 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return lines
 
 
-def without_ours(lines: list[str]) -> list[str]:
-    ours = [
-        i for i, line in enumerate(lines) if fast_tracer.__module__.split(".")[-1] + ".py" in line
+def with_celerys(lines: list[str]) -> list[str]:
+    """The lines of a traceback, with Celery's frame in the place of ours."""
+    ours = {i for i, line in enumerate(lines) if tracer.__file__ in line}
+    celerys = {i for i, line in enumerate(lines) if trace.__file__ in line}
+    assert len(ours | celerys) <= 1
+    return [
+        "the tracer" if i in ours | celerys else line
+        for i, line in enumerate(lines)
+        if i - 1 not in ours | celerys and line.strip(" ^~")
     ]
-    frames = [i for i in ours if __file__ not in lines[i]]
-    return [line for i, line in enumerate(lines) if i not in frames and i - 1 not in frames]
 
 
 def test_wrong_arguments(app: Celery) -> None:
@@ -270,7 +288,6 @@ def test_a_task_that_calls_another(app: Celery) -> None:
 
     task = app.task(bind=True, name="t", shared=False)(outer)
     celerys, ours = ways(app, task)
-    assert ours is not None
     noted = [no_id(outcome(way, ((), {}, NOTHING))["seen"]) for way in (celerys, ours)]
     assert noted[0] == noted[1]
     assert len(noted[0]) == 4
@@ -280,49 +297,71 @@ SIGNALS = {"prerun": signals.task_prerun, "postrun": signals.task_postrun}
 SIGNALS["success"] = signals.task_success
 
 
-@pytest.mark.parametrize("name", SIGNALS)
-def test_whoever_listens_is_told(app: Celery, name: str) -> None:
-    def told(sender: Any, **what: Any) -> None:
-        what.pop("runtime", None)
-        seen.append((sender.name, {key: repr(value) for key, value in what.items()}))
+@pytest.mark.parametrize("code", [note, fail, ignore, reject, leave], ids=lambda c: c.__name__)
+def test_whoever_listens_is_told(app: Celery, code: Callable[..., Any]) -> None:
+    """With the same words, in the same order, about every outcome."""
 
-    task = app.task(bind=True, name="t", shared=False)(note)
-    assert is_short(app, task)
-    SIGNALS[name].connect(told)
+    def told(signal: Any, sender: Any, **what: Any) -> None:
+        has_time = what.pop("runtime", 1) > 0
+        said = {key: repr(value) for key, value in what.items()}
+        seen.append((signal.name, sender.name, current_task.request.id, has_time, said))
+
+    task = app.task(bind=code is note, name="t", shared=False)(code)
+    for signal in SIGNALS.values():
+        signal.connect(told)
     try:
-        assert len(same(app, task)["seen"]) == 2
-        assert not is_short(app, task)
+        assert len(same(app, task)["seen"]) == (4 if code is note else 2)
+        left.clear()
+        same(app, task)
+        assert not left
     finally:
-        SIGNALS[name].disconnect(told)
-    assert is_short(app, task)
+        for signal in SIGNALS.values():
+            signal.disconnect(told)
 
 
-@pytest.mark.newest  # others may have told those that listened before
-@pytest.mark.parametrize("code", [None, fail, leave], ids=lambda code: code and code.__name__)
-def test_who_listens_since_the_task_has_started(
-    app: Celery, code: Callable[..., None] | None
-) -> None:
+@pytest.mark.newest  # others do not see who listens after somebody has left
+def test_who_listens_since_the_task_has_started(app: Celery) -> None:
     def told(signal: Any, state: str = "", runtime: float = 1, **_: Any) -> None:
         seen.append((signal.name, state, runtime > 0))
 
     def listen() -> None:
         for signal in SIGNALS.values():
             signal.connect(told)
-        if code:
-            code()
 
     task = app.task(name="t", shared=False)(listen)
-    celerys, ours = ways(app, task)
-    assert ours is not None
     found = []
-    for way in (celerys, ours):
+    for way in ways(app, task):
         try:
             found.append(outcome(way, ((), {}, NOTHING)))
         finally:
             for signal in SIGNALS.values():
                 signal.disconnect(told)
-    assert found[0] == found[1] | {"value": found[0]["value"]}
-    assert found[0]["seen"]
+    assert found[0] == found[1]
+    assert len(found[0]["seen"]) == 2
+
+
+@pytest.mark.parametrize("more", [{}, {"shadow": "other", "argsrepr": "(secret)"}])
+def test_the_line_of_a_success(
+    app: Celery, more: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the same logger, words, data and place."""
+
+    def said() -> list[Any]:
+        (record,) = caplog.records
+        caplog.clear()
+        data: Any = vars(record)["data"]
+        assert data.pop("runtime") > 0
+        return [record.name, record.levelname, record.msg, data, record.funcName, record.lineno]
+
+    task = app.task(bind=True, name="t", shared=False)(note)
+    lines = []
+    with caplog.at_level(logging.INFO, "celery.app.trace"):
+        for way in ways(app, task):
+            left.clear()
+            outcome(way, ([1, {"a": "x" * 3000}], {"b": None}, NOTHING), **more)
+            lines.append(said())
+    assert lines[0] == lines[1]
+    assert not left
 
 
 def test_what_is_put_around_celerys_call(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,9 +391,15 @@ def test_what_is_changed_while_tasks_are_run(app: Celery) -> None:
     app.task(bind=True, name="t", shared=False)(note)
     task = app.tasks["t"]
     _, ours = ways(app, task)
-    assert ours is not None
-    task.__trace__ = build_tracer(task.name, task, app.loader, HOST, app=app)
-    assert ours("id-1", request(), ([], {}, NOTHING))[1] != ""
+
+    def own(*_: Any) -> Any:
+        return "own", None, 0, "own"
+
+    assert ours("id-1", request(), ([], {}, NOTHING))[1] == "'done'"
+    task.__trace__ = own
+    assert ours("id-1", request(), ([], {}, NOTHING))[1] == "own"
+    task.__trace__ = wraps(build_tracer(task.name, task, app.loader, HOST, app=app))(own)
+    assert ours("id-1", request(), ([], {}, NOTHING))[1] == "own"
 
 
 def test_the_embedded_come_last(app: Celery) -> None:
@@ -363,60 +408,118 @@ def test_the_embedded_come_last(app: Celery) -> None:
     assert is_short(app, task, NOTHING | {"hostname": ""})
 
 
-@pytest.mark.parametrize("part", ["callbacks", "errbacks", "chain"])
+@pytest.mark.parametrize("part", ["callbacks", "chain"])
 def test_what_follows_a_task_is_celerys(app: Celery, part: str) -> None:
     task = app.task(bind=True, name="t", shared=False)(note)
     assert not is_short(app, task, NOTHING | {part: [app.signature("u", queue="traced")]})
 
 
-@pytest.mark.newest
-def test_results(app: Celery) -> None:
-    """They are stored as ever; what is ignored is none."""
+@pytest.mark.parametrize("asked", [True, False, None])
+@pytest.mark.parametrize("ignored", [True, False])
+@pytest.mark.parametrize("tracked", [True, False])
+def test_results(app: Celery, asked: bool | None, ignored: bool, tracked: bool) -> None:
+    """They are stored as ever, in the same order; what is ignored is none."""
     app.conf.result_backend = "cache+memory://"
-    task = app.task(bind=True, name="t", shared=False)(note)
-    failing = app.task(name="f", shared=False)(fail)
-    keeping = app.task(name="k", shared=False, store_errors_even_if_ignored=True)(fail)
-    for ignored, states in ((True, ("PENDING", "PENDING", "FAILURE")), (False, None)):
-        assert is_short(app, task, ignore_result=ignored) is ignored
-        for each, state in zip(
-            (task, failing, keeping), states or ("SUCCESS", "FAILURE", "FAILURE"), strict=True
-        ):
-            for way in ways(app, each):
-                assert way is not None
-                AsyncResult("id-1", app=app).forget()
-                outcome(way, ((), {}, NOTHING), ignore_result=ignored)
-                assert AsyncResult("id-1", app=app).state == state
+    options = {"ignore_result": ignored, "track_started": tracked, "shared": False}
+    keeps = {"store_errors_even_if_ignored": True}
+    tasks = [
+        app.task(bind=True, name="t", **options)(note),
+        app.task(name="f", **options)(fail),
+        app.task(name="k", **options, **keeps)(fail),
+        app.task(name="e", **options)(unserialisable),
+    ]
+    stored: list[Any] = []
+
+    def store(self: Any, task_id: str, result: Any, state: str, **_: Any) -> Any:
+        stored.append((task_id, repr(result)[:20], state))
+        return type(app.backend)._store_result(self, task_id, result, state, **_)
+
+    app.backend._store_result = store.__get__(app.backend)
+    for task in tasks:
+        found = []
+        for way in ways(app, task):
+            AsyncResult("id-1", app=app).forget()
+            stored.clear()
+            left.clear()
+            outcome(way, ((), {}, NOTHING), ignore_result=asked)
+            found.append((list(stored), AsyncResult("id-1", app=app).state))
+        assert found[0] == found[1]
+        assert not left
 
 
-def handler(self: Any, *_: Any) -> None: ...
+def handler(self: Any, *_: Any) -> None:
+    seen.append("handler")
 
 
 class OwnLoader(AppLoader):
-    def on_task_init(self, task_id: str, task: Any) -> None: ...
+    def on_task_init(self, task_id: str, task: Any) -> None:
+        seen.append(("init", task_id, task.name, task.request.id))
+
+    def on_process_cleanup(self) -> None:
+        seen.append("cleanup")
+        raise OwnError
 
 
 @pytest.mark.parametrize("name", ["before_start", "on_success", "after_return"])
 def test_tasks_with_handlers_are_celerys(app: Celery, name: str) -> None:
     base = type("Own", (app.Task,), {name: handler})
-    assert ways(app, app.task(bind=True, base=base, name="t", shared=False)(note))[1] is None
-
-
-def test_other_tasks_that_are_celerys(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
-    task = app.task(bind=True, name="t", shared=False)(note)
-    task = app.tasks["t"]
-    celerys, ours = ways(app, task)
-    assert ours is not None
-    task.__trace__ = celerys
-    assert fast_tracer(task, HOST) is None  # somebody's own
-    task.__trace__ = None
-    assert fast_tracer(task, HOST) is None
-    with caplog.at_level(logging.INFO, "celery.app.trace"):
-        assert ways(app, task)[1] is None  # each end is logged
-    task.backend = type("Own", (DisabledBackend,), {"mark_as_done": handler})(app=app)
-    assert ways(app, task)[1] is None
-    task.backend = app.backend
-    assert is_short(app, task)
-    task.track_started = True
+    task = app.task(bind=True, base=base, name="t", shared=False)(note)
     assert not is_short(app, task)
+    assert "handler" in seen
+
+
+def test_a_task_with_handlers_of_failures(app: Celery) -> None:
+    base = type("Own", (app.Task,), {"on_failure": handler, "on_retry": handler})
+    for code in (fail, ignore):
+        same(app, app.task(base=base, name=code.__name__, shared=False)(code))
+    assert seen == []
+    same(app, app.task(base=base, name="again", shared=False)(fail))
+    assert seen == ["handler"]
+
+
+def test_what_the_loader_and_the_backend_do_around_a_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with Celery("own", broker="memory://", loader=OwnLoader, set_as_current=False) as own:
-        assert ways(own, own.task(bind=True, name="t", shared=False)(note))[1] is None
+        task = own.task(bind=True, name="t", shared=False)(note)
+        celerys, ours = ways(own, task)
+        found = [
+            (outcome(way, ((), {}, NOTHING)), logged(caplog), left.clear())
+            for way in (celerys, ours)
+        ]
+        assert found[0] == found[1]
+        assert found[0][1] == ["Process cleanup failed: OwnError()"]
+        assert is_short(own, task)
+
+
+@pytest.mark.newest
+def test_a_backend_that_fails(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
+    """Errors outside of the task's code are told to ``task_internal_error``, too."""
+
+    def told(sender: Any, exception: Any, **_: Any) -> None:
+        seen.append((sender.name, repr(exception)))
+
+    def mark(*_: Any) -> None:
+        raise OwnError("gone")
+
+    signals.task_internal_error.connect(told)
+    backend = type("Own", (DisabledBackend,), {"mark_as_done": mark})(app=app)
+    task = app.task(bind=True, name="t", shared=False)(note)
+    app.tasks["t"].backend = backend
+    try:
+        with pytest.warns(RuntimeWarning, match="raised outside body"):
+            found = same(app, task)
+    finally:
+        signals.task_internal_error.disconnect(told)
+    assert found["failed"] == 1
+    assert ("t", "OwnError('gone')") in found["seen"]
+
+
+def test_successes_that_are_looked_up_are_celerys(app: Celery) -> None:
+    app.conf.update(
+        task_acks_late=True,
+        worker_deduplicate_successful_tasks=True,
+        result_backend="cache+memory://",
+    )
+    app.backend.persistent = True
+    assert not is_short(app, app.task(bind=True, name="t", shared=False)(note))
