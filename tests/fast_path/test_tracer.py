@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import pytest
@@ -398,7 +398,8 @@ def test_what_is_changed_while_tasks_are_run(app: Celery) -> None:
     assert ours("id-1", request(), ([], {}, NOTHING))[1] == "'done'"
     task.__trace__ = own
     assert ours("id-1", request(), ([], {}, NOTHING))[1] == "own"
-    task.__trace__ = wraps(build_tracer(task.name, task, app.loader, HOST, app=app))(own)
+    celerys = build_tracer(task.name, task, app.loader, HOST, app=app)
+    task.__trace__ = wraps(celerys)(partial(own))
     assert ours("id-1", request(), ([], {}, NOTHING))[1] == "own"
 
 
@@ -430,9 +431,9 @@ def test_results(app: Celery, asked: bool | None, ignored: bool, tracked: bool) 
     ]
     stored: list[Any] = []
 
-    def store(self: Any, task_id: str, result: Any, state: str, **_: Any) -> Any:
+    def store(self: Any, task_id: str, result: Any, state: str, *how: Any, **named: Any) -> Any:
         stored.append((task_id, repr(result)[:20], state))
-        return type(app.backend)._store_result(self, task_id, result, state, **_)
+        return type(app.backend)._store_result(self, task_id, result, state, *how, **named)
 
     app.backend._store_result = store.__get__(app.backend)
     for task in tasks:
@@ -445,6 +446,8 @@ def test_results(app: Celery, asked: bool | None, ignored: bool, tracked: bool) 
             found.append((list(stored), AsyncResult("id-1", app=app).state))
         assert found[0] == found[1]
         assert not left
+        if asked is None and not ignored:
+            assert len(found[0][0]) >= 1 + tracked
 
 
 def handler(self: Any, *_: Any) -> None:

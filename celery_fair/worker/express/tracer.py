@@ -248,8 +248,8 @@ class _Tracer:
 
 
 def _ignores_result(task: Any, context: Any) -> bool:
-    """Whether a result is kept for nobody; before Celery 5.7 that was the task's to say alone."""
-    actual = getattr(tasks, "get_actual_ignore_result", None)
+    """Whether a result is kept for nobody; before Celery 5.6.3 the task alone says so."""
+    actual = getattr(trace, "get_actual_ignore_result", None)
     return bool(actual(task, context) if actual else task.ignore_result)
 
 
