@@ -10,7 +10,7 @@ import pytest
 from tests import shares
 from tests.brokers import Space
 from tests.integration.depths import ready, unsettled
-from tests.integration.gate import Gate
+from tests.integration.gate import Gate, closing_gate
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -120,12 +120,13 @@ def test_on_redis_celerys_setting_pulls_too(
     conf = {"worker_disable_prefetch": True, "fair_queues": {"own": {"prefetch": 3}, "named": {}}}
     queues = ["own", "named", "other"]
     worker = start_worker(redis_space, conf=conf, queues=queues, pool="threads", concurrency=2)
-    gate.hold(worker, "named")
-    publish(redis_space.url, dict.fromkeys(queues, 5), "hold", [str(gate.path)])
-
-    wait_for(lambda: len(worker.inspect("active")) == 2, 15, worker.log)
+    with closing_gate() as first:
+        first.hold(worker, "named", 2)
+        ids = publish(redis_space.url, dict.fromkeys(queues, 5), "hold", [str(gate.path)]).all()
+    started = worker.records.started
+    wait_for(lambda: len(started.times(ids)) == 2, 15, worker.log)
     fair = worker.inspect("stats")["fair"]
     assert (fair["named"]["buffered"], fair["other"]["buffered"]) == (0, 0)
     waits = fair["own"]["buffered"]
-    wait_equal(lambda: ready(redis_space, *queues), 15 - 1 - waits)
+    wait_equal(lambda: ready(redis_space, *queues), 15 - 2 - waits)
     gate.open()
