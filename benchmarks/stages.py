@@ -28,7 +28,7 @@ STAGES = {
         r"|^AmqpSource\.flush "
     ),
     "running the task": (
-        r"\(celery/app/trace\.py|\(celery_fair/worker/express/fast_tracer\.py|\(benchmarks/"
+        r"\(celery/app/trace\.py|\(celery_fair/worker/express/tracer\.py|\(benchmarks/"
     ),
     "handing to the pool": (
         r"\(celery_fair/worker/\w+/(in_flight|boarding|slots|relay|prefork)\.py"
