@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any
 
@@ -493,6 +494,19 @@ def test_what_the_loader_and_the_backend_do_around_a_task(
         assert found[0] == found[1]
         assert found[0][1] == ["Process cleanup failed: OwnError()"]
         assert is_short(own, task)
+
+
+def test_no_backend_is_made_where_no_results_are_kept(app: Celery) -> None:
+    """Celery makes one for each thread, and each greenlet is one, which takes milliseconds."""
+    task = app.task(bind=True, name="t", shared=False)(note)
+    _, ours = ways(app, task)
+    outcome(ours, ((), {}, NOTHING))
+    make, made = app._get_backend, []
+    app._get_backend = lambda: made.append(make()) or made[-1]
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(outcome, ours, ((), {}, NOTHING)).result()
+    assert found["failed"] == 0
+    assert made == []
 
 
 @pytest.mark.newest

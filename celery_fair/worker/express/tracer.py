@@ -24,6 +24,7 @@ from celery._state import _task_stack  # type: ignore[attr-defined]
 from celery.app import task as tasks
 from celery.app import trace
 from celery.app.trace import TraceInfo
+from celery.backends.base import DisabledBackend
 from celery.exceptions import Ignore, Reject, Retry
 from celery.utils.saferepr import saferepr
 from kombu.exceptions import EncodeError
@@ -140,6 +141,7 @@ class _Tracer:
         self._task = task
         self._hostname = hostname
         self._loader = task.app.loader
+        self._keeps = type(task.backend) is not DisabledBackend  # a new one for each greenlet
         self._priority_is_inherited = task.app.conf.task_inherit_parent_priority
         self._marks: dict[str, Any] = {"called_directly": False}
         self._call = task if trace.task_has_custom(task, "__call__") else task.run
@@ -158,7 +160,7 @@ class _Tracer:
                 if _prerun.receivers:
                     _prerun.send(sender=task, task_id=uuid, task=task, args=args, kwargs=kwargs)
                 self._loader.on_task_init(uuid, task)
-                if task.track_started and not ignored:
+                if task.track_started and not ignored and self._keeps:
                     me = {"pid": os.getpid(), "hostname": self._hostname}
                     task.backend.store_result(uuid, me, states.STARTED, request=context)
                 end = self._end(uuid, args, kwargs, context, ignored, start)
@@ -188,7 +190,8 @@ class _Tracer:
         try:
             if context.callbacks or context.chain:
                 self._publish_next(result, context, uuid)
-            task.backend.mark_as_done(uuid, result, context, not ignored)
+            if self._keeps:
+                task.backend.mark_as_done(uuid, result, context, not ignored)
         except EncodeError as exc:
             return _failed(task, context, exc)
         text = saferepr(result, task.resultrepr_maxsize)
@@ -218,7 +221,8 @@ class _Tracer:
             _task_stack.pop()
             task.request_stack.pop()
             try:
-                task.backend.process_cleanup()
+                if self._keeps:
+                    task.backend.process_cleanup()
                 self._loader.on_process_cleanup()
             except MemoryError:
                 raise
