@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from amqp import RecoverableConnectionError
 from kombu.asynchronous import Hub
 
-from celery_fair.worker.bell import HubBell, Interruptible, SyncBell
+from celery_fair.worker import host
+from celery_fair.worker.bell import HubBell, Interruptible, SocketBell, SyncBell
 
 LONG = 60.0
 SOON = 10.0
@@ -106,3 +109,103 @@ def test_what_fails_beside_the_loop_is_raised_in_the_loop() -> None:
     aside.bell.listen(lambda until: True)  # on the next connection
     with pytest.raises(TimeoutError):
         aside.loop.drain_events(1)
+
+
+class Blocking:
+    """A synchronous loop on an AMQP connection of which nothing comes, in kombu's shape.
+
+    Attributes:
+        looks: what each of the dispatcher's runs does.
+    """
+
+    def __init__(self) -> None:
+        self.connected = True
+        self.beats = 0
+        self.runs = 0
+        self.looks: list[Callable[[], object]] = []
+        self._amqp, self._broker = socket.socketpair()
+        self.bell = SocketBell(SimpleNamespace(call_after=lambda seconds, call: None))
+        self.bell.listen(self._run)
+        self.loop = Interruptible(self, self.bell)
+
+    @property
+    def connection(self) -> Any:
+        assert self.connected, "kombu has connected again, to where nothing is consumed"
+        return SimpleNamespace(sock=self._amqp, drain_events=self.drain_events)
+
+    def drain_events(self, timeout: float) -> None:
+        assert self.connection
+        raise TimeoutError
+
+    def heartbeat_check(self, rate: float) -> None:
+        assert self.connection
+        self.beats += 1
+
+    def _run(self, until: float) -> bool:
+        self.runs += 1
+        if self.looks:
+            self.looks.pop(0)()
+        return True
+
+    def lose(self) -> None:
+        """A write has failed; the socket says nothing yet."""
+        self.connected = False
+
+    def close(self) -> None:
+        self.bell.close()
+        self._amqp.close()
+        self._broker.close()
+
+
+@pytest.fixture
+def blocking() -> Iterator[Blocking]:
+    blocking = Blocking()
+    yield blocking
+    blocking.close()
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
+def test_what_a_run_has_taken_in_is_looked_at_before_the_loop_waits(blocking: Blocking) -> None:
+    """It came with the answer to a call on a channel, after the run's last look at the news."""
+    blocking.looks = [blocking.bell.arrived, blocking.bell.soon]  # the second look ends the wait
+    assert seconds_of(lambda: blocking.loop.drain_events(SOON)) < SOON / 2
+
+
+def test_what_is_called_soon_does_not_wait_for_the_broker(blocking: Blocking) -> None:
+    """Such as a command's, from the greenlet that hears them."""
+    called: list[Callable[[], object]] = []
+    consumer: Any = SimpleNamespace(hub=None, call_soon=called.append, call_soon_ack=called.append)
+    host.replace_loop(consumer, blocking.bell)
+    consumer.call_soon(print)
+    assert called == [print]
+    assert seconds_of(lambda: blocking.loop.drain_events(SOON)) < SOON / 2
+
+
+@pytest.mark.parametrize(
+    "does",
+    [lambda loop: loop.drain_events(SOON), lambda loop: loop.heartbeat_check(2.0)],
+    ids=["waits", "beats"],
+)
+def test_a_connection_that_is_lost_is_not_made_again(
+    blocking: Blocking, does: Callable[[Interruptible], None]
+) -> None:
+    blocking.loop.heartbeat_check(2.0)
+    assert blocking.beats == 1
+    blocking.lose()
+    with pytest.raises(RecoverableConnectionError):
+        does(blocking.loop)
+
+
+def test_a_connection_that_is_lost_amid_a_turn_is_not_made_again(blocking: Blocking) -> None:
+    """An acknowledgement of a task's own greenlet has failed while the loop waited."""
+    blocking.bell.soon()
+    blocking.loop.drain_events(SOON)
+    blocking.bell.soon()
+    blocking.looks.append(blocking.lose)
+    with pytest.raises(RecoverableConnectionError):
+        blocking.loop.drain_events(SOON)

@@ -27,6 +27,8 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
+from amqp import RecoverableConnectionError
+
 __all__ = ["Bell", "HubBell", "Interruptible", "SocketBell", "SyncBell", "bell_for"]
 
 _TURN = 0.01
@@ -210,6 +212,14 @@ class SyncBell(Bell):
         """
         if self._error is not None:
             raise self._error
+        self.drain(connection, timeout)
+
+    def drain(self, connection: Any, timeout: float | None) -> None:
+        """Take in what the broker sends next.
+
+        Raises:
+            TimeoutError: nothing came within `timeout` seconds.
+        """
         connection.drain_events(timeout=timeout)
 
 
@@ -229,20 +239,49 @@ class SocketBell(Bell):
             with suppress(OSError):  # full: it rings already; closed: nobody listens any more
                 self._button.send(b"\0")
 
+    def arrived(self) -> None:
+        # Perhaps amid a run that looks for news no more: a call on a channel takes in, until its
+        # answer comes, whatever comes before. Of that the socket would say nothing.
+        self.pending = True
+
     def wait(self, connection: Any, timeout: float | None) -> None:
-        """Block until the broker has sent something or the bell rings, for `timeout` seconds."""
-        sock = connection.connection.sock
-        if sock is None or getattr(sock, "pending", int)():  # gone; or decrypted already
+        """Block until the broker has sent something or the bell rings, for `timeout` seconds.
+
+        Raises:
+            RecoverableConnectionError: the connection is lost.
+        """
+        sock = _connected(connection).sock
+        if getattr(sock, "pending", int)():  # decrypted already
             return
         ready, _, _ = select.select([sock, self._bell], [], [], timeout)
         if self._bell in ready:
             self._bell.recv(64)
             self._rung = False
 
+    def drain(self, connection: Any, timeout: float | None) -> None:
+        """Take in what the broker sends next.
+
+        Raises:
+            TimeoutError: nothing came within `timeout` seconds.
+            RecoverableConnectionError: the connection is lost.
+        """
+        _connected(connection).drain_events(timeout=timeout)
+
     def close(self) -> None:
         super().close()
         self._bell.close()
         self._button.close()
+
+
+def _connected(connection: Any) -> Any:
+    """Return what kombu's connection is by, unless that is lost.
+
+    If it is (a write that failed, of an acknowledgement say, may have marked it), kombu would
+    connect again, to where nothing is consumed.
+    """
+    if not connection.connected:
+        raise RecoverableConnectionError("the broker's connection is lost")
+    return connection.connection
 
 
 def bell_for(hub: Any, timer: Any, pushes: bool) -> HubBell | SyncBell | SocketBell:
@@ -271,11 +310,25 @@ class Interruptible:
 
         Raises:
             TimeoutError: nothing came within `timeout` seconds.
+            Exception: the connection is lost.
         """
-        drain, bell = self._connection.drain_events, self._bell
+        connection, bell = self._connection, self._bell
         bell.answer()
-        bell.wait(self._connection, _NO_WAIT if bell.pending else timeout)
+        bell.wait(connection, _NO_WAIT if bell.pending else timeout)
         with suppress(TimeoutError):
             for _ in range(_MOST):
-                drain(timeout=_NO_WAIT)
+                bell.drain(connection, _NO_WAIT)
         bell.answer()
+
+    def heartbeat_check(self, rate: float) -> None:
+        """Beat, on a connection that is not lost.
+
+        Celery's timer goes on with it after the connection's end. Kombu would connect again, and if
+        the broker refuses, sleep for two seconds; under gevent the whole process does, as kombu is
+        imported before it is patched.
+
+        Raises:
+            RecoverableConnectionError: it is lost.
+        """
+        _connected(self._connection)
+        self._connection.heartbeat_check(rate)

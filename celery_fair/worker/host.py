@@ -64,7 +64,8 @@ def replace_loop(c: Any, bell: Bell) -> None:
     """Celery's synchronous loop, which waits for the broker alone; other loops are only woken."""
     if isinstance(bell, SocketBell | SyncBell):
         c.loop = partial(_synchronous_loop, bell)
-    elif not hasattr(c, "call_soon_ack"):  # before Celery 5.7 the loop is not woken for it
+    # The loop is not woken for it: the synchronous one never, the other before Celery 5.7.
+    if isinstance(bell, SocketBell) or (c.hub and not hasattr(c, "call_soon_ack")):
         c.call_soon = _ringing(c.call_soon, bell.soon)
 
 

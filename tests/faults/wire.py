@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 PREAMBLE = 8  # "AMQP", 0, 0, 9, 1: what a client sends before its first frame
-METHOD, HEADER, BODY = 1, 2, 3
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 METHODS = {
+    (10, 40): "connect",
     (20, 10): "open",
     (60, 20): "consume",
     (60, 40): "publish",
@@ -94,8 +95,8 @@ class Frames:
                 self._open[channel] = (name, payload, 0)
                 return Unit(frame, name, None, payload)
             return Unit(frame, name, name, payload)
-        if kind not in {HEADER, BODY}:
-            return Unit(frame)  # a heartbeat
+        if kind == HEARTBEAT:
+            return Unit(frame, "heartbeat", "heartbeat")
         method, about, left = self._open.pop(channel)
         left = struct.unpack_from(">Q", payload, 4)[0] if kind == HEADER else left - len(payload)
         if not left:

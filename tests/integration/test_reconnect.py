@@ -28,7 +28,7 @@ from tests.integration.depths import ready
 from tests.integration.gate import Gate
 from tests.publishing import Ids, publish
 from tests.waiting import wait_for
-from tests.workers import WorkerProcess, starting_workers
+from tests.workers import StartWorker, WorkerProcess, starting_workers
 
 QUANTA = {"a": 1, "b": 3}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
@@ -155,3 +155,24 @@ def test_broker_is_killed_and_returns(
     assert max(others) <= of_celerys + LATER
     with ThreadPoolExecutor(len(fair)) as together:
         list(together.map(Victim.resume, fair))
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_only_the_lost_connection_is_made_again(
+    rabbitmq_space: Space, start_worker: StartWorker, pool: str
+) -> None:
+    """Not those before it, of which Celery's timers remain: that takes two seconds if it fails."""
+    with Proxy(rabbitmq_space) as proxy:
+        conf = FAIR | {"broker_heartbeat": 2}
+        # That of commands, which come by a connection of their own, is the last.
+        commands = proxy.on("consume", nth=len(QUANTA) + 1, when="after", action="note")
+        worker = start_worker(proxy.url, pool=pool, queues=QUANTA, conf=conf)
+        commands.wait()
+        proxy.cut()
+
+        again = [proxy.on("connect", nth=number, action="note") for number in (1, 2, 3)]
+        worker.records.started.wait_once(publish(rabbitmq_space.url, {"a": 1}).all())
+        for connection in again[:2]:
+            connection.wait()
+        proxy.on("heartbeat", nth=10, action="note").wait()
+        assert not again[2].fired.is_set()
