@@ -75,7 +75,7 @@ class AmqpFeed(Feed):
         self._generation = 0
         self._unsettled = 0  # also of what came by former subscriptions
         self._parked_here = 0  # of what came by the present one
-        self._believed = False  # the broker's word that it has more, and nothing has come since
+        self._asked: float | None = None  # first, whether there is more; nothing has come since
         self._mark = ""
         if isinstance(self.channel, SharedChannel):
             self._mark = f".{next(_numbers)}"  # a former feed of the queue may have subscribed here
@@ -91,12 +91,15 @@ class AmqpFeed(Feed):
     def has_more(self) -> bool:
         """Ask the broker: its answer tells a broker that is slow from a queue that is empty.
 
-        It is believed once. If then still nothing comes, somebody else consumes the queue.
+        A busy RabbitMQ answers before it takes in our acknowledgements, so that it is asked again,
+        for `_REFILL`. If by then nothing has come, somebody else consumes the queue.
         """
-        if self._believed:
+        now = monotonic()
+        if self._asked is None:
+            self._asked = now
+        if now - self._asked > _REFILL:
             return False
-        self._believed = self._depth() > 0
-        return self._believed or bool(self.buffer)  # what was on its way has come before the answer
+        return self._depth() > 0 or bool(self.buffer)  # what was on its way is here by now
 
     def _depth(self) -> int:
         try:
@@ -259,7 +262,7 @@ class AmqpFeed(Feed):
         self._arrived(self.channel.message_to_python(raw), raw.delivery_info["consumer_tag"])
 
     def _arrived(self, message: Any, tag: str) -> None:
-        self._believed = False
+        self._asked = None
         self._receive(message, tag)
         self._unsettled += 1
         delay = self.window.delivered(message.arrived) if tag == self._tag else None
