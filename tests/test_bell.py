@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -109,6 +110,45 @@ def test_what_fails_beside_the_loop_is_raised_in_the_loop() -> None:
     aside.bell.listen(lambda until: True)  # on the next connection
     with pytest.raises(TimeoutError):
         aside.loop.drain_events(1)
+
+
+def test_who_leaves_waits_for_what_another_thread_is_amid() -> None:
+    """A message may just be acknowledged there, and has not started."""
+    bell = SyncBell(SimpleNamespace())
+    begun, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def run(until: float) -> bool:
+        begun.set()
+        go_on.wait(SOON)
+        order.append("started")
+        return True
+
+    bell.listen(run)
+    others = threading.Thread(target=bell.soon), threading.Timer(0.05, go_on.set)
+    for other in others:
+        other.start()
+        assert begun.wait(SOON)
+    bell.leave()
+    bell.settle()
+    order.append("stopped")
+    for other in others:
+        other.join(SOON)
+    assert order == ["started", "stopped"]
+
+
+def test_who_is_called_may_settle() -> None:
+    bell = SyncBell(SimpleNamespace())
+    settled: list[bool] = []
+
+    def run(until: float) -> bool:
+        bell.settle()
+        settled.append(True)
+        return True
+
+    bell.listen(run)
+    bell.soon()
+    assert settled == [True]
 
 
 class Blocking:

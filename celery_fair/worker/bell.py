@@ -23,7 +23,7 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
+from threading import Lock, get_ident
 from time import monotonic
 from typing import Any
 
@@ -89,6 +89,7 @@ class Bell(ABC):
         self.alarm = Alarm(timer, self.soon)
         self.pending = False
         self._busy = Lock()
+        self._by = 0  # the thread, or greenlet, that calls
         self._listeners: list[Callable[[float], bool]] = []
 
     def listen(self, run: Callable[[float], bool]) -> None:
@@ -109,13 +110,21 @@ class Bell(ABC):
         until = monotonic() + _TURN
         while self.pending and self._busy.acquire(blocking=False):
             try:
+                self._by = get_ident()
                 self.pending = False
                 for run in self._listeners:
                     if not run(until):
                         self.later()
                         return
             finally:
+                self._by = 0
                 self._busy.release()
+
+    def settle(self) -> None:
+        """Wait for the call that is under way, if it is another thread's or greenlet's."""
+        if self._by != get_ident():
+            with self._busy:
+                pass
 
     def freed(self) -> None:
         """A slot is free: the run that is under way looks again, or one is asked for."""

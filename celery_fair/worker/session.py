@@ -202,15 +202,21 @@ class Session:
         """Stop consuming: for a shutdown, or because the connection is gone."""
         self._dispatcher.close()
         self._parts.bell.leave()
+        if self._is_connected:
+            self._parts.bell.settle()  # what is amid its acknowledgement starts, or goes back
         self._boarding.abandon()
         self._parts.pool.settle()
         if not self._given_back():
             self.consumer.abandon()
             self.close()
 
-    def _given_back(self) -> bool:
+    @property
+    def _is_connected(self) -> bool:
         connection = self._c.connection
-        if connection is None or not connection.connected:
+        return connection is not None and bool(connection.connected)
+
+    def _given_back(self) -> bool:
+        if not self._is_connected:
             return False
         try:
             self._source.last()

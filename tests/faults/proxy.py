@@ -44,13 +44,14 @@ class Trap:
     """What is to happen at the nth such method, or command, once.
 
     Without a method it is the nth frame, or command, whatever it is. "close" has RabbitMQ close the
-    channel of what goes up: it is sent something there that it does not forgive.
+    channel of what goes up: it is sent something there that it does not forgive. "mute" keeps
+    what is answered to it, and to what follows on its connection alone, until `release`.
     """
 
     method: str
     nth: int = 1
     when: Literal["before", "after"] = "before"
-    action: Literal["cut", "close", "hold", "note"] = "cut"
+    action: Literal["cut", "close", "hold", "mute", "note"] = "cut"
     reset: bool = True
     containing: bytes = b""
     fired: Event = field(default_factory=Event)
@@ -75,6 +76,8 @@ class _Link:
         self.sockets = {"down": client, "up": server}
         """By the direction in which they are written to."""
         self.ended = asyncio.Event()
+        self.answered = asyncio.Event()
+        self.answered.set()
         self.reset: set[str] = set()
 
     def end(self, reset: bool, politely: str | None = None) -> None:
@@ -183,6 +186,8 @@ class Proxy:
         if not directions:
             self._rate, self._refuses = None, False
             self._traps.clear()
+            for link in self._links:
+                link.answered.set()
         for direction in directions or self._flows:
             self._flows[direction].set()
 
@@ -240,6 +245,8 @@ class Proxy:
                 if link.ended.is_set():
                     return
                 await self._flows[direction].wait()
+                if direction == "down":
+                    await link.answered.wait()
                 await self._loop.sock_sendall(target, sent)
                 if more := self._spring(link, direction, unit, "after"):
                     await self._loop.sock_sendall(target, more)
@@ -259,6 +266,8 @@ class Proxy:
                 for other in self._links:
                     other.end(trap.reset)
                 link.end(trap.reset, politely=direction if when == "after" else None)
+            elif trap.action == "mute":
+                link.answered.clear()
             elif trap.action == "close":
                 beside += closing(unit)
             trap.fired.set()
