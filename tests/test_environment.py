@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import ROOT
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.timeout(400)]  # Python makes a folder with pip
 
 TAKEN = ("Makefile", "pyproject.toml", "constraints.txt", "constraints-celery.txt", "scripts")
 
@@ -50,7 +50,7 @@ def make_demo(checkout: Path, environment: dict[str, str]) -> subprocess.Complet
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=350,
     )
 
 
@@ -84,12 +84,12 @@ def test_a_python_in_a_folder_with_a_space(checkout: Path, no_index: dict[str, s
 
 
 def test_another_python_makes_another_folder(checkout: Path, no_index: dict[str, str]) -> None:
-    make_demo(checkout, no_index)
     of_another = checkout / ".venv" / "bin" / "python"
-    of_another.unlink()
-    of_another.write_text("#!/bin/sh\necho 3 10 0 /elsewhere\n")
+    of_another.parent.mkdir(parents=True)
+    of_another.write_text("#!/bin/sh\necho 3 10 0 /elsewhere\n")  # it has pip, too
     of_another.chmod(0o755)
-    (checkout / ".venv" / ".demo").write_text(f"{checkout.resolve()}\n")
+    for stamp in (".made", ".demo"):
+        (checkout / ".venv" / stamp).write_text(f"{checkout.resolve()}\n")
 
     make_demo(checkout, no_index)
 
