@@ -35,7 +35,7 @@ class Run:
     tasks: int
     seconds: float
     cpu: float
-    """Processor seconds of the worker's main process."""
+    """Processor seconds of the worker, all its processes."""
 
     @property
     def speed(self) -> float:

@@ -3,7 +3,7 @@
     python -m benchmarks.scale [--json] [--rounds N] [--queues N] [--etas N] [BROKER ...]
 
 Workers (solo) that consume so many idle queues: seconds until the worker is ready, and then the
-main process's share of a processor; *once* is a worker whose app has non-repeatable tasks. And, on
+worker's share of a processor; *once* is a worker whose app has non-repeatable tasks. And, on
 Redis, workers that hold so many messages with an ETA, of such tasks there: seconds from SIGTERM to
 the end. Vanilla Celery takes part in each round; ratios are medians of those within one.
 """

@@ -1,20 +1,36 @@
-"""Tasks per second, and main-process CPU per task: vanilla Celery against a fair worker.
+"""Tasks per second, and CPU per task, as people run it: vanilla Celery against a fair worker.
 
     python -m benchmarks.throughput [--json] [--rounds N] [--seconds S] [--as NAME] [PAIR ...]
 
-The workers run as by `celery -A app worker` (`default`), with `-l INFO` (`info`), with `-l INFO -E`
-(`events`), or without gossip, mingle and heartbeats (`laboratory`), which nobody types. Ten queues,
-tasks that record their start and do nothing else, the same pool. Vanilla Celery takes part with
-several prefetch multipliers; its best one counts. The fair worker takes part twice, the second time
-with its fast path switched off ("plain way"). All contestants of a pool live at the same time and
-run in turns (see `contestant.py`); a ratio is to vanilla, and the median of the ratios within the
-rounds of such turns.
+Ten queues, tasks that count and do nothing else, the same pool. Vanilla Celery takes part with
+several prefetch multipliers; its best one counts. All contestants of a row live at the same time
+and run in turns (see `contestant.py`); a ratio is to vanilla, and the median of the ratios within
+the rounds of such turns. CPU is that of all processes of a worker.
+
+How the workers are started, by name:
+
+default         celery -A app worker
+info            the same with -l INFO, as all below but the last three
+events          with -E, and nobody who listens
+results         results are kept in Redis
+sentry          with Sentry's SDK as in its quick start, on a transport that sends nothing
+opentelemetry   with OpenTelemetry's instrumentation, and an exporter that drops all
+log             the fair worker writes an event log
+1 ms, 10 ms     tasks that wait so long
+once            non-repeatable tasks, acknowledged before they start, against vanilla's early
+                acknowledgement
+plain           `default` again, without the fast path
+laboratory      -l WARNING, without gossip, mingle and heartbeats, which nobody types
 """
 
 import json
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from statistics import median
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
@@ -29,115 +45,164 @@ POOLS = {"solo": 1, "threads": 8, "prefork": 2}
 PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
-CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "default": {"quiet": False},
-    "info": {"quiet": False, "loglevel": "INFO"},
-    "events": {"quiet": False, "loglevel": "INFO", "args": ["-E"]},
-    "laboratory": {},
+KEPT = Path(__file__).with_name("throughput.json")
+"""What the documentation's tables are made from."""
+
+
+DEFAULT = {"quiet": False}
+INFO = {"quiet": False, "loglevel": "INFO"}
+
+
+class Configuration(NamedTuple):
+    """How workers are started, and what they are given to do."""
+
+    options: Mapping[str, Any] = INFO
+    task: str = "plain"
+    fair_task: str | None = None
+    """Of the fair worker, if it is another."""
+    fair: Mapping[str, Any] = {}
+    """Settings that only the fair worker has."""
+    keeps_results: bool = False
+    writes_a_log: bool = False
+
+
+CONFIGURATIONS = {
+    "default": Configuration(DEFAULT),
+    "info": Configuration(),
+    "events": Configuration(INFO | {"args": ["-E"]}),
+    "results": Configuration(task="kept", keeps_results=True),
+    "sentry": Configuration(INFO | {"app": "benchmarks.reporting"}),
+    "opentelemetry": Configuration(INFO | {"app": "benchmarks.tracing"}),
+    "log": Configuration(writes_a_log=True),
+    "1 ms": Configuration(task="1 ms"),
+    "10 ms": Configuration(task="10 ms"),
+    "once": Configuration(DEFAULT, fair_task="before"),
+    "plain": Configuration(DEFAULT, fair={"fair_fast_path": False}),
+    "laboratory": Configuration({}),
 }
 
 
 def contestants(
-    stack: ExitStack, server: Server, pool: str, configuration: str
+    stack: ExitStack, server: Server, pool: str, how: Configuration, redis: RedisServer
 ) -> list[Contestant]:
-    """The fair worker, the same without its fast path, then vanilla ones."""
-    options = {"pool": pool, "concurrency": POOLS[pool], **CONFIGURATIONS[configuration]}
+    """The fair worker, then vanilla ones."""
+    options = {"pool": pool, "concurrency": POOLS[pool], **how.options}
     even = dict.fromkeys(QUANTA, 1)
+    fair = FAIR | dict(how.fair)
+    if how.writes_a_log:
+        fair["fair_event_log"] = stack.enter_context(TemporaryDirectory())
+    kept = {"result_backend": redis.space().url} if how.keeps_results else {}
     made = [
-        contestant(name, server, QUANTA, conf=conf, **options)
-        for name, conf in {"fair": FAIR, "plain way": PLAIN}.items()
+        contestant("fair", server, QUANTA, how.fair_task or how.task, conf=fair | kept, **options)
     ]
     for multiplier in MULTIPLIERS:
-        conf = {"worker_prefetch_multiplier": multiplier}
-        made.append(contestant(str(multiplier), server, even, fair=False, conf=conf, **options))
+        conf = {"worker_prefetch_multiplier": multiplier} | kept
+        made.append(
+            contestant(str(multiplier), server, even, how.task, fair=False, conf=conf, **options)
+        )
     return [stack.enter_context(each) for each in made]
 
 
 def measure(
     server: Server,
     pool: str,
-    configuration: str,
+    name: str,
+    redis: RedisServer,
     rounds: int,
     seconds: float,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Run the contestants of one pool in turns."""
-    label = f"{server.kind} {pool} {configuration}"
+    """Run the contestants of one row in turns."""
     with ExitStack() as stack:
-        fair, plain, *vanilla = everybody = contestants(stack, server, pool, configuration)
+        everybody = contestants(stack, server, pool, CONFIGURATIONS[name], redis)
+        label = f"{server.kind} {pool} {name}"
         take_turns(everybody, rounds, seconds, WARM_UP, progress, label)
+    fair, *vanilla = everybody
     best = max(vanilla, key=lambda each: median(run.speed for run in each.runs))
-    return {"as": configuration} | row(server.kind, pool, fair, plain, best)
+    return {"as": name} | row(server.kind, pool, fair, best)
 
 
-def row(
-    broker: str, pool: str, fair: Contestant, plain: Contestant, vanilla: Contestant
-) -> dict[str, Any]:
-    ways = {"vanilla": vanilla, "fair": fair, "plain": plain}
-    found: dict[str, Any] = {
+def row(broker: str, pool: str, fair: Contestant, vanilla: Contestant) -> dict[str, Any]:
+    """Return the medians, and those of the ratios within the rounds."""
+    turns = list(zip(fair.runs, vanilla.runs, strict=True))
+    ratios = sorted(ours.speed / theirs.speed for ours, theirs in turns)
+    return {
         "broker": broker,
         "pool": f"{pool} {POOLS[pool]}",
         "multiplier": int(vanilla.name),
+        "vanilla_speed": median(run.speed for run in vanilla.runs),
+        "fair_speed": median(run.speed for run in fair.runs),
+        "ratio": median(ratios),
+        "least": ratios[0],
+        "most": ratios[-1],
+        "vanilla_cpu": median(run.cost for run in vanilla.runs),
+        "fair_cpu": median(run.cost for run in fair.runs),
     }
-    for name, way in ways.items():
-        pairs = list(zip(way.runs, vanilla.runs, strict=True))
-        found |= {
-            f"{name}_speed": median(run.speed for run in way.runs),
-            f"{name}_cpu": median(run.cost for run in way.runs),
-            f"{name}_speed_ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
-            f"{name}_cpu_ratio": median(ours.cost / theirs.cost for ours, theirs in pairs),
-        }
-    return found
+
+
+HEADINGS = (
+    *("as", "broker", "pool", "multiplier", "vanilla, tasks/s", "fair, tasks/s", "ratio"),
+    *("from", "to", "CPU vanilla, µs", "CPU fair, µs"),
+)
+
+
+def cells(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Yield the table, headings first."""
+    yield list(HEADINGS)
+    for r in rows:
+        yield [
+            *(r["as"], BROKERS[r["broker"]].__name__.removesuffix("Server"), r["pool"]),
+            *(str(r["multiplier"]), f"{r['vanilla_speed']:.0f}", f"{r['fair_speed']:.0f}"),
+            *(f"{r[name]:.2f}" for name in ("ratio", "least", "most")),
+            *(f"{r[name] * 1e6:.0f}" for name in ("vanilla_cpu", "fair_cpu")),
+        ]
+
+
+def ratios(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Yield the ratios alone: a row for each configuration, a column for each broker and pool."""
+    columns = list(dict.fromkeys((r["broker"], r["pool"]) for r in rows))
+    found = {(r["as"], r["broker"], r["pool"]): f"{r['ratio']:.2f}" for r in rows}
+    yield ["as", *(f"{BROKERS[b].__name__.removesuffix('Server')}, {p}" for b, p in columns)]
+    for name in dict.fromkeys(r["as"] for r in rows):
+        yield [name, *(found.get((name, *column), "") for column in columns)]
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    print("tasks per second, and microseconds of the main process's CPU per task")
-    print(
-        f"{'as':<10} {'broker':<9} {'pool':<10} {'multiplier':>10} {'vanilla':>8} {'fair':>8}"
-        f" {'ratio':>6}"
-        f" {'plain way':>10} {'ratio':>6} {'CPU vanilla':>12} {'fair':>6} {'ratio':>6}"
-        f" {'plain way':>10} {'ratio':>6}"
-    )
-    for r in rows:
-        print(
-            f"{r['as']:<10} {r['broker']:<9} {r['pool']:<10} {r['multiplier']:>10}"
-            f" {r['vanilla_speed']:>8.0f}"
-            f" {r['fair_speed']:>8.0f} {r['fair_speed_ratio']:>6.2f}"
-            f" {r['plain_speed']:>10.0f} {r['plain_speed_ratio']:>6.2f}"
-            f" {r['vanilla_cpu'] * 1e6:>12.0f}"
-            f" {r['fair_cpu'] * 1e6:>6.0f} {r['fair_cpu_ratio']:>6.2f}"
-            f" {r['plain_cpu'] * 1e6:>10.0f} {r['plain_cpu_ratio']:>6.2f}"
-        )
+    table = list(cells(rows))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
 
 
 def main() -> None:
     every = pairs(BROKERS, POOLS)
-    usual = [each for each in every if each != "redis:prefork"]  # which takes long
-    parser = arguments("benchmarks.throughput", __doc__, every, usual)
+    parser = arguments("benchmarks.throughput", __doc__, every, every, rounds=3)
+    parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
         "--as",
         dest="ways",
         action="append",
         choices=CONFIGURATIONS,
         metavar="NAME",
-        help=f"one of {', '.join(CONFIGURATIONS)}; may be repeated (default: default, info)",
+        help="how the workers are started; may be repeated (default: all)",
     )
     args = parser.parse_args()
     what = [each.split(":") for each in args.what]
-    ways = args.ways or ["default", "info"]
+    ways = args.ways or list(CONFIGURATIONS)
     progress = Progress(len(what) * len(ways) * args.rounds)
     rows = []
-    for broker, make in BROKERS.items():
-        pools = [pool for kind, pool in what if kind == broker]
-        if pools:
-            with serving(make()) as server:
-                rows += [
-                    measure(server, pool, way, args.rounds, args.seconds, progress)
-                    for way in ways
-                    for pool in pools
-                ]
+    with serving(RedisServer()) as redis:
+        for broker, make in BROKERS.items():
+            pools = [pool for kind, pool in what if kind == broker]
+            if pools:
+                with serving(make()) as server:
+                    rows += [
+                        measure(server, pool, way, redis, args.rounds, args.seconds, progress)
+                        for way in ways
+                        for pool in pools
+                    ]
     progress.close()
-    print(json.dumps(rows)) if args.json else show(rows)
+    print(json.dumps(rows, indent=1)) if args.json else show(rows)
 
 
 if __name__ == "__main__":

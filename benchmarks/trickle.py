@@ -78,7 +78,7 @@ def speed(workers: list[Contestant], number: int) -> float:
 
 
 def show(found: dict[str, Any]) -> None:
-    print("tasks per second of each worker; microseconds of its main process's CPU per task")
+    print("tasks per second of each worker; microseconds of its CPU per task")
     for name, of in found.items():
         speeds = " ".join(f"{value:>6.0f}" for value in of["speeds"])
         cpu = " ".join(f"{value * 1e6:>4.0f}" for value in of["cpu"])

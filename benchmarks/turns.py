@@ -21,7 +21,7 @@ serving = contextmanager(running)
 
 
 def arguments(
-    prog: str, doc: str | None, every: Collection[str], usual: Collection[str]
+    prog: str, doc: str | None, every: Collection[str], usual: Collection[str], rounds: int = 5
 ) -> ArgumentParser:
     """Return a parser.
 
@@ -31,7 +31,7 @@ def arguments(
     """
     parser = ArgumentParser(prog=f"python -m {prog}", description=doc)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--rounds", type=int, default=5, help="of turns (default: 5)")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"of turns (default: {rounds})")
     parser.add_argument("--seconds", type=float, default=0.6, help="a turn (default: 0.6)")
     parser.add_argument(
         "what",
@@ -88,7 +88,7 @@ def row(broker: str, pool: str, way: Contestant, plain: Contestant) -> dict[str,
 
 def show_speeds(rows: Sequence[dict[str, Any]]) -> None:
     """Print what `row` has made; the ratio is to the first of its broker and pool."""
-    print("tasks per second, of the first; microseconds of the main process's CPU per task")
+    print("tasks per second, of the first; microseconds of CPU per task")
     print(f"{'broker':<9} {'pool':<10} {'way':<15} {'speed':>7} {'ratio':>6} {'CPU':>6}")
     for r in rows:
         print(

@@ -204,9 +204,10 @@ class WorkerProcess:
         return list(psutil.Process(self.pid).children(recursive=True))
 
     def cpu_seconds(self) -> float:
-        """Processor time of the main process, user and system."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
+        """Processor time of all its processes that live, user and system."""
+        main = psutil.Process(self.pid)
+        times = [each.cpu_times() for each in (main, *main.children(recursive=True))]
+        return float(sum(each.user + each.system for each in times))
 
 
 def _module(app: str, folder: Path, number: int) -> str:
