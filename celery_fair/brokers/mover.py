@@ -233,7 +233,7 @@ class AmqpMover(Mover):
 
     def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
         try:
-            self._send(message, properties_of(message, headers, dead=bool(exchange)), exchange)
+            self._send_whole(message, headers, exchange)
         except _OF_THE_MESSAGE as exc:
             if not exchange:
                 raise
@@ -241,6 +241,17 @@ class AmqpMover(Mover):
             self._drop()
             self._be_ready()
             self._send(message, described_properties(message, headers), exchange)
+
+    def _send_whole(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+        made = properties_of(message, headers, dead=bool(exchange))
+        try:
+            self._send(message, made, exchange)
+        except PreconditionFailed:  # of the message, then it comes again; or of the channel
+            if not exchange:  # a copy may be there, and would start besides another
+                raise
+            self._drop()
+            self._be_ready()
+            self._send(message, made, exchange)
 
     def _send(self, message: Any, made: dict[str, Any], exchange: str) -> None:
         copy = self._channel.prepare_message(_bytes_of(message), **made)

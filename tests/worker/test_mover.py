@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from amqp import AccessRefused, Message
+from amqp import AccessRefused, Message, PreconditionFailed
 from amqp.exceptions import MessageNacked
 
 from celery_fair.brokers.mover import AmqpMover, NotTakenError
@@ -22,8 +22,10 @@ class Channel:
     def __init__(self, refusals: list[Exception], published: list[str]) -> None:
         self._refusals = refusals
         self._published = published
+        self.headers: dict[str, Any] = {}
 
     def prepare_message(self, body: bytes, **properties: Any) -> Message:
+        self.headers = properties.get("headers", {})
         return Message(body)
 
     def basic_publish_confirm(self, copy: Message, exchange: str, **options: Any) -> None:
@@ -51,6 +53,11 @@ class Broker:
         self.opened = 0
         self._channel = Channel(list(refusals), self.published)
 
+    @property
+    def headers(self) -> dict[str, Any]:
+        """Of what was published last."""
+        return self._channel.headers
+
     def clone(self, heartbeat: int) -> Broker:
         self.opened += 1
         return self
@@ -72,6 +79,32 @@ def test_letters_that_are_refused_ask_no_more_for_a_while() -> None:
         with pytest.raises(NotTakenError):
             moving.bury(message, {})
     assert broker.opened == 1
+
+
+def test_a_letter_is_whole_though_its_channel_was_closed() -> None:
+    """For an acknowledgement of nothing, say: it is the letter's fault only if it happens again."""
+    moving, broker = mover(PreconditionFailed("unknown delivery tag"))
+    [message] = shelf().put("a")
+    assert moving.bury(message, {})
+    assert broker.published == ["letters"]
+    assert broker.headers["id"] == "a"
+
+
+def test_a_letter_that_no_channel_takes_is_described() -> None:
+    refused = PreconditionFailed("invalid expiration")
+    moving, broker = mover(refused, refused)
+    [message] = shelf().put("a")
+    assert moving.bury(message, {})
+    assert broker.published == ["letters"]
+    assert "id" not in broker.headers
+
+
+def test_what_is_given_back_is_not_copied_twice_though_its_channel_was_closed() -> None:
+    moving, broker = mover(PreconditionFailed("unknown delivery tag"))
+    [message] = shelf().put("a")
+    with pytest.raises(NotTakenError):
+        moving.give_back(message, {})
+    assert broker.published == []
 
 
 def test_what_is_given_back_does_not_wait_for_letters() -> None:
