@@ -4,6 +4,7 @@ Most of it has no seam made for it; each function says what was there, and who t
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from heapq import heapify
@@ -26,6 +27,7 @@ __all__ = [
     "is_lost",
     "keep",
     "read_by",
+    "replace_add",
     "replace_consumer",
     "replace_loop",
     "replace_pool",
@@ -61,7 +63,12 @@ def replace_requests(c: Any, on_request: Callable[[Any], object]) -> None:
 
 
 def replace_loop(c: Any, bell: Bell) -> None:
-    """Celery's synchronous loop, which waits for the broker alone; other loops are only woken."""
+    """Celery's synchronous loop, which waits for the broker alone; other loops are only woken.
+
+    Kombu's calls what is due in any order, Celery's before 5.7 the last first: a queue that is
+    cancelled and then added would be cancelled in the end.
+    """
+    c.call_soon = _in_order(c.call_soon)
     if isinstance(bell, SocketBell | SyncBell):
         c.loop = partial(_synchronous_loop, bell)
     # The loop is not woken for it: the synchronous one never, the other before Celery 5.7.
@@ -73,6 +80,32 @@ def _synchronous_loop(
     bell: SocketBell | SyncBell, obj: Any, connection: Any, *args: Any, **kwargs: Any
 ) -> None:
     synloop(obj, Interruptible(connection, bell), *args, **kwargs)
+
+
+def _in_order(call_soon: Callable[..., Any]) -> Callable[..., Any]:
+    due: deque[Callable[[], object]] = deque()
+
+    def call_all() -> None:
+        while due:
+            due.popleft()()
+
+    def in_order(call: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+        due.append(partial(call, *args, **kwargs))
+        return call_soon(call_all)
+
+    return in_order
+
+
+def replace_add(c: Any) -> None:
+    """How a queue is added: before Celery 5.7 one that was cancelled ended with the connection."""
+    add, queues = c.add_task_queue, c.app.amqp.queues
+
+    def add_task_queue(queue: str, *args: Any, **options: Any) -> None:
+        if queue in queues:  # `queues[queue]` alone would make it
+            queues.select_add(queues[queue])
+        add(queue, *args, **options)
+
+    c.add_task_queue = add_task_queue
 
 
 def _ringing(call_soon: Callable[..., Any], ring: Callable[[], object]) -> Callable[..., Any]:

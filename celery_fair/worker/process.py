@@ -110,6 +110,7 @@ class Parts:
         host.replace_pool(c, self.pool)
         host.replace_requests(c, self.handover.on_request)
         host.replace_loop(c, self.bell)
+        host.replace_add(c)
 
     def _metrics(self, labels: Labels, observed: Observed) -> Any:
         try:
