@@ -50,7 +50,8 @@ class WorkerProcess:
     break), which usually starts with `from tests.apps.shares import *`.
     `queues` is what goes into `task_queues`; select with `args=["-Q", ...]`.
     One that is not `quiet` tells other workers of itself, as by default.
-    `python` may be that of another environment, with another Celery.
+    `python` may be that of another environment, with another Celery. One that
+    is started `afresh` imports Celery itself, after the app, as the command does.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class WorkerProcess:
         quiet: bool = True,
         records: Records | None = None,
         python: str = sys.executable,
+        afresh: bool = False,
     ) -> None:
         number = next(_numbers)
         self.hostname = f"worker{number}@{os.getpid()}"
@@ -87,7 +89,7 @@ class WorkerProcess:
             ready_fd=ready_fd,
         )
         patches = pool in ("gevent", "eventlet")
-        afresh = patches or python != sys.executable
+        afresh = afresh or patches or python != sys.executable
         start = Process if afresh else PreloadedCelery
         command = [python, "-m", "celery"] if afresh else []
         command += ["-A", _module(app, folder, number), "worker"]

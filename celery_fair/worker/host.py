@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from amqp import ChannelError, spec
 from amqp.exceptions import error_for_code
-from celery.app import utils
+from celery.app import trace, utils
+from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
 from celery_fair.worker.bell import Bell, Interruptible, SocketBell, SyncBell
@@ -26,6 +27,7 @@ __all__ = [
     "hide",
     "is_lost",
     "keep",
+    "look_at_tracer_again",
     "read_by",
     "replace_add",
     "replace_consumer",
@@ -55,6 +57,16 @@ def replace_pool(c: Any, pool: Any) -> None:
     for holder in (c, c.controller, getattr(c.controller, "autoscaler", None)):
         if holder is not None:
             holder.pool = pool
+
+
+def look_at_tracer_again() -> None:
+    """Have Celery's consumer make tracers as `celery.app.trace` does by now.
+
+    It was imported with this package. Who has put something around that since, as Sentry's
+    ``init`` does, would not be heard.
+    """
+    module: Any = celerys_consumer
+    module.build_tracer = trace.build_tracer
 
 
 def replace_requests(c: Any, on_request: Callable[[Any], object]) -> None:

@@ -107,6 +107,7 @@ class Parts:
             lambda: c.call_soon(self.sizing.at_once),
         )
         self.servers = tuple(self._metrics(labels, watch) for watch in self.observed)
+        host.look_at_tracer_again()
         host.replace_pool(c, self.pool)
         host.replace_requests(c, self.handover.on_request)
         host.replace_loop(c, self.bell)

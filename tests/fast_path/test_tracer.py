@@ -404,6 +404,29 @@ def test_what_is_changed_while_tasks_are_run(app: Celery) -> None:
     assert ours("id-1", request(), ([], {}, NOTHING))[1] == "own"
 
 
+def test_a_tracer_that_the_same_file_wraps_and_builds_is_its_own(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Sentry does."""
+
+    def build(*args: Any, **options: Any) -> Any:
+        celerys = build_tracer(*args, **options)
+
+        @wraps(celerys)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            seen.append("wrapped")
+            return celerys(*args, **kwargs)
+
+        return wrapper
+
+    task = app.task(bind=True, name="t", shared=False)(note)
+    _, ours = ways(app, task)
+    monkeypatch.setattr(trace, "build_tracer", build)
+    app.tasks["t"].__trace__ = build("t", app.tasks["t"], app.loader, HOST, app=app)
+    assert ours("id-1", request(), ([], {}, NOTHING))[1] == "'done'"
+    assert "wrapped" in seen
+
+
 def test_the_embedded_come_last(app: Celery) -> None:
     task = app.task(bind=True, name="t", shared=False)(note)
     same(app, task, ([1], {}, NOTHING | {"hostname": "", "is_eager": None}))

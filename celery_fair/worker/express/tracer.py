@@ -119,7 +119,7 @@ def _can_be_traced(task: Any) -> bool:
         conf.task_acks_late or task.acks_late
     )
     return not (
-        _file_of(celerys) != _file_of(trace.build_tracer)  # wrapped, it has still the name
+        _file_of(celerys) != _FILE  # who has wrapped it, as Sentry does, has given it its name
         or (deduplicates and task.app.backend.persistent)
         or any(map(_has_own(task), ("before_start", "on_success", "after_return")))
     )
@@ -132,6 +132,9 @@ def _has_own(task: Any) -> Callable[[str], bool]:
 def _file_of(function: Any) -> str | None:
     code = getattr(function, "__code__", None)
     return code and str(code.co_filename)
+
+
+_FILE = _file_of(trace.task_has_custom)
 
 
 class _Tracer:
