@@ -25,8 +25,9 @@ laboratory      -l WARNING, without gossip, mingle and heartbeats, which nobody 
 
 import json
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -45,8 +46,9 @@ POOLS = {"solo": 1, "threads": 8, "prefork": 2}
 PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
-KEPT = Path(__file__).with_name("throughput.json")
+KEPT = Path(__file__).with_name("throughput.jsonl")
 """What the documentation's tables are made from."""
+IN_SHORT = ("default", "info", "results", "sentry")
 
 
 DEFAULT = {"quiet": False}
@@ -158,13 +160,21 @@ def cells(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
         ]
 
 
-def ratios(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+def ratios(
+    rows: list[dict[str, Any]], names: Collection[str] = CONFIGURATIONS
+) -> Iterator[list[str]]:
     """Yield the ratios alone: a row for each configuration, a column for each broker and pool."""
+    rows = [r for r in rows if r["as"] in names]
     columns = list(dict.fromkeys((r["broker"], r["pool"]) for r in rows))
     found = {(r["as"], r["broker"], r["pool"]): f"{r['ratio']:.2f}" for r in rows}
-    yield ["as", *(f"{BROKERS[b].__name__.removesuffix('Server')}, {p}" for b, p in columns)]
+    yield ["", *(f"{BROKERS[b].__name__.removesuffix('Server')}, {p}" for b, p in columns)]
     for name in dict.fromkeys(r["as"] for r in rows):
         yield [name, *(found.get((name, *column), "") for column in columns)]
+
+
+def kept() -> list[dict[str, Any]]:
+    """Return the rows that are kept for the documentation."""
+    return [json.loads(line) for line in KEPT.read_text().splitlines()]
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -190,19 +200,21 @@ def main() -> None:
     what = [each.split(":") for each in args.what]
     ways = args.ways or list(CONFIGURATIONS)
     progress = Progress(len(what) * len(ways) * args.rounds)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with serving(RedisServer()) as redis:
         for broker, make in BROKERS.items():
             pools = [pool for kind, pool in what if kind == broker]
             if pools:
                 with serving(make()) as server:
-                    rows += [
-                        measure(server, pool, way, redis, args.rounds, args.seconds, progress)
-                        for way in ways
-                        for pool in pools
-                    ]
+                    for way, pool in product(ways, pools):
+                        rows.append(
+                            measure(server, pool, way, redis, args.rounds, args.seconds, progress)
+                        )
+                        if args.json:
+                            print(json.dumps(rows[-1]), flush=True)
     progress.close()
-    print(json.dumps(rows, indent=1)) if args.json else show(rows)
+    if not args.json:
+        show(rows)
 
 
 if __name__ == "__main__":

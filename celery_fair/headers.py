@@ -1,9 +1,12 @@
 """Headers that this library puts on messages."""
 
-__all__ = ["KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN", "UNDECODED"]
+__all__ = ["FAIR_KEY", "KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN", "UNDECODED"]
 
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""
+
+FAIR_KEY = "x-fair-key"
+"""Whose a message is, as `celery_fair.core.fair_key` writes it: a tenant's, or its part's."""
 
 KEY = "x-fair-partition-key"
 """The key by which a message was put into its partition, as text."""

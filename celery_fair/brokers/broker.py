@@ -6,8 +6,9 @@ from typing import Any
 from kombu.exceptions import ChannelError
 
 from celery_fair.brokers.amqp_letters import AmqpLetters
+from celery_fair.brokers.keyed_lists import base_of
 from celery_fair.brokers.mover import AmqpMover, Mover, RedisMover, VirtualMover
-from celery_fair.brokers.redis import acknowledge_held
+from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.brokers.redis_letters import RedisLetters
 from celery_fair.brokers.virtual_letters import VirtualLetters
 from celery_fair.dead_letters.letter_queue import LetterQueue
@@ -33,12 +34,13 @@ class Broker:
         pushes: whether messages come without being asked for.
         excludes: whether it can keep other workers from a queue.
         hashes: whether it has exchanges that find a key's partition.
+        shares_by_key: whether a queue can be shared by key there.
         highest_first: whether high numbers of priority are served first, rather than low ones.
         mover: moves the messages that a worker holds.
         letters: is the queue of dead letters.
     """
 
-    pushes = excludes = hashes = highest_first = False
+    pushes = excludes = hashes = highest_first = shares_by_key = False
     mover: type[Mover] = VirtualMover
     letters: type[LetterQueue] = VirtualLetters
 
@@ -69,7 +71,13 @@ class Broker:
 class RedisBroker(Broker):
     """Redis, or what speaks like it."""
 
+    shares_by_key = True
     mover, letters = RedisMover, RedisLetters
+
+    def depth(self, channel: Any, queue: str, patience: float) -> int | None:
+        """Those in its keys' lists besides, if it is shared by key."""
+        sorted_ = Commands(channel)("HGET", Commands(channel).key(base_of(queue)), "waiting")
+        return int(channel._size(queue)) + int(sorted_ or 0)
 
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(message)

@@ -7,7 +7,14 @@ from typing import Any
 
 from kombu.transport import virtual
 
-__all__ = ["Commands", "NotHeldError", "acknowledge_held", "book_settled", "connection_of"]
+__all__ = [
+    "Commands",
+    "NotHeldError",
+    "Script",
+    "acknowledge_held",
+    "book_settled",
+    "connection_of",
+]
 
 
 class NotHeldError(Exception):
@@ -105,6 +112,33 @@ class Commands:
             yield connection
         finally:
             pool.release(connection)
+
+
+class Script:
+    """A script that the server runs, known to it by its hash.
+
+    Arguments:
+        send: how commands are sent.
+        source: the script.
+    """
+
+    def __init__(self, send: Commands, source: str) -> None:
+        self._send = send
+        self._source = source
+
+    @cached_property
+    def _sha(self) -> str:
+        sha = self._send("SCRIPT", "LOAD", self._source)
+        return sha.decode() if isinstance(sha, bytes) else sha
+
+    def __call__(self, keys: list[str], args: list[Any]) -> Any:
+        """Run it."""
+        from redis.exceptions import NoScriptError
+
+        try:
+            return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
+        except NoScriptError:  # the server was restarted or its scripts flushed
+            return self._send("EVAL", self._source, len(keys), *keys, *args)
 
 
 def acknowledge_held(message: Any) -> None:

@@ -60,6 +60,12 @@ def refuse_broker(
                 f"fair_queues[{name!r}]['exclusive']: this broker ({broker.driver}) cannot keep"
                 " other workers from a queue; RabbitMQ can. Leave 'exclusive' out"
             )
+    if settings.keys and not broker.shares_by_key:
+        raise ImproperlyConfigured(
+            f"fair_keys[{next(iter(settings.keys))!r}]: queues are shared by key on Redis as yet,"
+            f" not on this broker ({broker.driver}). Leave fair_keys out of the workers' settings;"
+            " publishers can name keys all the same"
+        )
 
 
 def refuse_without_client(app: Any) -> None:

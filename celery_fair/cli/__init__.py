@@ -25,11 +25,13 @@ _COMMANDS = {
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "explain": "celery_fair.cli.live.explain:explain",
+    "keys": "celery_fair.cli.keys.list:keys",
     "partitions": "celery_fair.cli.partitions.group:partitions",
     "pause": "celery_fair.cli.live.pause:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "resume": "celery_fair.cli.live.pause:resume",
     "set": "celery_fair.cli.live.set:set_options",
+    "set-key": "celery_fair.cli.keys.set:set_key",
     "status": "celery_fair.cli.live.status:status",
     "top": "celery_fair.cli.live.top:top",
 }

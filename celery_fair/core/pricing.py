@@ -66,6 +66,11 @@ class Pricing:
         known = self._estimator.estimate(task, key)
         return Price(1.0, True) if known is None else Price(known, False)
 
+    @property
+    def usual(self) -> float:
+        """The seconds that a message takes of which nothing is known; next to none at first."""
+        return max(self._estimator.overall.value, _LEAST)
+
     def learn(self, task: str, key: str | None, seconds: float) -> None:
         """A message has taken this long."""
         self._estimator.learn(task, key, seconds)

@@ -12,7 +12,7 @@ from hashlib import sha256
 from time import time
 from typing import Any
 
-from celery_fair.headers import KEY, LEDGER, PREFIX, PUBLISHED
+from celery_fair.headers import FAIR_KEY, KEY, LEDGER, PREFIX, PUBLISHED
 
 __all__ = ["Letter"]
 
@@ -126,7 +126,7 @@ class Letter:
 
 
 def _is_later(name: Any) -> bool:
-    ours = isinstance(name, str) and name.startswith(PREFIX) and name != KEY
+    ours = isinstance(name, str) and name.startswith(PREFIX) and name not in {KEY, FAIR_KEY}
     return ours or name in _OF_A_DELIVERY
 
 

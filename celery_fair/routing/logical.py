@@ -29,6 +29,7 @@ from celery_fair.headers import LEDGER, PUBLISHED
 from celery_fair.ledger import fingerprint
 from celery_fair.routing.declared import declare_queues
 from celery_fair.routing.destination import destination
+from celery_fair.routing.keyed import keyed
 from celery_fair.routing.partitioned import partitioned
 from celery_fair.settings import LogicalQueue, Settings
 
@@ -46,6 +47,7 @@ def amqp_class(base: Any) -> type[AMQP]:
             settings = Settings.of(self.app)
             declare_queues(self.app, settings)  # an app that only publishes may not be finalized
             send = stamped(self._create_task_sender(), settings.ledger)
+            send = keyed(self, settings.keys, send)
             send = partitioned(self, settings.partitioned, send)
             return sender(self, settings.logical_queues, send)
 

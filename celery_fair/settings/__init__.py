@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.settings.keys import KeyedQueue, KeyOptions, keyed_queues, with_keys
 from celery_fair.settings.logical import LogicalQueue, checked_logical_queues
 from celery_fair.settings.partitions import (
     SERIAL,
@@ -58,6 +59,8 @@ __all__ = [
     "Cost",
     "CostKey",
     "GroupOptions",
+    "KeyOptions",
+    "KeyedQueue",
     "LogicalQueue",
     "PartitionedQueue",
     "QueueOptions",
@@ -145,6 +148,8 @@ class Settings:
         default_factory=dict, metadata={"name": "partitions"}
     )
     """Queues whose partitions a group of workers shares."""
+    keys: Annotated[Mapping[str, KeyedQueue], keyed_queues] = field(default_factory=dict)
+    """Queues that are shared fairly among the keys of their messages, such as tenants."""
     group: GroupOptions | None = None
     default_fetch: str = "push"
 
@@ -160,6 +165,7 @@ class Settings:
         _refuse_unknown(conf)
         each = cls(**from_conf(cls, "fair_", conf), group=group_options(conf))
         every = with_partitions(each.queues, each.partitioned, each.logical_queues)
+        every = with_keys(every, each.keys, each.partitioned, each.logical_queues)
         queues = _queues(every, each.default_quantum, each.logical_queues)
         _refuse_together(queues, each)
         return replace(each, queues=queues, leash_url=_leash_url(each.leash_url, conf, queues))

@@ -34,6 +34,12 @@ from celery_fair.worker.queues.open_feeds import OpenFeeds
 __all__ = ["Parts"]
 
 
+def _key_is_charged(request: Any, seconds: float | None) -> None:
+    """What a message took, its key's tags are charged, where its queue is shared by key."""
+    if seconds is not None and request.message.turn is not None:
+        request.message.feed.charged(request.message, seconds)
+
+
 class Parts:
     """A worker's parts that outlive connections, wired in the order in which they need each other.
 
@@ -69,6 +75,8 @@ class Parts:
             pricing = Pricing()
             self.prices = runtimes = Runtimes(pricing, settings.cost_key, settings.cost_model)
             ended.append(runtimes.ended)
+            if settings.keys:
+                ended.append(_key_is_charged)
         else:
             self.prices = Costs(settings.cost)
         freed: Callable[[], object] = self.bell.freed if c.hub else self.bell.soon

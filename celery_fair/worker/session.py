@@ -168,13 +168,19 @@ class Session:
             "accept": self._accept,
             "in_flight_allowance": pool_size(parts.pool) if self._late_acks else 0,
         }
+        pulled = {
+            "interval": parts.settings.pull_interval,
+            "eager": parts.settings.policy == "strict",
+        }
+        if queue.name in parts.settings.keys:
+            keyed, usual = parts.settings.keys[queue.name], partial(parts.prices.usual, flow)
+            return self._source.keyed(keyed=keyed, usual=usual, **pulled, **options)
         if gate.options.fetch != "pull" and queue.name not in self._held.asked:
             return self._source.feed(**options)
         by_key = queue.name in parts.settings.by_key
         return self._source.pulled(
-            interval=parts.settings.pull_interval,
-            eager=parts.settings.policy == "strict",
             lanes=Lanes(partial(parts.in_flight.runs, queue.name)) if by_key else None,
+            **pulled,
             **options,
         )
 

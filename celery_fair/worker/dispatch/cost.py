@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from celery_fair.core.dwrr import check_cost
+from celery_fair.core.dwrr import Flow, check_cost
 from celery_fair.settings import Cost
 from celery_fair.worker.queues.delivery import message_of
 
@@ -37,6 +37,10 @@ class Costs:
         except Exception as exc:  # noqa: BLE001 - the function is the user's, the message anybody's
             logger.warning("fair_cost failed, the message costs 1: %r", exc)
             return 1.0
+
+    def usual(self, flow: Flow) -> float:
+        """Return what to reckon for a message of a queue that is not here yet."""
+        return flow.last_cost
 
     def settle(self, *_: Any) -> None:
         """What has started is charged already."""

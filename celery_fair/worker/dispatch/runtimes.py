@@ -67,6 +67,10 @@ class Runtimes:
             return None
         return None if key is None else str(key)
 
+    def usual(self, flow: Flow) -> float:
+        """Return what to reckon for a message of a queue that is not here yet, in seconds."""
+        return self._pricing.usual
+
     def ended(self, request: Any, seconds: float | None) -> None:
         """A request has ended, on any thread; without its run time, that since it was started."""
         message = request.message

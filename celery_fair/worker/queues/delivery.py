@@ -45,6 +45,7 @@ class Notes:
     aside = ""  # kept by Celery for its "eta", or a rate "limit"; or "stranded"
     boarded_at: float | None = None  # handed to the pool, on the monotonic clock
     lane: str | None = None  # its key, where keys of its queue run beside each other
+    turn: Any = None  # by which its key's tags were charged, where its queue is shared by key
     claimed = ""  # its work in the ledger
     cost = 0.0  # what its queue was charged at dispatch
     cost_key: str | None = None  # what that was estimated by
@@ -79,6 +80,10 @@ class Notes:
     def take_lane(self, lane: str) -> None:
         """Its key is this."""
         self.lane = lane
+
+    def come_by(self, turn: Any) -> None:
+        """Its key's tags were charged for it by this turn."""
+        self.turn = turn
 
     def retag(self, tag: str) -> None:
         """The broker knows it by another tag."""

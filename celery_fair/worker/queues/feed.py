@@ -170,6 +170,9 @@ class Feed(ABC):
         """
         return self.buffer.popleft()
 
+    def charged(self, item: Any, cost: float) -> None:
+        """What was taken costs so much, as far as it is known; nothing if it did not start."""
+
     def report(self) -> None:
         """Say that there may be something here."""
         self._news.arrived(self)

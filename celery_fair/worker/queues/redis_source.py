@@ -21,7 +21,6 @@ seconds there, ten messages at a time.
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from importlib.resources import files
 from itertools import count
 from threading import Semaphore
@@ -32,7 +31,7 @@ from uuid import uuid4
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
-from celery_fair.brokers.redis import Commands, acknowledge_held, connection_of
+from celery_fair.brokers.redis import Commands, Script, acknowledge_held, connection_of
 from celery_fair.worker import host
 from celery_fair.worker.queues.delivery import delivery_class, patient_class
 from celery_fair.worker.queues.feed import Feed
@@ -71,6 +70,9 @@ class RedisSource(Source):
         soon: asks for the dispatcher to run soon.
         at: asks for it at a time, if it is not to be woken by a message; needed without a loop.
         interval: seconds between two looks at the most, then.
+
+    Attributes:
+        send: sends commands to the server.
     """
 
     def __init__(
@@ -82,7 +84,8 @@ class RedisSource(Source):
         interval: float = 0.05,
     ) -> None:
         self.channel = connection.channel()
-        self._send = Commands(self.channel)
+        self.send = Commands(self.channel)
+        self._script = Script(self.send, _fetching())
         self._hub = hub
         self._soon = soon
         self._at = at
@@ -118,6 +121,11 @@ class RedisSource(Source):
         """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
         return PulledRedisFeed(source=self, **options)
 
+    def keyed(self, **options: Any) -> Feed:
+        from celery_fair.worker.queues.keyed_redis import KeyedRedisFeed
+
+        return KeyedRedisFeed(source=self, **options)
+
     def attach(self, feed: "RedisFeed") -> None:
         """Fetch for this feed from now on."""
         self._feeds[feed.name] = feed
@@ -143,7 +151,7 @@ class RedisSource(Source):
             self._unblock()
             answer = self._bell.read_response()
             if answer:
-                self._send("RPUSH", *answer)
+                self.send("RPUSH", *answer)
         self._silence()
 
     def seek(self) -> None:
@@ -187,8 +195,8 @@ class RedisSource(Source):
         empty = [feed for feed in feeds if not feed.left]
         if empty != self._empty:
             keys = [key for feed in empty for key in feed.lists]
-            self._empty, self._question = empty, self._send.packed("EXISTS", *keys)
-        if not empty or self._send.send_packed(self._question):
+            self._empty, self._question = empty, self.send.packed("EXISTS", *keys)
+        if not empty or self.send.send_packed(self._question):
             return feeds
         for feed in empty:
             feed.fetched([], 0, now)
@@ -204,7 +212,7 @@ class RedisSource(Source):
         self, feeds: list["RedisFeed"], most: int | None = None
     ) -> Iterator[tuple["RedisFeed", int, list[tuple[str, bytes | list[bytes]]]]]:
         """Take messages: for each feed, how many are left, and what has come, with its tag."""
-        keys = self._send.unacked
+        keys = self.send.unacked
         for feed in feeds:
             keys += feed.lists
         tags = self.new_tag()
@@ -222,7 +230,7 @@ class RedisSource(Source):
     def lists(self, queue: str) -> list[str]:
         """Return the keys of a queue's lists, the most urgent first."""
         if queue not in self._lists:
-            self._lists[queue] = self._send.lists(queue)
+            self._lists[queue] = self.send.lists(queue)
         return self._lists[queue]
 
     def acknowledge(self, message: Any) -> None:
@@ -267,12 +275,12 @@ class RedisSource(Source):
             name = next(n for n in names if key.decode() in self.lists(n))
             feed = self._feeds.get(name)
             if feed is None:  # cancelled while the answer was on its way
-                self._send("RPUSH", key, raw)
+                self.send("RPUSH", key, raw)
             else:
                 feed.rung(raw)
 
     def _unblock(self) -> None:
-        self._send("CLIENT", "UNBLOCK", self._bell_id)
+        self.send("CLIENT", "UNBLOCK", self._bell_id)
 
     def _silence(self) -> None:
         bell, self._bell = self._bell, None
@@ -290,22 +298,9 @@ class RedisSource(Source):
     def _restore_overdue(self) -> None:
         self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
 
-    @cached_property
-    def _source(self) -> str:
-        return files("celery_fair.worker.queues").joinpath("fetch.lua").read_text()
 
-    @cached_property
-    def _sha(self) -> str:
-        sha = self._send("SCRIPT", "LOAD", self._source)
-        return sha.decode() if isinstance(sha, bytes) else sha
-
-    def _script(self, keys: list[str], args: list[Any]) -> Any:
-        from redis.exceptions import NoScriptError
-
-        try:
-            return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
-        except NoScriptError:  # the server was restarted or its scripts flushed
-            return self._send("EVAL", self._source, len(keys), *keys, *args)
+def _fetching() -> str:
+    return files("celery_fair.worker.queues").joinpath("fetch.lua").read_text()
 
 
 class RedisFeed(Feed):
@@ -368,7 +363,8 @@ class RedisFeed(Feed):
     def close(self) -> None:
         self.buffer.clear()
 
-    def _take_in(self, raw: bytes, tag: str, record: Callable[[Any, Any, str], object]) -> None:
+    def _take_in(self, raw: bytes, tag: str, record: Callable[[Any, Any, str], object]) -> Any:
+        """Return the message, None if it is garbage."""
         try:
             message = self._message(loads(raw), channel=self.channel)
             message.retag(tag)
@@ -379,10 +375,11 @@ class RedisFeed(Feed):
             if _is_lost_connection(exc):
                 raise
             self._drop(raw, tag, exc)
-            return
+            return None
         self.window.delivered(0.0)
         message.arrive(monotonic(), self._accept)
         self.buffer.append(message)
+        return message
 
     def _drop(self, raw: bytes, tag: str, reason: Exception) -> None:
         self.custody.garbage(self, raw, reason)

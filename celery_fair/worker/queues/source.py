@@ -41,6 +41,13 @@ class Source(ABC):
     def pulled(self, **options: Any) -> Feed:
         """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
 
+    def keyed(self, **options: Any) -> Feed:
+        """Make a feed that is shared by key; `options` are those of `pulled`, and its settings.
+
+        Only where the broker `shares_by_key`.
+        """
+        raise NotImplementedError
+
     def look(self, now: float) -> None:
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
 

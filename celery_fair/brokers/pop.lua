@@ -1,0 +1,95 @@
+-- Take messages of a queue in the order of their tenants' tags, and record each where kombu keeps
+-- what is not yet acknowledged, so that a worker that dies right after loses none.
+--
+-- KEYS: 1 the queue's name here, 2 the hash of unacknowledged messages, 3 its index by time, then the
+--       queue's own lists, into which everybody publishes, the most urgent first.
+-- ARGV: 1 now (seconds), 2 what the tags begin with, 3 messages wanted, 4 what each is charged,
+--       5 what a tenant weighs that has no weight of its own, 6 a random number from 0 to 1,
+--       7 how many messages are sorted at the most, 8 how many steps of priority there are, these,
+--       then for each message that has been settled: tenant, part, finish tag, that of the part,
+--       and what it took more than it was charged.
+-- Returns: {messages in lanes, messages unsorted, {message, tenant, part, finish tag, that of the part}, ...}. The nth message
+-- is recorded by a tag that ends in n, unless it has a sixth field: such a one this script cannot read.
+local now, prefix, wanted, charge, usual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local drawn, most, count = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local steps = {}
+for number = 1, count do
+    steps[number] = ARGV[8 + number]
+end
+
+-- Evenly spread draws of one random number: Redis's own generator begins anew with each script.
+local function draw()
+    drawn = (drawn + 0.6180339887498949) % 1
+    return 0.5 + drawn
+end
+
+local unsorted = 0
+for number, step in ipairs(steps) do
+    local list = KEYS[3 + number]
+    local raws = most > 0 and redis.call('RPOP', list, most) or {}
+    for _, raw in ipairs(raws) do
+        put(raw, step)
+    end
+    most = most - #raws
+    unsorted = unsorted + redis.call('LLEN', list)
+end
+
+for place = 9 + count, #ARGV, 5 do
+    settle_both(
+        ARGV[place],
+        ARGV[place + 1],
+        tonumber(ARGV[place + 2]),
+        tonumber(ARGV[place + 3]),
+        tonumber(ARGV[place + 4]),
+        usual
+    )
+end
+
+-- Whose messages were started in this minute, those who had most.
+local minute = base .. ':top:' .. math.floor(tonumber(now) / 60)
+local function count_start(tenant)
+    redis.call('ZINCRBY', minute, 1, tenant)
+    if redis.call('ZCARD', minute) > 400 then
+        redis.call('ZREMRANGEBYRANK', minute, 0, -201)
+    end
+    redis.call('EXPIRE', minute, 150)
+end
+
+local answer, taken = {}, 0
+while taken < wanted do
+    local tenant, part = first()
+    if not tenant then
+        redis.call('HSET', base, 'waiting', 0) -- it may count what somebody has deleted
+        break
+    end
+    local lists = lanes_of(tenant, part, steps)
+    local raw
+    for _, list in ipairs(lists) do
+        raw = raw or redis.call('RPOP', list)
+    end
+    if raw then
+        taken = taken + 1
+        redis.call('HINCRBY', base, 'waiting', -1)
+        count_start(tenant)
+        local more = redis.call('EXISTS', unpack(lists)) > 0
+        local finish, part_finish = serve_both(tenant, part, charge, usual, more, draw)
+        local entry = { raw, tenant, part, text(finish), text(part_finish) }
+        local ok, exchange, routing_key = pcall(function()
+            local info = cjson.decode(raw).properties.delivery_info or {}
+            return cjson.encode(info.exchange), cjson.encode(info.routing_key)
+        end)
+        if ok then
+            local named = prefix .. taken
+            redis.call('ZADD', KEYS[3], now, named)
+            redis.call('HSET', KEYS[2], named, '[' .. raw .. ', ' .. exchange .. ', ' .. routing_key .. ']')
+        else
+            entry[6] = 'unread'
+        end
+        answer[taken + 2] = entry
+    else -- somebody has deleted its list
+        drop_both(tenant, part)
+    end
+end
+answer[1] = tonumber(redis.call('HGET', base, 'waiting') or 0)
+answer[2] = unsorted
+return answer

@@ -1,0 +1,214 @@
+-- Start-time fair queueing on sorted sets, as in celery_fair/core/tags.py, which says why; shared by
+-- all workers of a queue. What is kept, each name after the queue's:
+--
+--   tags, finish       tenants that have messages, by start tag; those that are ahead and have none
+--   parts:…, ahead:…   the same of a tenant's parts, if it has had more than one at a time
+--   only               else: its part, by tenant
+--   fresh              tenants and parts that were not charged since they began
+--   lane:…             a part's messages, a list for each priority step
+--   weights, set       by tenant, as the settings say, and as it was set live
+--   top:…              how many of a tenant's messages were started in that minute since 1970
+--   (the name itself)  v: the virtual time; v/…: that of a tenant's parts; waiting: messages in lanes
+--
+-- KEYS: 1 the queue's name here. `steps` are the lists' endings, the most urgent first.
+local base = KEYS[1]
+
+local function text(number)
+    return string.format('%.17g', number)
+end
+
+local tenants = { waiting = base .. ':tags', finish = base .. ':finish', clock = 'v', mark = '' }
+
+local function parts_of(tenant)
+    return {
+        waiting = base .. ':parts:' .. tenant,
+        finish = base .. ':ahead:' .. tenant,
+        clock = 'v/' .. tenant,
+        mark = tenant .. '/',
+    }
+end
+
+local function virtual(level)
+    return tonumber(redis.call('HGET', base, level.clock) or 0)
+end
+
+local function tag(key, member)
+    local score = redis.call('ZSCORE', key, member)
+    return score and tonumber(score)
+end
+
+local function arrive(level, key)
+    if tag(level.waiting, key) then
+        return
+    end
+    local start = math.max(virtual(level), tag(level.finish, key) or 0)
+    redis.call('ZREM', level.finish, key)
+    redis.call('SADD', base .. ':fresh', level.mark .. key)
+    redis.call('ZADD', level.waiting, text(start), key)
+end
+
+local function forget(level, v)
+    redis.call('ZREMRANGEBYSCORE', level.finish, '-inf', text(v))
+end
+
+local function finished(level, key, finish)
+    local v = virtual(level)
+    if redis.call('ZCARD', level.waiting) == 0 then
+        local last = redis.call('ZREVRANGE', level.finish, 0, 0, 'WITHSCORES')[2]
+        v = math.max(v, finish, tonumber(last or 0))
+        redis.call('HSET', base, level.clock, text(v))
+    elseif finish > v then
+        redis.call('ZADD', level.finish, text(finish), key)
+    end
+    forget(level, v)
+end
+
+local lag = 2
+
+local function serve(level, key, step, more, draw)
+    local start = tag(level.waiting, key)
+    local v = math.max(virtual(level), start) + step / (lag * redis.call('ZCARD', level.waiting))
+    redis.call('HSET', base, level.clock, text(v))
+    if redis.call('SREM', base .. ':fresh', level.mark .. key) == 1 then
+        step = step * draw()
+    end
+    local finish = start + step
+    if more then
+        redis.call('ZADD', level.waiting, text(finish), key)
+    else
+        redis.call('ZREM', level.waiting, key)
+        finished(level, key, finish)
+    end
+    return finish
+end
+
+local function settle(level, key, finish, step)
+    local start = tag(level.waiting, key)
+    if start then
+        redis.call('ZADD', level.waiting, text(start + step), key)
+        return
+    end
+    forget(level, virtual(level))
+    local known = tag(level.finish, key) or finish
+    redis.call('ZREM', level.finish, key)
+    finished(level, key, known + step)
+end
+
+local function drop(level, key)
+    local start = tag(level.waiting, key)
+    if start then
+        redis.call('ZREM', level.waiting, key)
+        redis.call('SREM', base .. ':fresh', level.mark .. key)
+        finished(level, key, start)
+    end
+end
+
+-- Both levels ----------------------------------------------------------------------------
+
+local function weight(tenant, usual)
+    return tonumber(
+        redis.call('HGET', base .. ':set', tenant) or redis.call('HGET', base .. ':weights', tenant) or usual
+    )
+end
+
+local function lanes_of(tenant, part, steps)
+    local lists = {}
+    for number, step in ipairs(steps) do
+        lists[number] = base .. ':lane:' .. tenant .. '/' .. part .. step
+    end
+    return lists
+end
+
+local function arrive_both(tenant, part)
+    local only = redis.call('HGET', base .. ':only', tenant)
+    local parts = parts_of(tenant)
+    if not only and redis.call('EXISTS', parts.waiting) == 0 then
+        redis.call('HSET', base .. ':only', tenant, part)
+    elseif only ~= part then
+        if only then
+            redis.call('HDEL', base .. ':only', tenant)
+            arrive(parts, only)
+        end
+        arrive(parts, part)
+    end
+    arrive(tenants, tenant)
+end
+
+local function forget_parts(tenant)
+    local parts = parts_of(tenant)
+    redis.call('HDEL', base .. ':only', tenant)
+    redis.call('DEL', parts.waiting, parts.finish)
+    redis.call('HDEL', base, parts.clock)
+end
+
+local function first()
+    local tenant = redis.call('ZRANGE', tenants.waiting, 0, 0)[1]
+    if not tenant then
+        return nil
+    end
+    local part = redis.call('HGET', base .. ':only', tenant)
+    return tenant, part or redis.call('ZRANGE', parts_of(tenant).waiting, 0, 0)[1] or ''
+end
+
+local function serve_both(tenant, part, charge, usual, more, draw)
+    local part_finish = 0
+    if not redis.call('HGET', base .. ':only', tenant) then
+        local parts = parts_of(tenant)
+        part_finish = serve(parts, part, charge, more, draw)
+        more = redis.call('ZCARD', parts.waiting) > 0
+    end
+    local finish = serve(tenants, tenant, charge / weight(tenant, usual), more, draw)
+    if not more then
+        forget_parts(tenant)
+    end
+    return finish, part_finish
+end
+
+local function settle_both(tenant, part, finish, part_finish, difference, usual)
+    settle(tenants, tenant, finish, difference / weight(tenant, usual))
+    local parts = parts_of(tenant)
+    if redis.call('EXISTS', parts.waiting) == 1 then
+        settle(parts, part, part_finish, difference)
+    end
+end
+
+local function drop_both(tenant, part)
+    local parts = parts_of(tenant)
+    drop(parts, part)
+    if redis.call('HGET', base .. ':only', tenant) == part or redis.call('EXISTS', parts.waiting) == 0 then
+        forget_parts(tenant)
+        drop(tenants, tenant)
+    end
+end
+
+-- Messages -------------------------------------------------------------------------------
+
+-- Whose a message is, as `read_key` in celery_fair/core/fair_key.py has it, and whether it goes first.
+local function read(raw)
+    local ok, message = pcall(cjson.decode, raw)
+    if not ok or type(message) ~= 'table' or type(message.headers) ~= 'table' then
+        return '', '', false
+    end
+    local key = message.headers['x-fair-key']
+    if type(key) == 'number' and key == math.floor(key) and math.abs(key) < 1e15 then
+        key = string.format('%d', key)
+    elseif type(key) ~= 'string' then
+        key = ''
+    end
+    if #key > 255 then
+        key = redis.sha1hex(key)
+    end
+    local slash = string.find(key, '/', 1, true)
+    local tenant, part = key, ''
+    if slash then
+        tenant, part = string.sub(key, 1, slash - 1), string.sub(key, slash + 1)
+    end
+    return tenant, part, message.headers.redelivered == true
+end
+
+local function put(raw, step)
+    local tenant, part, ahead = read(raw)
+    redis.call(ahead and 'RPUSH' or 'LPUSH', base .. ':lane:' .. tenant .. '/' .. part .. step, raw)
+    redis.call('HINCRBY', base, 'waiting', 1)
+    arrive_both(tenant, part)
+end

@@ -1,0 +1,50 @@
+"""The queues of ``fair_keys`` of the app that a command was given."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.brokers.broker import broker_of, shown
+from celery_fair.brokers.keyed_lists import KeyedLists
+from celery_fair.brokers.redis import Commands
+from celery_fair.cli.connecting import app_of, connection_to, trouble_with
+from celery_fair.settings import Settings
+
+__all__ = ["lists_of"]
+
+
+@contextmanager
+def lists_of(ctx: click.Context, queue: str) -> Iterator[KeyedLists]:
+    """Connect to the app's broker for as long as the context lasts.
+
+    Raises:
+        click.ClickException: without an app, a connection, or settings that are right; or if the
+            connection is lost.
+        click.UsageError: the queue is not shared by key.
+    """
+    app = app_of(ctx)
+    try:
+        keyed = Settings.of(app).keys
+    except ImproperlyConfigured as exc:
+        raise click.ClickException(str(exc)) from exc
+    if queue not in keyed:
+        there = ", ".join(sorted(keyed)) or "none"
+        raise click.UsageError(f"{queue!r} is no queue of fair_keys; there are: {there}")
+    with connection_to(app.connection_for_write) as connection:
+        trouble = trouble_with(connection)
+        if trouble is not None:
+            raise click.ClickException(trouble)
+        if not broker_of(connection).shares_by_key:
+            raise click.ClickException(
+                f"queues are shared by key on Redis, not on {shown(connection)}"
+            )
+        try:
+            channel = connection.default_channel
+            yield KeyedLists(channel, Commands(channel), keyed[queue])
+        except connection.connection_errors as exc:
+            raise click.ClickException(
+                f"the broker {shown(connection)} ended the connection:"
+                f" {str(exc) or type(exc).__name__}"
+            ) from exc

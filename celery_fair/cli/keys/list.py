@@ -1,0 +1,82 @@
+"""``fair keys``."""
+
+import sys
+from typing import Any
+
+import click
+
+from celery_fair.brokers.keyed_lists import Backlog, KeyedLists
+from celery_fair.cli.keys.access import lists_of
+from celery_fair.cli.options import COUNT, Outcome, outcome, table
+
+__all__ = ["keys"]
+
+_HEADS = ("key", "weight", "share", "waiting", "parts", "started", "behind")
+
+
+@click.command("keys")
+@click.argument("queue")
+@click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
+@click.option("--merge", is_flag=True, help="Put everything back into the queue's own list.")
+@outcome("Print an object as JSON.")
+@click.pass_context
+def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
+    """Show whose messages wait in QUEUE, which is shared by key.
+
+    \b
+    key      the tenant; - for messages without a key
+    weight   as it is now, see fair set-key
+    share    of those that have something waiting, by weight
+    waiting  messages, of all its parts
+    parts    how many of these have something waiting
+    started  messages in this minute and the one before
+    behind   cost that keys of weight 1 are served each before it is its turn
+
+    A thousand keys are looked at, those whose turn comes first. What was published and is not yet
+    sorted by key is counted, no more.
+
+    With --merge what was sorted goes back into the queue's own list, each key's messages in their
+    order, for workers without fair_keys. Stop workers with fair_keys first: they would sort it
+    again.
+
+    \b
+    Examples:
+      celery -A shop fair keys jobs
+      celery -A shop fair keys jobs --json | python -m json.tool
+      celery -A shop fair keys jobs --merge
+
+    Exit status: 0; 1 if the broker cannot be reached.
+    """
+    with lists_of(ctx, queue) as lists:
+        if merge:
+            return _merged(queue, lists)
+        tenants, unsorted, found = lists.look()
+    weights = sum(each.weight for each in found) or 1.0
+    found.sort(key=lambda each: (-each.waiting, each.tenant))
+    rows = [_row(each, each.weight / weights) for each in found[:top]]
+    document = {"keys": tenants, "unsorted": unsorted, "top": rows}
+    lines = [*_said(queue, tenants, unsorted), *table(_HEADS, map(_cells, rows), "")]
+    return Outcome(document, [line for line in lines if line])
+
+
+def _merged(queue: str, lists: KeyedLists) -> Outcome:
+    before = left = lists.waiting()
+    with click.progressbar(length=before, label="merging", file=sys.stderr) as bar:
+        while (now := lists.merge()) or left:
+            bar.update(left - now)
+            left = now
+    return Outcome({"merged": before}, [f"{before} messages are back in {queue}"])
+
+
+def _said(queue: str, tenants: int, unsorted: int) -> list[str]:
+    more = f", and {unsorted} messages are unsorted yet" if unsorted else ""
+    return [f"{queue}: {tenants} keys have messages waiting{more}"]
+
+
+def _row(found: Backlog, share: float) -> dict[str, Any]:
+    return {**found._asdict(), "share": share}
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    said = {**row, "key": row["tenant"] or None, "share": f"{row['share']:.1%}"}
+    return [said[name] for name in (*_HEADS[:-1], "ahead")]

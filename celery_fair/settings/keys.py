@@ -1,0 +1,144 @@
+"""Queues that are shared fairly by key, as in ``fair_keys``."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.fair_key import read_key, written_key
+from celery_fair.settings.table import from_options, table
+from celery_fair.settings.values import function, mapping, queue_name
+
+__all__ = [
+    "KeyOptions",
+    "KeyedQueue",
+    "Namer",
+    "checked_weight",
+    "keyed_queues",
+    "with_keys",
+]
+
+Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+"""``key(task_name, args, kwargs)``: whose a message is; None if that is nobody in particular."""
+
+_LIGHTEST, _HEAVIEST = 1e-6, 1e6
+
+
+def checked_weight(where: str, value: Any) -> float:
+    """Check a key's weight."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and _LIGHTEST <= value <= _HEAVIEST:
+        return float(value)
+    raise ImproperlyConfigured(
+        f"{where} must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}, not {value!r}"
+    )
+
+
+def _own_weight(where: str, value: Any) -> float | None:
+    return None if value is None else checked_weight(where, value)
+
+
+def _namer(where: str, value: Any) -> Namer | None:
+    wanted = "a callable (task, args, kwargs) -> key"
+    return None if value is None else function(where, value, wanted)
+
+
+@dataclass(frozen=True)
+class KeyOptions:
+    """What one key has that others have not, as in ``fair_keys[queue]["keys"][key]``."""
+
+    weight: Annotated[float | None, _own_weight] = None
+    """Its share, relative to those of other keys that have something waiting."""
+
+
+def _keys(where: str, value: Any) -> dict[str, KeyOptions]:
+    found = {}
+    for key, options in mapping(where, value).items():
+        try:
+            tenant, part = read_key(written_key(key))
+        except (TypeError, ValueError) as exc:
+            raise ImproperlyConfigured(f"{where}: {exc}") from None
+        if part:
+            raise ImproperlyConfigured(
+                f"{where}: {key!r} is a part of the tenant {tenant!r}; parts weigh the same"
+            )
+        found[tenant] = KeyOptions(**_checked(KeyOptions, f"{where}[{key!r}]", options))
+    return found
+
+
+@dataclass(frozen=True)
+class KeyedQueue:
+    """One entry of ``fair_keys``; `name` is the queue's."""
+
+    name: str
+    key: Annotated[Namer | None, _namer] = None
+    """Returns whose a message is, of its task's name, args and kwargs."""
+    weight: Annotated[float, checked_weight] = 1.0
+    """Of every key that has none of its own."""
+    keys: Annotated[Mapping[str, KeyOptions], _keys] = field(default_factory=dict)
+    """Options of single keys, by key."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Those that keys have of their own, by tenant."""
+        own = {tenant: options.weight for tenant, options in self.keys.items()}
+        return {tenant: weight for tenant, weight in own.items() if weight is not None}
+
+
+def keyed_queues(where: str, value: Any) -> dict[str, KeyedQueue]:
+    """Check ``fair_keys``.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
+    """
+    return {
+        queue_name(where, name): KeyedQueue(
+            name, **_checked(KeyedQueue, f"{where}[{name!r}]", options)
+        )
+        for name, options in mapping(where, value).items()
+    }
+
+
+def _checked(kind: type, where: str, options: Any) -> dict[str, Any]:
+    known = table(kind)
+    if not isinstance(options, Mapping) or set(options) - set(known):
+        raise ImproperlyConfigured(
+            f"{where} must be a mapping that may have {', '.join(map(repr, sorted(known)))},"
+            f" not {options!r:.200}"
+        )
+    return from_options(kind, where, options)
+
+
+def with_keys(
+    value: Any, keyed: Collection[str], partitioned: Collection[str], logical: Collection[str]
+) -> Any:
+    """Return ``fair_queues`` with each keyed queue asked for its messages, one by one.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: a queue cannot be shared by key.
+    """
+    if not keyed:
+        return value
+    taken = dict(mapping("fair_queues", value))
+    for name in keyed:
+        for others, what in ((partitioned, "partitions"), (logical, "levels")):
+            if name in others:
+                raise ImproperlyConfigured(
+                    f"fair_keys: {name!r} has {what}; a queue is shared by key, or has them"
+                )
+        options = taken.get(name, {})
+        if isinstance(options, Mapping):
+            for option in ("exclusive", "prefetch"):
+                if options.get(option):
+                    raise ImproperlyConfigured(
+                        f"fair_queues[{name!r}][{option!r}]: not for a queue of fair_keys, whose"
+                        " messages are asked for when a slot is free; leave one of the two out"
+                    )
+            if options.get("fetch", "pull") != "pull":
+                raise ImproperlyConfigured(
+                    f"fair_queues[{name!r}]['fetch']: a queue of fair_keys is pulled from; leave"
+                    f" {options['fetch']!r} out"
+                )
+            taken[name] = {**options, "fetch": "pull"}
+    return taken

@@ -1,0 +1,106 @@
+"""A queue on Redis that is shared fairly by key: the server's script is the scheduler.
+
+Everybody publishes into the queue's own list. A worker that asks for messages has some of those
+sorted first, into a list for each key, and gets those of the keys with the least tags (see
+`celery_fair.core.tags`; ``tags.lua`` is the same). The tags are the server's, so all workers share
+one order, and a message is chosen when a slot is free for it.
+
+Redis does all of that in one step, and the message is recorded as unacknowledged in the same one.
+What it took beyond its charge is told with the next question.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from kombu.transport import virtual
+
+from celery_fair.brokers.keyed_lists import KeyedLists, Turn
+from celery_fair.settings import KeyedQueue
+from celery_fair.worker.queues.delivery import message_of
+from celery_fair.worker.queues.pulled import Pulled
+from celery_fair.worker.queues.redis_source import RedisFeed
+
+__all__ = ["KeyedRedisFeed"]
+
+_AHEAD = 0.005
+"""Seconds of work that are asked for at once: a key that was quiet waits for so much besides."""
+
+_MOST = 32
+"""Messages that are asked for at once, at the most."""
+
+_WINDOW = 0.1
+"""Seconds over which it is counted how much work that is."""
+
+_SORTING = 0.05
+"""Seconds for which a worker goes on sorting what has been published, when it has asked."""
+
+
+class KeyedRedisFeed(Pulled, RedisFeed):
+    """Asks for as many messages as are started within some milliseconds; one, if they take longer.
+
+    Arguments:
+        keyed: its entry in ``fair_keys``.
+        usual: returns what to reckon for a message that is not here yet.
+    """
+
+    def __init__(self, *, keyed: KeyedQueue, usual: Callable[[], float], **options: Any) -> None:
+        super().__init__(**options)
+        self._usual = usual
+        self._lists = KeyedLists(self.channel, self._source.send, keyed)
+        self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
+        self._wanted_at_once = 1
+        self._since, self._given_by_then = 0.0, 0
+
+    def open(self) -> None:
+        self._lists.weigh()
+        self._cursor: int | None = 0
+        super().open()
+
+    def charged(self, item: Any, cost: float) -> None:
+        """This is the message's cost, as far as it is known; nothing if it did not start."""
+        message = message_of(item)
+        turn: Turn | None = message.turn
+        if turn is not None and cost != turn.charged:
+            self._settled.append((turn, cost - turn.charged))
+            message.come_by(turn._replace(charged=cost))
+
+    def hand_back(self) -> None:
+        """Return what is buffered, to the head of its keys' lists."""
+        for item in self.buffer:
+            self.charged(item, 0.0)
+        super().hand_back()
+        if self._settled and not self.dead:
+            self._ask(0)
+
+    def _at_once(self, now: float) -> int:
+        elapsed = now - self._since
+        if elapsed >= _WINDOW:
+            started = self.given - self._given_by_then
+            self._wanted_at_once = max(1, min(_MOST, int(_AHEAD * started / elapsed)))
+            self._since, self._given_by_then = now, self.given
+        return self._wanted_at_once
+
+    def _ask(self, wanted: int) -> int:
+        settled = [self._settled.popleft() for _ in range(len(self._settled))]
+        charge, prefix = self._usual(), self._source.new_tag()
+        waiting, unsorted, taken = self._lists.pop(wanted, charge, prefix, settled)
+        for number, (raw, *turn) in enumerate(taken, 1):
+            tenant, part, finish, part_finish, *unread = (each.decode() for each in turn)
+            record = type(self.channel.qos).append if unread else virtual.QoS.append
+            message = self._take_in(raw, f"{prefix}{number}", record)
+            came_by = Turn(tenant, part, finish, part_finish, charge)
+            if message is None:
+                self._settled.append((came_by, -charge))
+            else:
+                message.come_by(came_by)
+        return waiting + unsorted
+
+    def _get(self) -> int:
+        left = self._ask(self._at_once(monotonic()))
+        if left:
+            self._lists.sort(until=monotonic() + _SORTING)
+        if self._cursor is not None:
+            self._cursor = self._lists.adopt(self._cursor)
+        return left

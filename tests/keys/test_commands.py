@@ -1,0 +1,120 @@
+"""``fair keys`` and ``fair set-key``, as people type them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner, Result
+
+from celery_fair import install
+from celery_fair.cli import fair
+from tests.brokers import Space
+from tests.integration.gate import closing_gate
+from tests.keys.tenants import KEYED, QUEUE, Tenants, left
+from tests.workers import StartWorker
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(space: Space) -> Iterator[Run]:
+    with Celery("shop", broker=space.url, set_as_current=False) as app:
+        app.conf.update(KEYED)
+        install(app)
+        context = CLIContext(app=app, no_color=True, workdir=None)
+        yield lambda *words: CliRunner().invoke(fair, words, obj=context)
+
+
+@pytest.fixture
+def tenants(space: Space) -> Tenants:
+    return Tenants(space.url)
+
+
+def test_what_waits_is_listed(
+    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
+) -> None:
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    with closing_gate() as gate, closing_gate() as next_gate:
+        tenants.publish({"": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
+        ids = tenants.publish({"acme/1": 30, "acme/2": 10, "globex": 6, "": 3})
+        said = "jobs: 0 keys have messages waiting, and 49 messages are unsorted yet"
+        assert run("keys", QUEUE).output.splitlines() == [said]
+
+        tenants.publish({"last": 1}, "hold", [str(next_gate.path)])
+        assert run("set-key", QUEUE, "globex", "weight=2").exit_code == 0
+        assert run("set-key", QUEUE, "last", "weight=1e6").exit_code == 0
+        gate.open()
+        worker.records.started.wait_ids(list(tenants.of)[-1:])
+        document = json.loads(run("keys", QUEUE, "--json").output)
+        rows = {row["tenant"]: row for row in document["top"]}
+        assert (document["keys"], document["unsorted"]) == (3, 0)
+        assert rows["acme"]["parts"] == 2
+        assert {name: row["weight"] for name, row in rows.items()} == {
+            "acme": 1,
+            "globex": 2,
+            "": 1,
+        }
+        assert rows["globex"]["share"] == pytest.approx(0.5)
+        still = sum(row["waiting"] for row in document["top"])
+        assert still + len(worker.records.started) == 51
+        head, *lines = run("keys", QUEUE, "--top", "2").output.splitlines()[1:]
+        assert head.split() == ["key", "weight", "share", "waiting", "parts", "started", "behind"]
+        assert [line.split()[0] for line in lines] == ["acme", "globex"]
+    worker.records.started.wait_once(ids)
+
+
+def test_a_weight_that_is_set_reaches_what_waits(
+    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
+) -> None:
+    ids = tenants.publish({"a": 600, "b": 600})
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
+    worker.records.started.wait(50)
+    assert run("set-key", QUEUE, "a", "weight=4").output == "a has weight=4 in jobs\n"
+    since = len(worker.records.started)
+    worker.records.started.wait_once(ids)
+    counts = Counter(tenants.started(worker.records.started)[since + 20 : since + 320])
+    assert counts["a"] == pytest.approx(240, abs=30)
+
+
+def test_the_way_out(space: Space, start_worker: StartWorker, tenants: Tenants, run: Run) -> None:
+    """To workers that know nothing of keys."""
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    with closing_gate() as gate:
+        tenants.publish({"held": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
+        ids = tenants.publish({"a": 300, "b/1": 100, "b/2": 100})
+        worker.sigterm()
+    assert worker.wait() == 0
+    shown = json.loads(run("keys", QUEUE, "--json").output)
+    assert shown["unsorted"] + sum(row["waiting"] for row in shown["top"]) == 500
+    assert run("keys", QUEUE, "--merge").exit_code == 0
+    assert left(space) == 500
+    plain = start_worker(space, queues=[QUEUE], fair=False)
+    plain.records.started.wait_once(ids)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["keys", "mail"], "'mail' is no queue of fair_keys; there are: jobs"),
+        (["set-key", "mail", "a", "weight=1"], "'mail' is no queue of fair_keys"),
+        (["set-key", QUEUE, "a/b", "weight=1"], "'a/b' is a part of 'a'"),
+        (["set-key", QUEUE, "a"], "write weight=N, such as weight=5, or --reset"),
+        (["set-key", QUEUE, "a", "quantum=1"], "write weight=N"),
+        (["set-key", QUEUE, "a", "weight=x"], "weight='x': that is no number"),
+        (["set-key", QUEUE, "a", "weight=0"], "weight must be a number from 1e-06 to 1e+06"),
+        (["set-key", QUEUE, "a", "weight=nan"], "weight must be a number"),
+        (["set-key", QUEUE, "a", "weight=1e-12"], "weight must be a number"),
+        (["set-key", QUEUE, "a", "weight=1", "--reset"], "--reset takes no options"),
+    ],
+)
+def test_what_is_refused(run: Run, words: list[str], said: str) -> None:
+    found = run(*words)
+    assert found.exit_code == 2
+    assert said in found.output

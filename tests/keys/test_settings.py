@@ -1,0 +1,87 @@
+"""What can be said in ``fair_keys``, and what is refused, with what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.settings import Settings
+
+
+def settings(**conf: Any) -> Settings:
+    app = Celery("shop", broker="redis://", set_as_current=False)
+    app.conf.update(conf)
+    return Settings.of(app)
+
+
+def test_a_queue_of_keys() -> None:
+    keys = {"acme": {"weight": 5}, 12: {}, b"x/y": {"weight": 0.5}}
+    found = settings(fair_keys={"jobs": {"weight": 2, "keys": keys, "key": "tests.shares.amounts"}})
+    queue = found.keys["jobs"]
+    assert queue.weight == 2
+    assert queue.weights == {"acme": 5, "x%2Fy": 0.5}
+    assert callable(queue.key)
+    assert found.queue("jobs").fetch == "pull"
+
+
+def test_what_the_queue_has_besides() -> None:
+    found = settings(
+        fair_keys={"jobs": {}},
+        fair_queues={"jobs": {"quantum": 3, "rate": "5/s", "max_in_flight": 2}},
+    )
+    assert found.queue("jobs").quantum == 3
+    assert found.queue("jobs").max_in_flight == 2
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"fair_keys": ["jobs"]}, "fair_keys must be a mapping"),
+    ({"fair_keys": {"": {}}}, "'' is no queue name"),
+    ({"fair_keys": {"jobs": None}}, "must be a mapping that may have 'key', 'keys', 'weight'"),
+    ({"fair_keys": {"jobs": {"lanes": 3}}}, "must be a mapping that may have"),
+    ({"fair_keys": {"jobs": {"key": 5}}}, "must be a callable"),
+    ({"fair_keys": {"jobs": {"key": "no.such.thing"}}}, "cannot import 'no.such.thing'"),
+    ({"fair_keys": {"jobs": {"weight": 0}}}, "must be a number from 1e-06 to 1e+06, not 0"),
+    ({"fair_keys": {"jobs": {"weight": float("nan")}}}, "must be a number from"),
+    ({"fair_keys": {"jobs": {"weight": 1e-12}}}, "must be a number from"),
+    ({"fair_keys": {"jobs": {"weight": True}}}, "must be a number from"),
+    ({"fair_keys": {"jobs": {"weight": "5"}}}, "must be a number from"),
+    ({"fair_keys": {"jobs": {"keys": {"": {}}}}}, "a key must not be empty"),
+    ({"fair_keys": {"jobs": {"keys": {None: {}}}}}, "a key is an integer, a text"),
+    ({"fair_keys": {"jobs": {"keys": {("a", "b"): {}}}}}, "is a part of the tenant 'a'"),
+    ({"fair_keys": {"jobs": {"keys": {"x" * 300: {}}}}}, "a key has at most 255 bytes"),
+    ({"fair_keys": {"jobs": {"keys": {"a": {"rate": "5/s"}}}}}, "may have 'weight', not"),
+    (
+        {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"exclusive": True}}},
+        "fair_queues['jobs']['exclusive']: not for a queue of fair_keys",
+    ),
+    (
+        {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"prefetch": 5}}},
+        "fair_queues['jobs']['prefetch']: not for a queue of fair_keys",
+    ),
+    (
+        {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"fetch": "push"}}},
+        "a queue of fair_keys is pulled from",
+    ),
+    (
+        {
+            "fair_keys": {"jobs": {}},
+            "fair_partitions": {"jobs": {"partitions": 2}},
+            "fair_group_store": "redis://",
+        },
+        "'jobs' has partitions; a queue is shared by key, or has them",
+    ),
+    (
+        {"fair_keys": {"jobs": {}}, "fair_logical_queues": {"jobs": {"native": True}}},
+        "'jobs' has levels",
+    ),
+]
+
+
+@pytest.mark.parametrize(("conf", "said"), REFUSED, ids=[said for _, said in REFUSED])
+def test_what_is_refused(conf: dict[str, Any], said: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refused:
+        settings(**conf)
+    assert said in str(refused.value)

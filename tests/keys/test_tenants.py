@@ -1,0 +1,270 @@
+"""A queue that its tenants share, none of which anybody has written down beforehand."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.brokers import Space
+from tests.integration.gate import Gate, closing_gate
+from tests.keys.tenants import KEYED, QUEUE, Tenants, left
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+ALL = ("solo", "threads", "prefork")
+
+
+@pytest.fixture
+def tenants(space: Space) -> Tenants:
+    return Tenants(space.url)
+
+
+@pytest.mark.parametrize("pool", ALL)
+def test_a_quiet_tenant_is_next_behind_any_backlog(
+    space: Space, start_worker: StartWorker, tenants: Tenants, pool: str
+) -> None:
+    """With each question some of what has been published is sorted, before one is chosen."""
+    slots = 1 if pool == "solo" else 2
+    worker = start_worker(space, pool=pool, concurrency=slots, queues=[QUEUE], conf=KEYED)
+    with closing_gate() as gate:
+        tenants.publish({"flood": slots}, "hold", [str(gate.path)])
+        worker.records.started.wait(slots)
+        ids = tenants.publish({"flood": 500, "other": 490, "quiet": 1})
+    worker.records.started.wait_once(ids)
+    order = tenants.started(worker.records.started)[slots:]
+    assert order.index("quiet") <= 991 // 200 + slots + 1  # "other" is as new
+    assert left(space) == 0
+
+
+@pytest.mark.parametrize("pool", ALL)
+def test_shares_are_by_weight(
+    space: Space, start_worker: StartWorker, tenants: Tenants, pool: str
+) -> None:
+    weights = {"one": 1, "three": 3, "six": 6}
+    keys = {name: {"weight": weight} for name, weight in weights.items() if weight > 1}
+    conf = {"fair_keys": {QUEUE: {"keys": keys}}}
+    ids = tenants.publish(dict.fromkeys(weights, 700))
+    worker = start_worker(space, pool=pool, concurrency=2, queues=[QUEUE], conf=conf)
+    worker.records.started.wait_once(ids)
+    counts = Counter(tenants.started(worker.records.started)[:1000])
+    for name, weight in weights.items():
+        assert counts[name] == pytest.approx(100 * weight, abs=20)
+
+
+def test_the_nights_work_of_many_tenants(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    """One tenant after the other has published, and several workers share one virtual time."""
+    names = [f"tenant{number}" for number in range(100)]
+    ids = tenants.publish(dict.fromkeys(names, 10))
+    workers = [
+        start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+        for _ in range(3)
+    ]
+    records = workers[0].records.started
+    records.wait_once(ids)
+    half = Counter(tenants.started(records)[:500])
+    assert {name: half[name] for name in names} == dict.fromkeys(names, pytest.approx(5, abs=1.5))
+
+
+def test_parts_share_their_tenants_share(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    names = {f"acme/user-{number}": 40 for number in range(10)} | {"globex": 400}
+    ids = tenants.publish(names)
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+    counts = Counter(name[:4] for name in tenants.started(worker.records.started)[:400])
+    assert counts["acme"] == pytest.approx(200, abs=8)
+
+
+def test_seconds_are_shared_where_they_are_the_cost(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    conf = KEYED | {"fair_cost": "runtime"}
+    ids = tenants.publish({"long": 60}, "nap", (0.03,))
+    ids += tenants.publish({"short": 400}, "nap", (0.005,))
+    worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
+    worker.records.started.wait_once(ids)
+    counts = Counter(tenants.started(worker.records.started)[20:320])
+    seconds = {"short": 0.0053, "long": 0.0303}  # a nap is that much longer
+    spent = {name: counts[name] * each for name, each in seconds.items()}
+    assert spent["short"] == pytest.approx(spent["long"], rel=0.2)
+
+
+def test_messages_without_a_key_are_one_tenants(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    ids = publish(space.url, {QUEUE: 300}).all() + tenants.publish({"acme": 300})
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    records = worker.records.started
+    records.wait_once(ids)
+    assert len([r for r in sorted(records.read())[:300] if r.id in tenants.of]) == pytest.approx(
+        150, abs=10
+    )
+
+
+def test_a_keyed_queue_has_its_share_beside_others(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    conf = KEYED | {"fair_queues": {QUEUE: {"quantum": 1}, "mail": {"quantum": 3}}}
+    ids = tenants.publish({"a": 200, "b": 200}) + publish(space.url, {"mail": 1200}).all()
+    worker = start_worker(space, conf=conf)
+    worker.records.started.wait_once(ids)
+    starts = sorted(worker.records.started.read())[100:1100]
+    assert Counter(r.queue for r in starts)["mail"] == pytest.approx(750, abs=40)
+
+
+def test_a_busy_worker_holds_nothing_and_a_stop_gives_back(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    workers = [
+        start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+        for _ in range(2)
+    ]
+    with closing_gate() as gate:
+        tenants.publish({"flood": 4}, "hold", [str(gate.path)])
+        workers[0].records.started.wait(4)
+        ids = tenants.publish({"flood": 20, "quiet": 5})
+        wait_equal(lambda: left(space), 25)
+        workers[0].sigterm()
+    assert workers[0].wait() == 0
+    workers[1].records.started.wait_once(ids)
+    wait_equal(lambda: left(space), 0)
+    assert workers[1].stop() == 0
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_nothing_is_lost_when_workers_are_killed(
+    space: Space, start_worker: StartWorker, tenants: Tenants, pool: str
+) -> None:
+    """What was unacknowledged comes again to its key."""
+    conf = KEYED | {
+        "broker_transport_options": {"visibility_timeout": 2},
+        "task_acks_late": True,
+    }
+    ids = tenants.publish({"a": 150, "b": 150, "": 50}, "nap", (0.002,))
+    for _ in range(3):
+        worker = start_worker(space, pool=pool, concurrency=2, queues=[QUEUE], conf=conf)
+        so_far = len(worker.records.started)
+        worker.records.started.wait(so_far + 30)
+        worker.kill()
+        worker.wait()
+    worker = start_worker(space, pool=pool, concurrency=2, queues=[QUEUE], conf=conf)
+    worker.records.finished.wait_ids(ids)
+    wait_equal(lambda: left(space), 0)
+
+
+def test_non_repeatable_tasks_start_once_or_are_dead(
+    space: Space,
+    start_worker: StartWorker,
+    tenants: Tenants,
+    dead_letters: Callable[[], dict[str, dict[str, Any]]],
+) -> None:
+    conf = KEYED | {"broker_transport_options": {"visibility_timeout": 2}}
+    options: dict[str, Any] = {"app": "tests.apps.once", "queues": [QUEUE], "conf": conf}
+    ids = tenants.publish({"a": 100, "b": 100}, "before")
+    ids += tenants.publish({"c": 100}, "after")
+    for _ in range(3):
+        worker = start_worker(space, pool="threads", concurrency=2, **options)
+        worker.records.started.wait(len(worker.records.started) + 30)
+        worker.kill()
+        worker.wait()
+    worker = start_worker(space, pool="threads", concurrency=2, **options)
+
+    lost = 3 * 2  # "before": what was about to start, in each slot
+
+    def settled() -> bool:
+        started = {record.id for record in worker.records.started.read()}
+        return len(set(ids) - started - set(dead_letters())) <= lost and not left(space)
+
+    wait_for(settled, 60, lambda: f"{worker.records.started}, {len(dead_letters())} dead")
+    assert not worker.records.started.repeated()
+    assert all(letter["x-fair-key"] in {"a", "b", "c"} for letter in dead_letters().values())
+    wait_equal(lambda: left(space), 0)
+
+
+def test_what_is_put_off_comes_in_its_time(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+    ids = tenants.publish({"late": 5}, countdown=1) + tenants.publish({"soon": 20})
+    worker.records.started.wait_once(ids)
+    assert tenants.started(worker.records.started)[-5:] == ["late"] * 5
+
+
+def test_priorities_are_kept_within_a_key(
+    space: Space, start_worker: StartWorker, tenants: Tenants, gate: Gate
+) -> None:
+    """Low numbers come first on Redis."""
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    gate.hold(worker, QUEUE)
+    late = publish(
+        space.url, {QUEUE: 5}, headers={"x-fair-key": "a"}, properties={"priority": 9}
+    ).all()
+    with worker.client.connection_for_write() as connection:
+        channel = connection.default_channel
+        channel.client.rename(QUEUE, f"{QUEUE}\x06\x169")
+    soon = tenants.publish({"a": 5})
+    gate.open()
+    worker.records.started.wait_once(late + soon)
+    order = [record.id for record in sorted(worker.records.started.read())]
+    assert order[1:] == soon + late
+
+
+def test_a_cancelled_queue_keeps_its_messages(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    worker = start_worker(space, queues=[QUEUE, "other"], conf=KEYED)
+    worker.cancel_consumer(QUEUE)
+    ids = tenants.publish({"a": 10, "b": 10})
+    worker.records.started.wait_once(publish(space.url, {"other": 3}).all())
+    assert left(space) == 20
+    worker.control("add_consumer", queue=QUEUE)
+    worker.records.started.wait_once(ids)
+
+
+def test_a_flushed_script_and_a_new_connection(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+    with worker.client.connection_for_write() as connection:
+        redis = connection.default_channel.client
+        for kill in (redis.script_flush, lambda: redis.client_kill_filter(skipme=True)):
+            worker.records.started.wait_ids(tenants.publish({"a": 20, "b": 20}))
+            kill()
+    worker.records.started.wait_ids(tenants.publish({"a": 20, "b": 20}))
+    assert worker.stop() == -signal.SIGTERM or worker.wait() == 0
+
+
+def test_garbage_in_the_list(space: Space, start_worker: StartWorker, tenants: Tenants) -> None:
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    with worker.client.connection_for_write() as connection:
+        redis = connection.default_channel.client
+        for raw in (
+            "",
+            "no json",
+            "[]",
+            "{}",
+            "\xff",
+            '{"headers": {"x-fair-key": []}}',
+            "[" * 9999,
+        ):
+            redis.lpush(QUEUE, raw)
+    ids = tenants.publish({"x" * 65536: 2, "a/b/c": 2, "%": 2, "\0": 2, "é": 2})
+    worker.records.started.wait_once(ids)
+    wait_equal(lambda: left(space), 0)
+    assert worker.stop() == 0
+
+
+def test_other_brokers_are_refused_by_name(
+    rabbitmq_space: Space, start_worker: StartWorker
+) -> None:
+    worker = start_worker(rabbitmq_space, queues=[QUEUE], conf=KEYED, wait=False)
+    assert worker.wait() != 0
+    assert "fair_keys['jobs']: queues are shared by key on Redis as yet" in worker.log()
