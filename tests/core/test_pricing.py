@@ -137,3 +137,11 @@ def test_a_loaded_model_sets_the_unit() -> None:
     assert pricing.unit == 0.2
     assert pricing.charged(Price(1.0, True)) == 0.2
     assert pricing.charged(Price(0.3, False)) == 0.3
+
+
+def test_what_a_message_usually_takes() -> None:
+    pricing = Pricing()
+    assert 0 < pricing.usual < 1e-3
+    for seconds in (1.0, 3.0):
+        pricing.learn("a", None, seconds)
+    assert pricing.usual == pytest.approx(2.0)

@@ -345,6 +345,20 @@ def test_thousands_of_keys_one_after_the_other_leave_nothing() -> None:
     assert max(sizes) < 400
 
 
+def test_who_comes_and_goes_ahead_of_its_time_is_remembered_once() -> None:
+    """While nothing is served, so that the virtual time stands still."""
+    tags = Tags(alike, steady)
+    tags.arrive("held")
+    tags.hold("held")
+    tags.arrive("a")
+    tags.serve("a", 100.0, False)
+    for _ in range(1_000):
+        tags.arrive("a")
+        assert tags.tag("a") == 100.0
+        tags.drop("a")
+    assert tags.size < 100
+
+
 @pytest.mark.parametrize("tenants", [10, 100, 1_000])
 def test_a_quiet_tenant_is_next_however_many_wait(tenants: int) -> None:
     """In task times, with eight slots: 0.3 in the median, one and a half at the most.
