@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kombu import Connection
 
@@ -29,9 +29,11 @@ CHARGE = 1.3
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), st.sampled_from(KEYS), st.integers(1, 4)),
+        st.tuples(st.just("publish"), st.sampled_from("ab"), st.integers(1, 2)),
         st.tuples(st.just("pop"), st.integers(1, 6)),
         st.tuples(st.just("pop"), st.integers(1, 6)),
         st.tuples(st.just("settle"), st.integers(0, 50), st.floats(-1.3, 20.0)),
+        st.tuples(st.just("settle"), st.integers(0, 3), st.floats(-1.3, 1.3)),
         st.tuples(st.just("delete"), st.sampled_from(("a", "d/1"))),
     ),
     max_size=60,
@@ -127,9 +129,16 @@ def server(redis_space: Space) -> Iterator[Server]:
         yield Server(connection, redis_space.url)
 
 
+@example(
+    steps=[
+        *(("publish", "a", 2), ("publish", "b", 9), ("pop", 4)),
+        *(("settle", 0, 1.0), ("publish", "a", 1), ("pop", 6)),
+    ],
+    chance=random.Random(1),
+)
 @given(steps=STEPS, chance=st.randoms(use_true_random=False))
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_the_script_chooses_as_the_class_does(
     server: Server, steps: list[tuple[object, ...]], chance: random.Random
