@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kombu import Connection
 
@@ -129,13 +129,6 @@ def server(redis_space: Space) -> Iterator[Server]:
         yield Server(connection, redis_space.url)
 
 
-@example(
-    steps=[
-        *(("publish", "a", 2), ("publish", "b", 9), ("pop", 4)),
-        *(("settle", 0, 1.0), ("publish", "a", 1), ("pop", 6)),
-    ],
-    chance=random.Random(1),
-)
 @given(steps=STEPS, chance=st.randoms(use_true_random=False))
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -183,6 +176,24 @@ def test_the_script_chooses_as_the_class_does(
     assert not any(model.lanes.values())
     left = {"celery-fair:keys:jobs", "celery-fair:keys:jobs:weights"}
     assert server.keys <= left
+
+
+def test_what_is_settled_late_is_added_to_what_came_after(server: Server) -> None:
+    """Of a key that has nothing left, and is ahead: its last finish tag, not its first."""
+    server.begin()
+    model = Model()
+    for key, messages in (("a", 2), ("e", 9)):
+        model.publish(key, server.publish(key, messages))
+    taken = [(server.pop(1, 0.0, [])[1][0], model.pop(1, 0.0, [])[0]) for _ in range(4)]
+    ours, theirs = zip(*taken, strict=True)
+    assert [turn.tenant for _, turn in ours].count("a") == 2
+    settled = [(next(turn for _, turn in ours if turn.tenant == "a"), 3.0)]
+    also_settled = [(next(served for _, served in theirs if served.tenant == "a"), 3.0)]
+    server.pop(0, 0.0, settled)
+    model.pop(0, 0.0, also_settled)
+    model.publish("a", server.publish("a", 1))
+    found, expected = server.pop(8, 0.0, [])[1], model.pop(8, 0.0, [])
+    assert [task for task, _ in found] == [task for task, _ in expected]
 
 
 def test_a_list_that_somebody_deletes_is_passed_over(server: Server) -> None:
