@@ -15,7 +15,7 @@ SPARK := tests/pipeline
 TESTS := test-beside test-current test-fairness
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
-BENCHMARKS := scheduler fairness throughput trickle once clients memory scale profile eventlog groups
+BENCHMARKS := scheduler fairness throughput trickle once clients memory scale profile eventlog groups keys
 SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000

@@ -22,3 +22,4 @@ for place = 3 + count, #ARGV do
         arrive_both(tenant, part)
     end
 end
+write_clocks()

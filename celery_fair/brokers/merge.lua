@@ -25,4 +25,5 @@ while most > 0 do
         drop_both(tenant, part)
     end
 end
+write_clocks()
 return redis.call('HGET', base, 'waiting')

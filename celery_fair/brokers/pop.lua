@@ -45,21 +45,10 @@ for place = 9 + count, #ARGV, 5 do
     )
 end
 
--- Whose messages were started in this minute, those who had most.
-local minute = base .. ':top:' .. math.floor(tonumber(now) / 60)
-local function count_start(tenant)
-    redis.call('ZINCRBY', minute, 1, tenant)
-    if redis.call('ZCARD', minute) > 400 then
-        redis.call('ZREMRANGEBYRANK', minute, 0, -201)
-    end
-    redis.call('EXPIRE', minute, 150)
-end
-
-local answer, taken = {}, 0
+local answer, taken, started = {}, 0, {}
 while taken < wanted do
-    local tenant, part = first()
+    local tenant, part, only = first()
     if not tenant then
-        redis.call('HSET', base, 'waiting', 0) -- it may count what somebody has deleted
         break
     end
     local lists = lanes_of(tenant, part, steps)
@@ -69,11 +58,7 @@ while taken < wanted do
     end
     if raw then
         taken = taken + 1
-        redis.call('HINCRBY', base, 'waiting', -1)
-        count_start(tenant)
-        local more = redis.call('EXISTS', unpack(lists)) > 0
-        local finish, part_finish = serve_both(tenant, part, charge, usual, more, draw)
-        local entry = { raw, tenant, part, text(finish), text(part_finish) }
+        started[tenant] = (started[tenant] or 0) + 1
         local ok, exchange, routing_key = pcall(function()
             local info = cjson.decode(raw).properties.delivery_info or {}
             return cjson.encode(info.exchange), cjson.encode(info.routing_key)
@@ -82,14 +67,31 @@ while taken < wanted do
             local named = prefix .. taken
             redis.call('ZADD', KEYS[3], now, named)
             redis.call('HSET', KEYS[2], named, '[' .. raw .. ', ' .. exchange .. ', ' .. routing_key .. ']')
-        else
-            entry[6] = 'unread'
         end
-        answer[taken + 2] = entry
+        local more = redis.call('EXISTS', unpack(lists)) > 0
+        local finish, part_finish = serve_both(tenant, part, only, charge, usual, more, draw)
+        answer[taken + 2] = { raw, tenant, part, text(finish), text(part_finish), not ok and 'unread' or nil }
     else -- somebody has deleted its list
         drop_both(tenant, part)
     end
 end
+
+-- Whose messages were started in this minute, those who had most.
+local minute = base .. ':top:' .. math.floor(tonumber(now) / 60)
+for tenant, count in pairs(started) do
+    redis.call('ZINCRBY', minute, count, tenant)
+end
+if taken > 0 then
+    redis.call('HINCRBY', base, 'waiting', -taken)
+    if redis.call('ZCARD', minute) > 400 then
+        redis.call('ZREMRANGEBYRANK', minute, 0, -201)
+    end
+    redis.call('EXPIRE', minute, 150)
+end
+if redis.call('ZCARD', tenants.waiting) == 0 then
+    redis.call('HSET', base, 'waiting', 0) -- it may count what somebody has deleted
+end
+write_clocks()
 answer[1] = tonumber(redis.call('HGET', base, 'waiting') or 0)
 answer[2] = unsorted
 return answer

@@ -28,8 +28,24 @@ local function parts_of(tenant)
     }
 end
 
+-- Virtual times, read once and written once: `write_clocks` is each script's last word.
+local clocks, advanced = {}, {}
+
 local function virtual(level)
-    return tonumber(redis.call('HGET', base, level.clock) or 0)
+    if not clocks[level.clock] then
+        clocks[level.clock] = tonumber(redis.call('HGET', base, level.clock) or 0)
+    end
+    return clocks[level.clock]
+end
+
+local function advance(level, v)
+    clocks[level.clock], advanced[level.clock] = v, true
+end
+
+local function write_clocks()
+    for clock in pairs(advanced) do
+        redis.call('HSET', base, clock, text(clocks[clock]))
+    end
 end
 
 local function tag(key, member)
@@ -56,7 +72,7 @@ local function finished(level, key, finish)
     if redis.call('ZCARD', level.waiting) == 0 then
         local last = redis.call('ZREVRANGE', level.finish, 0, 0, 'WITHSCORES')[2]
         v = math.max(v, finish, tonumber(last or 0))
-        redis.call('HSET', base, level.clock, text(v))
+        advance(level, v)
     elseif finish > v then
         redis.call('ZADD', level.finish, text(finish), key)
     end
@@ -68,7 +84,7 @@ local lag = 2
 local function serve(level, key, step, more, draw)
     local start = tag(level.waiting, key)
     local v = math.max(virtual(level), start) + step / (lag * redis.call('ZCARD', level.waiting))
-    redis.call('HSET', base, level.clock, text(v))
+    advance(level, v)
     if redis.call('SREM', base .. ':fresh', level.mark .. key) == 1 then
         step = step * draw()
     end
@@ -105,10 +121,25 @@ end
 
 -- Both levels ----------------------------------------------------------------------------
 
+local weights = { base .. ':set', base .. ':weights' }
+local present
+
 local function weight(tenant, usual)
-    return tonumber(
-        redis.call('HGET', base .. ':set', tenant) or redis.call('HGET', base .. ':weights', tenant) or usual
-    )
+    if not present then
+        present = {}
+        for _, key in ipairs(weights) do
+            if redis.call('EXISTS', key) == 1 then
+                present[#present + 1] = key
+            end
+        end
+    end
+    for _, key in ipairs(present) do
+        local own = redis.call('HGET', key, tenant)
+        if own then
+            return tonumber(own)
+        end
+    end
+    return tonumber(usual)
 end
 
 local function lanes_of(tenant, part, steps)
@@ -139,6 +170,7 @@ local function forget_parts(tenant)
     redis.call('HDEL', base .. ':only', tenant)
     redis.call('DEL', parts.waiting, parts.finish)
     redis.call('HDEL', base, parts.clock)
+    clocks[parts.clock], advanced[parts.clock] = 0, nil
 end
 
 local function first()
@@ -146,19 +178,21 @@ local function first()
     if not tenant then
         return nil
     end
-    local part = redis.call('HGET', base .. ':only', tenant)
-    return tenant, part or redis.call('ZRANGE', parts_of(tenant).waiting, 0, 0)[1] or ''
+    local only = redis.call('HGET', base .. ':only', tenant)
+    return tenant, only or redis.call('ZRANGE', parts_of(tenant).waiting, 0, 0)[1] or '', only
 end
 
-local function serve_both(tenant, part, charge, usual, more, draw)
+local function serve_both(tenant, part, only, charge, usual, more, draw)
     local part_finish = 0
-    if not redis.call('HGET', base .. ':only', tenant) then
+    if not only then
         local parts = parts_of(tenant)
         part_finish = serve(parts, part, charge, more, draw)
         more = redis.call('ZCARD', parts.waiting) > 0
     end
     local finish = serve(tenants, tenant, charge / weight(tenant, usual), more, draw)
-    if not more then
+    if not more and only then
+        redis.call('HDEL', base .. ':only', tenant)
+    elseif not more then
         forget_parts(tenant)
     end
     return finish, part_finish

@@ -174,7 +174,9 @@ class Session:
         }
         if queue.name in parts.settings.keys:
             keyed, usual = parts.settings.keys[queue.name], partial(parts.prices.usual, flow)
-            return self._source.keyed(keyed=keyed, usual=usual, **pulled, **options)
+            return self._source.keyed(
+                keyed=keyed, usual=usual, free=self._free_slots, **pulled, **options
+            )
         if gate.options.fetch != "pull" and queue.name not in self._held.asked:
             return self._source.feed(**options)
         by_key = queue.name in parts.settings.by_key
@@ -183,6 +185,9 @@ class Session:
             **pulled,
             **options,
         )
+
+    def _free_slots(self) -> int:
+        return self._parts.slots.count() - len(self._parts.in_flight)
 
     def _after_turn(self, now: float) -> None:
         self._parts.sizing.adapt(self._parts.feeds, now, self._c.initial_prefetch_count)

@@ -38,19 +38,28 @@ _SORTING = 0.05
 
 
 class KeyedRedisFeed(Pulled, RedisFeed):
-    """Asks for as many messages as are started within some milliseconds; one, if they take longer.
+    """Asks for as many messages as slots are free, or are started within some milliseconds.
 
     Arguments:
         keyed: its entry in ``fair_keys``.
         usual: returns what to reckon for a message that is not here yet.
+        free: returns how many slots are free.
     """
 
-    def __init__(self, *, keyed: KeyedQueue, usual: Callable[[], float], **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        keyed: KeyedQueue,
+        usual: Callable[[], float],
+        free: Callable[[], int],
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._usual = usual
+        self._free = free
         self._lists = KeyedLists(self.channel, self._source.send, keyed)
         self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
-        self._wanted_at_once = 1
+        self._wanted_at_once = 0
         self._since, self._given_by_then = 0.0, 0
 
     def open(self) -> None:
@@ -78,11 +87,12 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         elapsed = now - self._since
         if elapsed >= _WINDOW:
             started = self.given - self._given_by_then
-            self._wanted_at_once = max(1, min(_MOST, int(_AHEAD * started / elapsed)))
+            self._wanted_at_once = int(_AHEAD * started / elapsed)
             self._since, self._given_by_then = now, self.given
-        return self._wanted_at_once
+        return max(1, min(_MOST, max(self._wanted_at_once, self._free())))
 
-    def _ask(self, wanted: int) -> int:
+    def _ask(self, wanted: int) -> tuple[int, int]:
+        """Take messages; return how many are left, and how many of those are unsorted."""
         settled = [self._settled.popleft() for _ in range(len(self._settled))]
         charge, prefix = self._usual(), self._source.new_tag()
         waiting, unsorted, taken = self._lists.pop(wanted, charge, prefix, settled)
@@ -95,11 +105,11 @@ class KeyedRedisFeed(Pulled, RedisFeed):
                 self._settled.append((came_by, -charge))
             else:
                 message.come_by(came_by)
-        return waiting + unsorted
+        return waiting + unsorted, unsorted
 
     def _get(self) -> int:
-        left = self._ask(self._at_once(monotonic()))
-        if left:
+        left, unsorted = self._ask(self._at_once(monotonic()))
+        if unsorted:
             self._lists.sort(until=monotonic() + _SORTING)
         if self._cursor is not None:
             self._cursor = self._lists.adopt(self._cursor)

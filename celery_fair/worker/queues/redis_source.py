@@ -38,7 +38,7 @@ from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.source import Source
 
-__all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource"]
+__all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource", "fetching"]
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class RedisSource(Source):
     ) -> None:
         self.channel = connection.channel()
         self.send = Commands(self.channel)
-        self._script = Script(self.send, _fetching())
+        self._script = Script(self.send, fetching())
         self._hub = hub
         self._soon = soon
         self._at = at
@@ -299,7 +299,8 @@ class RedisSource(Source):
         self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
 
 
-def _fetching() -> str:
+def fetching() -> str:
+    """Return the script that takes messages."""
     return files("celery_fair.worker.queues").joinpath("fetch.lua").read_text()
 
 

@@ -1,0 +1,280 @@
+"""What fairness by key costs, and what it gives.
+
+    python -m benchmarks.keys [--json] [decision] [server] [worker] [waits]
+
+decision    a decision of `celery_fair.core.tags`, tenants and parts, by the number of keys; and the
+            memory of a key that waits. Target: 4 µs, and flat within twice from 10 to 100,000
+server      what a message costs that a worker takes, and acknowledges: by ``fetch.lua`` from one
+            list and by ``pop.lua`` from so many keys' lists, in turns, by the number of messages
+            taken at once. Redis's memory for a key with one message beyond that of the message.
+            Target: 1.3 times
+worker      tasks per second of a fair worker (no work, threads 8) with one queue, and with the same
+            shared by 1,000 keys; in turns. Target: 0.8 times
+waits       simulated, in task times: how long a quiet tenant's message waits while so many others
+            have a backlog and 8 slots are busy; with tags, and with a ring of turns
+"""
+
+import json
+import random
+import tracemalloc
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+from kombu import Connection
+
+from benchmarks.contestant import contestant
+from benchmarks.progress import Progress
+from benchmarks.turns import serving, take_turns
+from celery_fair.brokers.keyed_lists import KeyedLists
+from celery_fair.brokers.redis import Commands, Script
+from celery_fair.core.tags import TenantTags
+from celery_fair.settings import KeyedQueue
+from celery_fair.worker.queues.redis_source import fetching
+from tests.brokers import RedisServer
+from tests.publishing import publish
+
+COUNTS = (10, 1_000, 100_000)
+DECISIONS = 100_000
+ROUNDS = 5
+SLOTS = 8
+Rows = list[dict[str, Any]]
+
+
+def decision(progress: Progress) -> Rows:
+    """Microseconds, and bytes a key."""
+    rows = []
+    for keys in COUNTS:
+        for parts in (1, 2):
+            taken = [decide(keys, parts) for _ in range(ROUNDS)]
+            rows.append({"keys": keys, "parts of each": parts, "µs": 1e6 * median(taken)})
+            rows[-1]["bytes a key"] = memory(keys, parts)
+            progress.step("decision")
+    return rows
+
+
+def waiting(keys: int, parts: int) -> TenantTags:
+    tags = TenantTags(lambda tenant: 1.0)
+    for number in range(keys):
+        tags.arrive(f"tenant-{number // parts}", f"part-{number % parts}" if parts > 1 else "")
+    return tags
+
+
+def decide(keys: int, parts: int) -> float:
+    tags = waiting(keys, parts)
+    charges = [random.uniform(0.5, 1.5) for _ in range(DECISIONS)]
+    began = process_time()
+    for charge in charges:
+        tenant, part = tags.first()  # type: ignore[misc]
+        tags.serve(tenant, part, charge, True)
+    return (process_time() - began) / DECISIONS
+
+
+def memory(keys: int, parts: int) -> float:
+    tracemalloc.start()
+    kept = waiting(keys, parts)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept.tenants
+    return size / keys
+
+
+def server(progress: Progress) -> Rows:
+    """Microseconds of wall time a message, by whom it was taken."""
+    rows = []
+    with serving(RedisServer()) as redis, Connection(redis.space().url) as connection:
+        channel = connection.channel()
+        send = Commands(channel)
+        for keys in COUNTS:
+            for at_once in (1, 10, 50):
+                one, many = [], []
+                size = fill(send, channel, connection, keys)
+                for number in range(ROUNDS):
+                    one.append(by_fetch(send, channel, at_once))
+                    many.append(by_pop(send, channel, at_once, number))
+                ratio = median(ours / theirs for ours, theirs in zip(many, one, strict=True))
+                rows.append({"keys": keys, "at once": at_once, "fetch, µs": 1e6 * median(one)})
+                rows[-1] |= {"pop, µs": 1e6 * median(many), "ratio": ratio, "bytes a key": size}
+                progress.step("server")
+    return rows
+
+
+TAKEN = 500
+"""Messages in a turn."""
+
+
+def fill(send: Commands, channel: Any, connection: Any, keys: int) -> float:
+    """A plain queue, and one with a message for each key at least, sorted; return a key's bytes."""
+    send("FLUSHDB")
+    enough = TAKEN * (ROUNDS + 1)
+    publish(connection.as_uri(include_password=True), {"plain": enough})
+    lists = KeyedLists(channel, send, KeyedQueue("jobs"))
+    (message,) = send("LRANGE", "plain", 0, 0)
+    headers = b'"headers": {'
+    total = max(keys, enough)
+    for start in range(0, total, 1000):
+        some = [
+            message.replace(headers, headers + b'"x-fair-key": "tenant-%d", ' % (number % keys), 1)
+            for number in range(start, min(start + 1000, total))
+        ]
+        send("LPUSH", "jobs", *some)
+    unsorted = int(send("INFO", "memory")["used_memory"])
+    lists.sort(until=float("inf"))
+    return (int(send("INFO", "memory")["used_memory"]) - unsorted) / keys
+
+
+def settle(send: Commands, prefix: str, count: int) -> None:
+    tags = [f"{prefix}{number}" for number in range(1, count + 1)]
+    unacked, index = send.unacked
+    send.all([("HDEL", unacked, *tags), ("ZREM", index, *tags)])
+
+
+def by_fetch(send: Commands, channel: Any, at_once: int) -> float:
+    script = Script(send, fetching())
+    keys = [*send.unacked, *send.lists("plain")]
+    script(keys, [0, len(channel.priority_steps), "w.", 0])
+    began = perf_counter()
+    for number in range(TAKEN // at_once):
+        script(keys, [0, len(channel.priority_steps), f"f{number}.", at_once])
+        settle(send, f"f{number}.", at_once)
+    return (perf_counter() - began) / TAKEN
+
+
+def by_pop(send: Commands, channel: Any, at_once: int, turn: int) -> float:
+    lists = KeyedLists(channel, send, KeyedQueue("jobs"))
+    lists.pop(0, 1.0, "w.", [])
+    began = perf_counter()
+    for number in range(TAKEN // at_once):
+        lists.pop(at_once, 1.0, f"p{turn}.{number}.", [])
+        settle(send, f"p{turn}.{number}.", at_once)
+    return (perf_counter() - began) / TAKEN
+
+
+def worker(progress: Progress) -> Rows:
+    """Tasks per second, the plain queue's first."""
+    options: dict[str, Any] = {"pool": "threads", "concurrency": SLOTS, "quiet": False}
+    keyed = {"fair_keys": {"jobs": {}}}
+    with ExitStack() as stack:
+        redis = stack.enter_context(serving(RedisServer()))
+        plain, shared = (
+            stack.enter_context(contestant(name, redis, {"jobs": 1}, conf=conf, **options))
+            for name, conf in (("plain", {}), ("keyed", keyed))
+        )
+        take_turns([plain, shared], ROUNDS, 0.6, 500, progress, "worker")
+    pairs = list(zip(shared.runs, plain.runs, strict=True))
+    return [
+        {
+            "plain, tasks/s": median(run.speed for run in plain.runs),
+            "keyed, tasks/s": median(run.speed for run in shared.runs),
+            "ratio": median(ours.speed / theirs.speed for ours, theirs in pairs),
+        }
+    ]
+
+
+class Ring:
+    """Turns of one message each, newcomers last."""
+
+    def __init__(self) -> None:
+        self._turns: deque[str] = deque()
+
+    def arrive(self, tenant: str) -> None:
+        self._turns.append(tenant)
+
+    def take(self, more: Callable[[str], bool]) -> str:
+        tenant = self._turns.popleft()
+        if more(tenant):
+            self._turns.append(tenant)
+        return tenant
+
+
+class ByTags:
+    """As the worker chooses."""
+
+    def __init__(self) -> None:
+        self._tags = TenantTags(lambda tenant: 1.0)
+
+    def arrive(self, tenant: str) -> None:
+        self._tags.arrive(tenant)
+
+    def take(self, more: Callable[[str], bool]) -> str:
+        tenant, part = self._tags.first()  # type: ignore[misc]
+        self._tags.serve(tenant, part, 1.0, more(tenant))
+        return tenant
+
+
+def waits(progress: Progress) -> Rows:
+    """In task times, median and longest."""
+    rows = []
+    for tenants in (10, 100, 1_000):
+        row: dict[str, Any] = {"backlogged": tenants}
+        for name, order in (("tags", ByTags()), ("ring", Ring())):
+            found = sorted(quiet_waits(order, tenants))
+            row |= {f"{name}, median": found[len(found) // 2], f"{name}, longest": found[-1]}
+        rows.append(row)
+        progress.step("waits")
+    return rows
+
+
+def quiet_waits(order: ByTags | Ring, tenants: int) -> list[float]:
+    """A message now and then, in all less than a share, once all others have had their first."""
+    for number in range(tenants):
+        order.arrive(f"t{number}")
+    slots, share = [random.random() for _ in range(SLOTS)], tenants / SLOTS
+    found: list[float] = []
+    comes, came = 2 * share, False
+    while len(found) < 40:
+        now = min(slots)
+        if not came and now >= comes:
+            came = True
+            order.arrive("quiet")
+        if order.take(lambda tenant: tenant != "quiet") == "quiet":
+            found.append(now - comes)
+            comes, came = now + (1.5 + random.random()) * share, False
+        slots[slots.index(now)] = now + 1
+    return found
+
+
+PARTS: dict[str, tuple[Callable[[Progress], Rows], int]] = {
+    "decision": (decision, 6),
+    "server": (server, 9),
+    "worker": (worker, ROUNDS),
+    "waits": (waits, 3),
+}
+
+
+def show(rows: Rows) -> None:
+    for row in ([list(rows[0])], *([list(row.values())] for row in rows)):
+        cells = (f"{cell:.2f}" if isinstance(cell, float) else f"{cell}" for cell in row[0])
+        print("".join(cell.rjust(16) for cell in cells))
+    print()
+
+
+def main() -> None:
+    parser = ArgumentParser(
+        prog="python -m benchmarks.keys",
+        description=__doc__,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("what", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    args = parser.parse_args()
+    what = args.what or list(PARTS)
+    if unknown := set(what) - set(PARTS):
+        parser.error(f"no part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+    random.seed(1)
+    progress = Progress(sum(PARTS[name][1] for name in what))
+    found = {name: PARTS[name][0](progress) for name in what}
+    progress.close()
+    if args.json:
+        print(json.dumps(found))
+    else:
+        for rows in found.values():
+            show(rows)
+
+
+if __name__ == "__main__":
+    main()
