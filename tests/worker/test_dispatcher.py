@@ -258,6 +258,23 @@ def test_a_closed_dispatcher_starts_nothing() -> None:
     assert scene.run() == ""
 
 
+def test_what_comes_due_of_a_cancelled_queue_and_gets_no_slot_goes_back() -> None:
+    scene = Scene(slots=1)
+    one, two = scene.queue("one"), scene.queue("two")
+    [message] = one.put("a")
+    one.buffer.clear()
+    one.set_aside(message, eta=True)
+    one.retire()
+    scene.feeds.remove(one)
+    two.put("b")
+    assert scene.run() == "b"
+    one.came_due(message, Request(message))
+    assert scene.run() == "b"
+    scene.dispatcher.close()
+    one.hand_back()
+    assert message.acknowledged
+
+
 def test_it_seeks_when_slots_are_free_and_nothing_is_here() -> None:
     scene = Scene(slots=2)
     scene.queue("one").put("a")

@@ -143,8 +143,14 @@ class Dispatcher:
         self._closed = False
 
     def close(self) -> None:
-        """Start nothing more: the connection is gone, or the worker stops."""
+        """Start nothing more: the connection is gone, or the worker stops.
+
+        What came due after its queue was cancelled, and got no slot, goes back with its queue.
+        """
         self._closed = True
+        while self._orphans:
+            request = self._orphans.popleft()
+            request.message.feed.buffer.append(request)
 
     def run(self, until: float = math.inf) -> bool:
         """Start what can be started; return whether that was all, or the time was up before."""
