@@ -83,6 +83,10 @@ def with_headers(headers: Any, more: Mapping[str, Any]) -> dict[str, Any]:
     return {"x-fair-headers": repr(headers)[:_LONGEST], **more}
 
 
+_MORE_KEYS = ("CC", "BCC")
+"""Headers in which RabbitMQ looks for more queues to route a message to; it has been there."""
+
+
 def properties_of(message: Any, headers: Mapping[str, Any], dead: bool) -> dict[str, Any]:
     """Return what ``channel.prepare_message`` takes to make the message anew, with more headers.
 
@@ -98,6 +102,8 @@ def properties_of(message: Any, headers: Mapping[str, Any], dead: bool) -> dict[
     new = with_headers(message.headers, headers)
     if not message.errors:  # it has been decompressed
         new.pop("compression", None)
+    for name in _MORE_KEYS:
+        new.pop(name, None)
     return {
         "priority": message.properties.get("priority"),
         "content_type": message.content_type,

@@ -141,3 +141,16 @@ def test_before_the_end_nothing_waits_for_the_broker() -> None:
     [message] = shelf().put("a")
     with pytest.raises(NotTakenError):
         moving.give_back(message, {})
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_a_copy_goes_nowhere_else(dead: bool) -> None:
+    """RabbitMQ routes by the header CC, too, and has done so when the message was published."""
+    moving, broker = mover()
+    [message] = shelf().put("a", CC=["other"], BCC=["another"])
+    if dead:
+        moving.bury(message, {})
+    else:
+        moving.give_back(message, {})
+    assert broker.headers["id"] == "a"
+    assert not {"CC", "BCC"} & broker.headers.keys()
