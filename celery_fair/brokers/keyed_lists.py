@@ -9,6 +9,8 @@ from random import random
 from time import monotonic, time
 from typing import Any, NamedTuple
 
+from celery.exceptions import ImproperlyConfigured
+
 from celery_fair.brokers.redis import Commands, Script
 from celery_fair.settings import KeyedQueue
 
@@ -77,11 +79,24 @@ class KeyedLists:
         self._look = Script(send, _lua("tags.lua", "look.lua"))
 
     def weigh(self) -> None:
-        """Let keys weigh what the settings say, unless it was set otherwise live."""
+        """Let keys weigh what the settings say, unless it was set otherwise live.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: Redis lets this user have no such keys.
+        """
+        from redis.exceptions import NoPermissionError
+
         commands: list[tuple[Any, ...]] = [("DEL", f"{self._base}:weights")]
         for tenant, weight in self._keyed.weights.items():
             commands.append(("HSET", f"{self._base}:weights", tenant, weight))
-        self._send.all([("MULTI",), *commands, ("EXEC",)])
+        try:
+            self._send.all([("MULTI",), *commands, ("EXEC",)])
+        except NoPermissionError as exc:
+            raise ImproperlyConfigured(
+                f"fair_keys[{self._keyed.name!r}]: Redis lets this user have no keys that begin"
+                f" with {self._base}; where users are limited to keys, allow ~celery-fair:*, and the"
+                f" commands EVAL, EVALSHA, SCRIPT and SCAN ({exc})"
+            ) from exc
 
     def pop(
         self, wanted: int, charge: float, prefix: str, settled: list[tuple[Turn, float]]
