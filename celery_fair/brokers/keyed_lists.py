@@ -94,8 +94,8 @@ class KeyedLists:
         except NoPermissionError as exc:
             raise ImproperlyConfigured(
                 f"fair_keys[{self._keyed.name!r}]: Redis lets this user have no keys that begin"
-                f" with {self._base}; where users are limited to keys, allow ~celery-fair:*, and the"
-                f" commands EVAL, EVALSHA, SCRIPT and SCAN ({exc})"
+                f" with {self._base}; where users are limited to keys, allow ~celery-fair:*, and"
+                f" the commands EVAL, EVALSHA, SCRIPT and SCAN ({exc})"
             ) from exc
 
     def pop(
