@@ -73,7 +73,7 @@ def _found(app: Any, target: KeyedQueue | None, name: str, message: Any) -> str 
     if inherited is not None and request.id == message.headers.get("id"):
         return str(inherited)
     args, kwargs = _arguments(message)
-    own = _function(app.tasks.get(name))
+    own = _function(app._tasks.get(name))  # `tasks` would finalize an app that only publishes
     if own is not None:
         found = _named(f"fair_key of {name}", own, *args, **kwargs)
         if found is not None:

@@ -55,7 +55,7 @@ def worked(
     way: str,
     args: tuple[str, ...] = (),
 ) -> WorkerProcess:
-    """A worker that has done what was published to a queue of its own, and has ended."""
+    """A worker that has done what was published."""
     worker = start_worker(
         space,
         app="tests.apps.instrumented",
@@ -72,7 +72,6 @@ def worked(
     for task_id, task, positional, named in PUBLISHED:
         worker.client.send_task(task, positional, named, task_id=task_id, queue="work")
     wait_for(lambda: ended(worker), 60, worker.log)
-    assert worker.stop() == 0
     return worker
 
 
@@ -102,8 +101,11 @@ def logged(worker: WorkerProcess) -> list[str]:
 def test_whoever_looks_on_sees_the_same(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, what: str, pool: str
 ) -> None:
-    found = {way: worked(rabbitmq_space, start_worker, tmp_path, what, pool, way) for way in WAYS}
-    said = {way: (noted(worker), logged(worker)) for way, worker in found.items()}
+    said = {}
+    for way in WAYS:
+        worker = worked(rabbitmq_space, start_worker, tmp_path, what, pool, way)
+        assert worker.stop() == 0
+        said[way] = noted(worker), logged(worker)
     assert set(IDS) - {"first"} <= set(said["vanilla"][0])
     assert len(said["vanilla"][1]) >= 2 * len(IDS)
     assert said["fast"] == said["vanilla"]
@@ -123,7 +125,7 @@ def heard(space: Space, start_worker: StartWorker, folder: Path, pool: str, way:
 
         receiver = app.events.Receiver(connection, handlers={"*": hear})
         with receiver.consumer_context() as (open_connection, _, _):
-            worked(space, start_worker, folder, "", pool, way, args=("-E",))
+            worker = worked(space, start_worker, folder, "", pool, way, args=("-E",))
 
             def all_heard() -> bool:
                 with suppress(TimeoutError):
@@ -133,6 +135,7 @@ def heard(space: Space, start_worker: StartWorker, folder: Path, pool: str, way:
                 }
 
             wait_for(all_heard, 30, lambda: f"the last event, not {events}")
+            assert worker.stop() == 0
     return sorted(events, key=repr)
 
 
