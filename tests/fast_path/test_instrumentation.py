@@ -134,7 +134,7 @@ def heard(space: Space, start_worker: StartWorker, folder: Path, pool: str, way:
                     task_id for task_id, type_, *_ in events if type_ == "task-succeeded"
                 }
 
-            wait_for(all_heard, 30, lambda: f"the last event, not {events}")
+            wait_for(all_heard, 30, lambda: f"the last event ({way}), not {events}")
             assert worker.stop() == 0
     return sorted(events, key=repr)
 
