@@ -25,10 +25,9 @@ laboratory      -l WARNING, without gossip, mingle and heartbeats, which nobody 
 
 import json
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import product
-from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -46,11 +45,6 @@ POOLS = {"solo": 1, "threads": 8, "prefork": 2}
 PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
-KEPT = Path(__file__).with_name("throughput.jsonl")
-"""What the documentation's tables are made from."""
-IN_SHORT = ("default", "info", "results", "sentry")
-
-
 DEFAULT = {"quiet": False}
 INFO = {"quiet": False, "loglevel": "INFO"}
 
@@ -158,23 +152,6 @@ def cells(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
             *(f"{r[name]:.2f}" for name in ("ratio", "least", "most")),
             *(f"{r[name] * 1e6:.0f}" for name in ("vanilla_cpu", "fair_cpu")),
         ]
-
-
-def ratios(
-    rows: list[dict[str, Any]], names: Collection[str] = CONFIGURATIONS
-) -> Iterator[list[str]]:
-    """Yield the ratios alone: a row for each configuration, a column for each broker and pool."""
-    rows = [r for r in rows if r["as"] in names]
-    columns = list(dict.fromkeys((r["broker"], r["pool"]) for r in rows))
-    found = {(r["as"], r["broker"], r["pool"]): f"{r['ratio']:.2f}" for r in rows}
-    yield ["", *(f"{BROKERS[b].__name__.removesuffix('Server')}, {p}" for b, p in columns)]
-    for name in dict.fromkeys(r["as"] for r in rows):
-        yield [name, *(found.get((name, *column), "") for column in columns)]
-
-
-def kept() -> list[dict[str, Any]]:
-    """Return the rows that are kept for the documentation."""
-    return [json.loads(line) for line in KEPT.read_text().splitlines()]
 
 
 def show(rows: list[dict[str, Any]]) -> None:
