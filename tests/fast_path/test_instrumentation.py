@@ -36,7 +36,10 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 LOOKING = ("sentry", "opentelemetry", "receivers", "late", "call", "request", "handlers")
 POOLS = ("threads", "prefork", "solo")
-USUAL = {*((what, "threads") for what in LOOKING), ("sentry", "prefork"), ("receivers", "prefork")}
+USUAL = {
+    *(("sentry", "threads"), ("sentry", "prefork"), ("opentelemetry", "threads")),
+    *(("receivers", "prefork"), ("request", "threads")),
+}
 CASES = [
     pytest.param(what, pool, marks=() if (what, pool) in USUAL else pytest.mark.wide)
     for what in LOOKING
