@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import Any
 
 import pytest
+import wrapt
 from celery import Celery, current_task, signals
 from celery.app import trace
 from celery.app.task import Task as BaseTask
@@ -425,6 +426,66 @@ def test_a_tracer_that_the_same_file_wraps_and_builds_is_its_own(
     app.tasks["t"].__trace__ = build("t", app.tasks["t"], app.loader, HOST, app=app)
     assert ours("id-1", request(), ([], {}, NOTHING))[1] == "'done'"
     assert "wrapped" in seen
+
+
+@wrapt.decorator
+def noting(wrapped: Any, _instance: Any, args: Any, kwargs: Any) -> Any:
+    seen.append("wrapped")
+    return wrapped(*args, **kwargs)
+
+
+class Proxy(wrapt.ObjectProxy):  # type: ignore[misc]
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        return noting(self.__wrapped__.run)(*args, **kwargs)
+
+    __call__ = run
+
+
+def test_what_wrapt_has_put_around_a_tracer(app: Celery) -> None:
+    """It has the code of what it wraps."""
+    task = app.task(bind=True, name="t", shared=False)(note)
+    _, ours = ways(app, task)
+    app.tasks["t"].__trace__ = noting(app.tasks["t"].__trace__)
+    assert outcome(ours, ((), {}, NOTHING))["seen"].count("wrapped") == 1
+
+
+def test_what_wrapt_has_put_around_celerys_call(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def __protected_call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        self.request._protected = 1
+        return self.run(*args, **kwargs)
+
+    __protected_call__.__module__ = "celery.app.trace"
+    monkeypatch.setattr(BaseTask, "__call__", noting(__protected_call__))
+    task = app.task(bind=True, name="t", shared=False)(note)
+    assert same(app, task)["seen"].count("wrapped") == 1
+
+
+def test_a_tracer_that_was_made_for_a_wrapper_of_the_task(app: Celery) -> None:
+    """As New Relic does."""
+    task = app.task(bind=True, name="t", shared=False)(note)
+    _, ours = ways(app, task)
+    task = app.tasks["t"]
+    task.__trace__ = build_tracer("t", Proxy(task), app.loader, HOST, app=app)
+    assert outcome(ours, ((), {}, NOTHING))["seen"].count("wrapped") == 1
+
+
+def test_the_end_that_is_told_of_where_a_result_cannot_be_kept(app: Celery) -> None:
+    def told(state: str, retval: Any, **_: Any) -> None:
+        seen.append((state, retval))
+
+    def mark(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    backend = type("Own", (DisabledBackend,), {"mark_as_done": mark})(app=app)
+    task = app.task(bind=True, name="t", shared=False)(note)
+    app.tasks["t"].backend = backend
+    signals.task_postrun.connect(told)
+    try:
+        assert ("SUCCESS", "done") in same(app, task)["seen"]
+    finally:
+        signals.task_postrun.disconnect(told)
 
 
 def test_the_embedded_come_last(app: Celery) -> None:

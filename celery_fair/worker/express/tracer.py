@@ -16,6 +16,7 @@ import logging
 import os
 from collections.abc import Callable
 from time import monotonic
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from billiard.einfo import ExceptionInfo
@@ -120,9 +121,16 @@ def _can_be_traced(task: Any) -> bool:
     )
     return not (
         _file_of(celerys) != _FILE  # who has wrapped it, as Sentry does, has given it its name
+        or not _is_for(celerys, task)
         or (deduplicates and task.app.backend.persistent)
         or any(map(_has_own(task), ("before_start", "on_success", "after_return")))
     )
+
+
+def _is_for(celerys: Any, task: Any) -> bool:
+    """Whether Celery's tracer was made for the task itself: New Relic hands it a wrapper of it."""
+    names = celerys.__code__.co_freevars
+    return dict(zip(names, celerys.__closure__, strict=True))["task"].cell_contents is task
 
 
 def _has_own(task: Any) -> Callable[[str], bool]:
@@ -130,8 +138,8 @@ def _has_own(task: Any) -> Callable[[str], bool]:
 
 
 def _file_of(function: Any) -> str | None:
-    code = getattr(function, "__code__", None)
-    return code and str(code.co_filename)
+    """Of a function itself: wrapt's wrappers have the code of what they wrap."""
+    return function.__code__.co_filename if type(function) is FunctionType else None
 
 
 _FILE = _file_of(trace.task_has_custom)
@@ -166,7 +174,13 @@ class _Tracer:
                 if task.track_started and not ignored and self._keeps:
                     me = {"pid": os.getpid(), "hostname": self._hostname}
                     task.backend.store_result(uuid, me, states.STARTED, request=context)
-                end = self._end(uuid, args, kwargs, context, ignored, start)
+                try:
+                    result = (self._call or task.run)(*args, **kwargs)
+                except Exception as exc:  # noqa: BLE001 - Celery's `TraceInfo` sees to it
+                    end = _failed(task, context, exc)
+                else:
+                    end = _End(states.SUCCESS, result, _BROKEN_OFF.answer)
+                    end = self._succeeded(uuid, args, kwargs, result, context, ignored, start)
             finally:
                 self._leave(uuid, args, kwargs, end)
         except (MemoryError, Reject):
@@ -180,16 +194,18 @@ class _Tracer:
             return 1, outcome, end.answer[2]
         return end.answer
 
-    def _end(
-        self, uuid: str, args: Any, kwargs: Any, context: Any, ignored: bool, start: float
+    def _succeeded(
+        self,
+        uuid: str,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        context: Any,
+        ignored: bool,
+        start: float,
     ) -> "_End":
-        """Call the task's code, and tell whoever is to know of its outcome."""
+        """Keep what a task has returned, and tell whoever is to know of it."""
         task = self._task
-        call = self._call or task.run
-        try:
-            result = call(*args, **kwargs)
-        except Exception as exc:  # noqa: BLE001 - Celery's `TraceInfo` sees to it
-            return _failed(task, context, exc)
         try:
             if context.callbacks or context.chain:
                 self._publish_next(result, context, uuid)
@@ -278,5 +294,4 @@ def _failed(task: Any, context: Any, exc: Exception) -> "_End":
 
 def _is_celerys_call(call: Any) -> bool:
     """Whether a method is what Celery's workers make of ``Task.__call__``; no one's wrapper."""
-    code = getattr(call, "__code__", None)
-    return getattr(code, "co_name", "") == "__protected_call__"
+    return type(call) is FunctionType and call.__code__.co_name == "__protected_call__"
