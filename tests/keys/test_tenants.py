@@ -61,7 +61,7 @@ def test_the_nights_work_of_many_tenants(
 ) -> None:
     """One tenant after the other has published, and several workers share one virtual time."""
     names = [f"tenant{number}" for number in range(100)]
-    ids = tenants.publish(dict.fromkeys(names, 10))
+    ids = tenants.publish(dict.fromkeys(names, 10), "nap", (0.005,))
     workers = [
         start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
         for _ in range(3)

@@ -44,9 +44,9 @@ class Source(ABC):
     def keyed(self, **options: Any) -> Feed:
         """Make a feed that is shared by key; `options` are those of `pulled`, and its settings.
 
-        Only where the broker `shares_by_key`.
+        Only where the broker `shares_by_key`; a worker on others has been refused by then.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has no queues that are shared by key")
 
     def look(self, now: float) -> None:
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
