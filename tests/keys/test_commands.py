@@ -72,7 +72,7 @@ def test_what_waits_is_listed(
 def test_a_weight_that_is_set_reaches_what_waits(
     space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
 ) -> None:
-    ids = tenants.publish({"a": 600, "b": 600})
+    ids = tenants.publish({"a": 600, "b": 600}, "nap", (0.002,))
     worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
     worker.records.started.wait(50)
     assert run("set-key", QUEUE, "a", "weight=4").output == "a has weight=4 in jobs\n"
