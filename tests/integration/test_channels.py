@@ -10,6 +10,7 @@ from kombu import Connection
 
 from tests.brokers import RabbitMQ, Space
 from tests.conftest import running
+from tests.faults.proxy import Proxy
 from tests.integration.depths import left, unsettled
 from tests.integration.gate import Gate
 from tests.publishing import publish
@@ -92,20 +93,20 @@ def test_hardly_any_channels(start_worker: StartWorker) -> None:
     """Celery's own needs are left some, on each connection: this worker gossips, as by default."""
     for server in running(RabbitMQ(channel_max=5)):
         place, queues = server.space(), MANY[:15]
-        url = server.add_user("worker", place.place, ".*", ".*", ".*")
-        worker = start_worker(url, pool="threads", queues=queues, quiet=False, wait=False)
-        worker.records.started.wait_once(publish(place.url, dict.fromkeys(queues, 5)).all())
-
         others = Celery(broker=place.url, set_as_current=False)
-        for _ in range(2):
-            for name in queues[::5]:
-                for command in ("cancel_consumer", "add_consumer"):
-                    tell(others, command, name)
-            cut = 'rabbit_networking:close_all_user_connections(<<"worker">>, <<"cut">>).'
-            server.control("eval", cut)
-            worker.records.started.wait_ids(publish(place.url, dict.fromkeys(queues, 5)).all())
-        assert "No free channel" not in worker.log()
-        assert worker.stop() == 0
+        with Proxy(place) as proxy:
+            worker = start_worker(
+                proxy.url, pool="threads", queues=queues, quiet=False, wait=False
+            )
+            worker.records.started.wait_once(publish(place.url, dict.fromkeys(queues, 5)).all())
+            for _ in range(2):
+                for name in queues[::5]:
+                    for command in ("cancel_consumer", "add_consumer"):
+                        tell(others, command, name)
+                proxy.cut()
+                worker.records.started.wait_ids(publish(place.url, dict.fromkeys(queues, 5)).all())
+            assert "No free channel" not in worker.log()
+            assert worker.stop() == 0
 
 
 def tell(app: Celery, command: str, queue: str) -> None:
