@@ -80,7 +80,7 @@ class RedisBroker(Broker):
         return int(channel._size(queue)) + int(sorted_ or 0)
 
     def acknowledge(self, message: Any) -> None:
-        acknowledge_held(message)
+        acknowledge_held(Commands(message.channel), message)
 
     def impatient(self, connection: Any, patience: float) -> Any:
         options = {"socket_timeout": patience, **(connection.transport_options or {})}

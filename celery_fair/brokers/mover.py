@@ -341,8 +341,11 @@ class RedisMover(Mover):
                 "delivery_info": {"exchange": exchange, "routing_key": queue},
                 "delivery_tag": str(uuid4()),
             }
+            payload["properties"].pop("ahead", None)
         else:
             to, push = send.list_of(queue, message._raw), "RPUSH"
+            if getattr(message, "turn", None) is not None:  # to be sorted anew
+                payload["properties"] = {**payload["properties"], "ahead": True}
         tag = message.delivery_tag
         return "EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push
 

@@ -5,16 +5,18 @@
 --       queue's own lists, into which everybody publishes, the most urgent first.
 -- ARGV: 1 now (seconds), 2 what the tags begin with, 3 messages wanted, 4 what each is charged,
 --       5 what a tenant weighs that has no weight of its own, 6 a random number from 0 to 1,
---       7 how many messages are sorted at the most, 8 how many steps of priority there are, these,
+--       7 how many messages are sorted at the most, 8 about how many bytes of them,
+--       9 how many steps of priority there are, these,
 --       then for each message that has been settled: tenant, part, finish tag, that of the part,
 --       and what it took more than it was charged.
 -- Returns: {messages in lanes, messages unsorted, {message, tenant, part, finish tag, that of the part}, ...}. The nth message
 -- is recorded by a tag that ends in n, unless it has a sixth field: such a one this script cannot read.
 local now, prefix, wanted, charge, usual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local drawn, most, count = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local drawn, most, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local count = tonumber(ARGV[9])
 local steps = {}
 for number = 1, count do
-    steps[number] = ARGV[8 + number]
+    steps[number] = ARGV[9 + number]
 end
 
 -- Evenly spread draws of one random number: Redis's own generator begins anew with each script.
@@ -23,18 +25,22 @@ local function draw()
     return 0.5 + drawn
 end
 
+-- The first write frees memory: a server that is full goes on with a script that has written.
+redis.call('HDEL', base, '')
 local unsorted = 0
 for number, step in ipairs(steps) do
     local list = KEYS[3 + number]
-    local raws = most > 0 and redis.call('RPOP', list, most) or {}
-    for _, raw in ipairs(raws) do
-        put(raw, step)
+    while most > 0 and bytes > 0 do
+        local size = put(list, step)
+        if not size then
+            break
+        end
+        most, bytes = most - 1, bytes - size
     end
-    most = most - #raws
     unsorted = unsorted + redis.call('LLEN', list)
 end
 
-for place = 9 + count, #ARGV, 5 do
+for place = 10 + count, #ARGV, 5 do
     settle_both(
         ARGV[place],
         ARGV[place + 1],

@@ -30,7 +30,10 @@ def connection_of(pool: Any) -> Any:
 
 
 class Commands:
-    """Sends commands beside a kombu channel, about its keys as they are in Redis.
+    """Sends commands beside a kombu channel, about its keys as they are in Redis, each once.
+
+    The client library would send one again that had no answer in time, where transport options
+    say ``retry_on_timeout``. What it takes, or settles, need not be there for the second.
 
     Not on the channel's own client, whose one connection may be waiting for a ``BRPOP``: it would
     take that answer for its own.
@@ -66,11 +69,10 @@ class Commands:
         return [self.key(self._channel.unacked_key), self.key(self._channel.unacked_index_key)]
 
     def __call__(self, *args: Any) -> Any:
-        """Send a command, with whole keys."""
-        from redis import Redis
-
-        # Kombu's client adds its key prefix to some commands' keys; ours have it already.
-        return Redis.execute_command(self._client, *args)  # type: ignore[no-untyped-call]
+        """Send a command, with whole keys: no prefix is added to them."""
+        with self._connection() as connection:
+            connection.send_command(*args)
+            return connection.read_response()
 
     def packed(self, *args: Any) -> list[bytes]:
         """Return a command as it is sent, to be sent often: packing takes its time."""
@@ -141,7 +143,7 @@ class Script:
             return self._send("EVAL", self._source, len(keys), *keys, *args)
 
 
-def acknowledge_held(message: Any) -> None:
+def acknowledge_held(send: Commands, message: Any) -> None:
     """Acknowledge a delivery of kombu's Redis transport, if it is still held here.
 
     Kombu does not look whether it was: a message that was held for longer than the visibility
@@ -151,7 +153,10 @@ def acknowledge_held(message: Any) -> None:
         NotHeldError: it is not; it is settled all the same.
         redis.RedisError: it may or may not be.
     """
-    removed, _ = message.channel.qos._remove_from_indices(message.delivery_tag).execute()
+    held, index = send.unacked
+    tag = message.delivery_tag
+    commands: list[tuple[Any, ...]] = [("ZREM", index, tag), ("HDEL", held, tag)]
+    *_, (removed, _) = send.all([("MULTI",), *commands, ("EXEC",)])
     book_settled(message)
     if not removed:
         raise NotHeldError("its visibility timeout is over; the broker has restored it")

@@ -95,9 +95,7 @@ def test_hardly_any_channels(start_worker: StartWorker) -> None:
         place, queues = server.space(), MANY[:15]
         others = Celery(broker=place.url, set_as_current=False)
         with Proxy(place) as proxy:
-            worker = start_worker(
-                proxy.url, pool="threads", queues=queues, quiet=False, wait=False
-            )
+            worker = start_worker(proxy.url, pool="threads", queues=queues, quiet=False, wait=False)
             worker.records.started.wait_once(publish(place.url, dict.fromkeys(queues, 5)).all())
             for _ in range(2):
                 for name in queues[::5]:

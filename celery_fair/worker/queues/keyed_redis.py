@@ -19,6 +19,7 @@ from kombu.transport import virtual
 from celery_fair.brokers.keyed_lists import KeyedLists, Turn
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.delivery import message_of
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.redis_source import RedisFeed
 
@@ -76,10 +77,13 @@ class KeyedRedisFeed(Pulled, RedisFeed):
             message.come_by(turn._replace(charged=cost))
 
     def hand_back(self) -> None:
-        """Return what is buffered, to the head of its keys' lists."""
+        """Return what is buffered, to the head of its keys' lists.
+
+        The first one last: who sorts them takes the one that came last before the others.
+        """
         for item in self.buffer:
             self.charged(item, 0.0)
-        super().hand_back()
+        Feed.hand_back(self)
         if self._settled and not self.dead:
             self._ask(0)
 

@@ -234,7 +234,7 @@ class RedisSource(Source):
         return self._lists[queue]
 
     def acknowledge(self, message: Any) -> None:
-        acknowledge_held(message)
+        acknowledge_held(self.send, message)
 
     def listen(self) -> None:
         """Make sure that a message for any empty feed rings the bell."""

@@ -1,0 +1,111 @@
+"""A queue's lists and tags on Redis, without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kombu import Connection
+from redis import Redis
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeout
+
+from celery_fair.brokers.keyed_lists import KeyedLists
+from celery_fair.brokers.redis import Commands, acknowledge_held
+from celery_fair.settings.keys import KeyedQueue
+from tests.brokers import RedisServer, Space
+from tests.faults.proxy import Proxy
+from tests.publishing import publish
+
+
+def lists_of(connection: Connection, queue: str = "jobs") -> KeyedLists:
+    channel = connection.channel()
+    lists = KeyedLists(channel, Commands(channel), KeyedQueue(queue))
+    lists.weigh()
+    return lists
+
+
+def kept(url: str, queue: str = "jobs") -> int:
+    """Messages in the queue, in its keys' lists, and unacknowledged."""
+    with Redis.from_url(url) as redis:
+        lanes = list(redis.scan_iter(f"celery-fair:keys:{queue}:lane:*"))
+        return int(redis.hlen("unacked")) + sum(map(redis.llen, [queue, *lanes]))
+
+
+@contextmanager
+def unanswered(space: Space, command: str) -> Iterator[Connection]:
+    """The server does what is sent, once it is such a command, and its answer is lost."""
+    options: dict[str, Any] = {"retry_on_timeout": True, "socket_timeout": 0.5}
+    with Proxy(space) as proxy, Connection(proxy.url, transport_options=options) as connection:
+        trap = proxy.on(command, action="mute")
+        with pytest.raises(RedisTimeout):
+            yield connection
+        assert trap.fired.is_set()
+
+
+def test_a_question_that_had_no_answer_is_not_repeated(redis_space: Space) -> None:
+    """Its messages are held by tags, and others would be recorded by the same."""
+    publish(redis_space.url, {"jobs": 10}).all()
+    with unanswered(redis_space, "EVALSHA") as connection:
+        lists_of(connection).pop(3, 1.0, "tag", [])
+    assert kept(redis_space.url) == 10
+
+
+def test_nor_is_an_acknowledgement(redis_space: Space) -> None:
+    """The second would find nothing: the message would count as another worker's."""
+    publish(redis_space.url, {"jobs": 1}).all()
+    with unanswered(redis_space, "ZREM") as connection:
+        message = connection.SimpleQueue("jobs").get(timeout=10)
+        acknowledge_held(Commands(message.channel), message)
+    assert kept(redis_space.url) == 0
+
+
+def test_a_server_that_is_full_is_emptied(own_redis: RedisServer) -> None:
+    space = own_redis.space()
+    publish(space.url, {"jobs": 10}, headers={"x-fair-key": "a"}).all()
+    with Connection(space.url) as connection, Redis.from_url(space.url) as redis:
+        lists = lists_of(connection)
+        redis.config_set("maxmemory", 1)
+        _, _, taken = lists.pop(3, 1.0, "tag", [])
+        redis.config_set("maxmemory", 0)
+    assert len(taken) == 3
+
+
+@pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "lmove"])
+def test_a_user_without_a_command_loses_nothing(own_redis: RedisServer, command: str) -> None:
+    space = own_redis.space()
+    publish(space.url, {"jobs": 10}, headers={"x-fair-key": "a"}).all()
+    with Redis.from_url(space.url) as redis:
+        redis.execute_command(
+            "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", f"-{command}"
+        )
+    url = space.url.replace("redis://", "redis://worker:secret@").replace("@:", "@")
+    with Connection(url) as connection:
+        lists = lists_of(connection)
+        for _ in range(2):
+            with pytest.raises(ResponseError):
+                lists.pop(1, 1.0, "tag", [])
+    assert kept(space.url) == 10
+
+
+def test_long_messages_are_sorted_few_at_a_time(redis_space: Space) -> None:
+    """The server reads each, and does nothing else meanwhile."""
+    publish(redis_space.url, {"jobs": 20}, args=["x" * 150_000]).all()  # 200 kB as it is sent
+    with Connection(redis_space.url) as connection:
+        waiting, unsorted, _ = lists_of(connection).pop(0, 1.0, "", [])
+    assert (waiting, unsorted) == (2, 18)
+
+
+def test_lists_without_a_tag_are_found_whatever_the_queues_name(redis_space: Space) -> None:
+    publish(redis_space.url, {"jöbs": 3}, headers={"x-fair-key": "é"}).all()
+    with Connection(redis_space.url) as connection, Redis.from_url(redis_space.url) as redis:
+        lists = lists_of(connection, "jöbs")
+        lists.sort(until=float("inf"))
+        redis.delete("celery-fair:keys:jöbs:tags", "celery-fair:keys:jöbs:only")
+        cursor: int | None = 0
+        while cursor is not None:
+            cursor = lists.adopt(cursor)
+        _, _, taken = lists.pop(3, 1.0, "tag", [])
+    assert [tenant.decode() for _, tenant, *_ in taken] == ["é"] * 3
