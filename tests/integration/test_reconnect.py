@@ -168,9 +168,8 @@ def test_only_the_lost_connection_is_made_again(
         commands = proxy.on("consume", nth=len(QUANTA) + 1, when="after", action="note")
         worker = start_worker(proxy.url, pool=pool, queues=QUANTA, conf=conf)
         commands.wait()
-        proxy.cut()
-
         again = [proxy.on("connect", nth=number, action="note") for number in (1, 2, 3)]
+        proxy.cut()
         worker.records.started.wait_once(publish(rabbitmq_space.url, {"a": 1}).all())
         for connection in again[:2]:
             connection.wait()
