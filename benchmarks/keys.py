@@ -30,7 +30,7 @@ from kombu import Connection
 from benchmarks.contestant import contestant
 from benchmarks.progress import Progress
 from benchmarks.turns import serving, take_turns
-from celery_fair.brokers.keyed_lists import KeyedLists
+from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands, Script
 from celery_fair.core.tags import TenantTags
 from celery_fair.settings import KeyedQueue

@@ -11,4 +11,5 @@
     virtual_letters.py  and on kombu's other emulated brokers
     payload.py          a message as kombu's emulated brokers store it
     redis.py            kombu's queues as they are in Redis
+    keyed/              such a queue shared by key
 """

@@ -6,7 +6,7 @@ from typing import Any
 from kombu.exceptions import ChannelError
 
 from celery_fair.brokers.amqp_letters import AmqpLetters
-from celery_fair.brokers.keyed_lists import base_of
+from celery_fair.brokers.keyed.lists import base_of
 from celery_fair.brokers.mover import AmqpMover, Mover, RedisMover, VirtualMover
 from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.brokers.redis_letters import RedisLetters

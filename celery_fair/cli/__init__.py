@@ -32,6 +32,8 @@ _COMMANDS = {
     "resume": "celery_fair.cli.live.pause:resume",
     "set": "celery_fair.cli.live.set:set_options",
     "set-key": "celery_fair.cli.keys.set:set_key",
+    "pause-key": "celery_fair.cli.keys.pause:pause_key",
+    "resume-key": "celery_fair.cli.keys.pause:resume_key",
     "status": "celery_fair.cli.live.status:status",
     "top": "celery_fair.cli.live.top:top",
 }

@@ -18,6 +18,7 @@ __all__ = [
     "SECONDS",
     "Outcome",
     "Seconds",
+    "assignments",
     "conclude",
     "json_option",
     "outcome",
@@ -78,6 +79,34 @@ def outcome(text: str) -> Callable[[Callable[..., Outcome]], Callable[..., None]
         return wrapped
 
     return concluding
+
+
+def assignments(words: Sequence[str], such_as: str) -> dict[str, Any]:
+    """Return options written ``name=value``, values as numbers, None (`none`) or text.
+
+    Raises:
+        click.UsageError: for a word that is written otherwise, and a name that is there twice.
+    """
+    options: dict[str, Any] = {}
+    for word in words:
+        option, equals, value = word.partition("=")
+        if not equals:
+            raise click.UsageError(f"{word!r} is not option=value; write, for example, {such_as}")
+        if option in options:
+            raise click.UsageError(f"{option!r} is given twice; give each option once")
+        options[option] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
 
 
 def conclude(found: Outcome, as_json: bool) -> None:

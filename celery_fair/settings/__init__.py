@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.settings.keys import KeyedQueue, KeyOptions, keyed_queues, with_keys
+from celery_fair.settings.keys import (
+    KeyedQueue,
+    KeyLimits,
+    KeyOptions,
+    keyed_queues,
+    live_key_options,
+    with_keys,
+)
 from celery_fair.settings.logical import LogicalQueue, checked_logical_queues
 from celery_fair.settings.partitions import (
     SERIAL,
@@ -59,12 +66,14 @@ __all__ = [
     "Cost",
     "CostKey",
     "GroupOptions",
+    "KeyLimits",
     "KeyOptions",
     "KeyedQueue",
     "LogicalQueue",
     "PartitionedQueue",
     "QueueOptions",
     "Settings",
+    "live_key_options",
     "parse_live_options",
     "parse_options",
 ]

@@ -2,20 +2,34 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from functools import partial
+from types import EllipsisType
+from typing import Annotated, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.fair_key import read_key, written_key
 from celery_fair.settings.table import from_options, table
-from celery_fair.settings.values import function, mapping, queue_name
+from celery_fair.settings.values import (
+    Cap,
+    Rate,
+    Seconds,
+    count,
+    function,
+    mapping,
+    queue_name,
+    rate,
+    whole,
+)
 
 __all__ = [
+    "KeyLimits",
     "KeyOptions",
     "KeyedQueue",
     "Namer",
     "checked_weight",
     "keyed_queues",
+    "live_key_options",
     "with_keys",
 ]
 
@@ -23,6 +37,20 @@ Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 """``key(task_name, args, kwargs)``: whose a message is; None if that is nobody in particular."""
 
 _LIGHTEST, _HEAVIEST = 1e-6, 1e6
+_LARGEST_BURST = 1_000_000
+_burst = partial(whole, least=1, most=_LARGEST_BURST)
+_rate = rate
+
+
+class KeyLimits(NamedTuple):
+    """What a key may start, in all workers together."""
+
+    max_in_flight: int | None = None
+    """Tasks that run at once; None for any number."""
+    rate: float | None = None
+    """Starts per second in the long run; None for any number."""
+    burst: float = 1
+    """How many may start at once, under a rate."""
 
 
 def checked_weight(where: str, value: Any) -> float:
@@ -50,6 +78,32 @@ class KeyOptions:
 
     weight: Annotated[float | None, _own_weight] = None
     """Its share, relative to those of other keys that have something waiting."""
+    max_in_flight: Annotated[int | EllipsisType | None, count] = ...
+    """Its tasks that run at once, in all workers; `None` for any number."""
+    rate: Annotated[float | EllipsisType | None, _rate] = ...
+    """Its starts per second, in all workers; `None` for any number."""
+    burst: Annotated[int | EllipsisType, _burst] = ...
+    """How many of those may start at once."""
+
+    def limits(self, usual: KeyLimits) -> KeyLimits:
+        """Return its limits, those that it has not of its own as usual."""
+        return KeyLimits(
+            usual.max_in_flight if self.max_in_flight is ... else self.max_in_flight,
+            usual.rate if self.rate is ... else self.rate,
+            usual.burst if self.burst is ... else self.burst,
+        )
+
+
+def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check what a key is to have while workers run.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: naming the option, and what is allowed.
+    """
+    where = f"set-key {queue}"
+    if "weight" in options:
+        checked_weight(f"{where}: weight", options["weight"])
+    return _checked(KeyOptions, where, options)
 
 
 def _keys(where: str, value: Any) -> dict[str, KeyOptions]:
@@ -76,6 +130,14 @@ class KeyedQueue:
     """Returns whose a message is, of its task's name, args and kwargs."""
     weight: Annotated[float, checked_weight] = 1.0
     """Of every key that has none of its own."""
+    max_in_flight: Cap = None
+    """Tasks of each key that run at once, in all workers, unless it has a cap of its own."""
+    rate: Rate = None
+    """Starts of each key per second, in all workers, unless it has a rate of its own."""
+    burst: Annotated[int, _burst] = 1
+    """How many of those may start at once."""
+    lease: Seconds = 30.0
+    """Seconds until what a worker ran that is not heard of counts for no cap any more."""
     keys: Annotated[Mapping[str, KeyOptions], _keys] = field(default_factory=dict)
     """Options of single keys, by key."""
 
@@ -84,6 +146,18 @@ class KeyedQueue:
         """Those that keys have of their own, by tenant."""
         own = {tenant: options.weight for tenant, options in self.keys.items()}
         return {tenant: weight for tenant, weight in own.items() if weight is not None}
+
+    @property
+    def limits(self) -> KeyLimits:
+        """Those of a key that has none of its own."""
+        return KeyLimits(self.max_in_flight, self.rate, self.burst)
+
+    @property
+    def own_limits(self) -> dict[str, KeyLimits]:
+        """Those that keys have of their own, by tenant."""
+        usual = self.limits
+        own = {tenant: options.limits(usual) for tenant, options in self.keys.items()}
+        return {tenant: limits for tenant, limits in own.items() if limits != usual}
 
 
 def keyed_queues(where: str, value: Any) -> dict[str, KeyedQueue]:

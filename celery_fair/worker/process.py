@@ -5,7 +5,7 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.brokers.broker import RedisBroker, broker_of
+from celery_fair.brokers.broker import Broker, RedisBroker, broker_of
 from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.pricing import Pricing
@@ -29,9 +29,19 @@ from celery_fair.worker.launch.slots import Slots
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
+from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["Parts"]
+
+_PATIENCE = 5.0
+"""Seconds for the broker to answer where nobody waits."""
+
+
+def _key_has_ended(request: Any, seconds: float | None) -> None:  # noqa: ARG001
+    """What has ended is known, where its queue is shared by key."""
+    if request.message.turn is not None:
+        request.message.feed.ended(request.message)
 
 
 def _key_is_charged(request: Any, seconds: float | None) -> None:
@@ -53,16 +63,13 @@ class Parts:
 
     def __init__(self, c: Any) -> None:
         broker = broker_of(c.conninfo)
-        settings = Settings.of(c.app)
-        refuse_broker(c.conninfo, settings, non_repeatable(c.app), bool(c.hub))
-        if broker.excludes:
-            settings = settings.fenced()
-        if isinstance(broker, RedisBroker) and c.app.conf.get("worker_disable_prefetch"):
-            settings = settings.pulling()  # on other brokers Celery says that it ignores it
-        self.settings = settings
+        self.settings = settings = _settings(c, broker)
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
         self.gates = Gates(settings, c.hostname)
+        self.places = Places(
+            lambda: broker.impatient(c.app.connection_for_read(), _PATIENCE), settings.keys
+        )
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
         self.tokens: dict[str, int] = {}
@@ -71,6 +78,8 @@ class Parts:
         pricing: Pricing | None = None
         self.prices: Runtimes | Costs
         ended: list[Callable[[Any, float | None], object]] = []
+        if settings.keys:
+            ended.append(_key_has_ended)
         if isinstance(settings.cost, str):
             pricing = Pricing()
             self.prices = runtimes = Runtimes(pricing, settings.cost_key, settings.cost_model)
@@ -135,11 +144,22 @@ class Parts:
     def close(self) -> None:
         """Leave nothing open."""
         self.claims.close()
+        self.places.close()
         self.bell.close()
         for server in self.servers:
             server.close()
         for recorder in self.recorders:
             recorder.queues.close()
+
+
+def _settings(c: Any, broker: Broker) -> Settings:
+    settings = Settings.of(c.app)
+    refuse_broker(c.conninfo, settings, non_repeatable(c.app), bool(c.hub))
+    if broker.excludes:
+        settings = settings.fenced()
+    if isinstance(broker, RedisBroker) and c.app.conf.get("worker_disable_prefetch"):
+        settings = settings.pulling()  # on other brokers Celery says that it ignores it
+    return settings
 
 
 def _path(settings: Settings) -> PlainWay:

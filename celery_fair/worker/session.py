@@ -175,7 +175,12 @@ class Session:
         if queue.name in parts.settings.keys:
             keyed, usual = parts.settings.keys[queue.name], partial(parts.prices.usual, flow)
             return self._source.keyed(
-                keyed=keyed, usual=usual, free=self._free_slots, **pulled, **options
+                keyed=keyed,
+                places=parts.places,
+                usual=usual,
+                free=self._free_slots,
+                **pulled,
+                **options,
             )
         if gate.options.fetch != "pull" and queue.name not in self._held.asked:
             return self._source.feed(**options)

@@ -12,7 +12,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from celery_fair.brokers.keyed_lists import KeyedLists
+from celery_fair.brokers.keyed.lists import KeyedLists, Left
 from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.settings.keys import KeyedQueue
 from tests.brokers import RedisServer, Space
@@ -20,9 +20,9 @@ from tests.faults.proxy import Proxy
 from tests.publishing import publish
 
 
-def lists_of(connection: Connection, queue: str = "jobs") -> KeyedLists:
+def lists_of(connection: Connection, queue: str = "jobs", **options: Any) -> KeyedLists:
     channel = connection.channel()
-    lists = KeyedLists(channel, Commands(channel), KeyedQueue(queue))
+    lists = KeyedLists(channel, Commands(channel), KeyedQueue(queue, **options))
     lists.weigh()
     return lists
 
@@ -71,6 +71,16 @@ def test_a_server_that_is_full_is_emptied(own_redis: RedisServer) -> None:
         _, _, taken = lists.pop(3, 1.0, "tag", [])
         redis.config_set("maxmemory", 0)
     assert len(taken) == 3
+
+
+def test_a_token_that_was_not_used_is_there_again(redis_space: Space) -> None:
+    publish(redis_space.url, {"jobs": 3}, headers={"x-fair-key": "a"}).all()
+    with Connection(redis_space.url) as connection:
+        lists = lists_of(connection, rate=1 / 3600)
+        assert len(lists.pop(3, 1.0, "one")[2]) == 1
+        assert len(lists.pop(3, 1.0, "two")[2]) == 0
+        assert len(lists.pop(3, 1.0, "two", left=[Left("a", "one1", True)])[2]) == 1
+        assert len(lists.pop(3, 1.0, "three", left=[Left("a", "two1", False)])[2]) == 0
 
 
 @pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "lmove"])

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kombu import Connection
 
-from celery_fair.brokers.keyed_lists import KeyedLists, Turn
+from celery_fair.brokers.keyed.lists import KeyedLists, Turn
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.fair_key import read_key
 from celery_fair.core.tags import Served, TenantTags
@@ -35,6 +35,8 @@ STEPS = st.lists(
         st.tuples(st.just("settle"), st.integers(0, 50), st.floats(-1.3, 20.0)),
         st.tuples(st.just("settle"), st.integers(0, 3), st.floats(-1.3, 1.3)),
         st.tuples(st.just("delete"), st.sampled_from(("a", "d/1"))),
+        st.tuples(st.just("pause"), st.sampled_from("ad")),
+        st.tuples(st.just("resume"), st.sampled_from("ad")),
     ),
     max_size=60,
 )
@@ -76,6 +78,9 @@ class Server:
         turns = [(raw, *(each.decode() for each in turn)) for raw, *turn in taken]
         return waiting + unsorted, [(id_of(raw), Turn(*turn[:4], CHARGE)) for raw, *turn in turns]
 
+    def pause(self, tenant: str, paused: bool) -> None:
+        self.lists.pause(tenant, paused)
+
     def push(self, raw: str) -> None:
         self.send("LPUSH", "jobs", raw)
 
@@ -97,6 +102,17 @@ class Model:
         self._drawn = 0.0
         self._tags = TenantTags(lambda tenant: WEIGHTS.get(tenant, 1.0), self._draw)
         self.lanes: dict[tuple[str, str], deque[str]] = defaultdict(deque)
+        self.paused: set[str] = set()
+        self._held: set[str] = set()
+
+    def pause(self, tenant: str, paused: bool) -> None:
+        if paused:
+            self.paused.add(tenant)
+            return
+        self.paused.discard(tenant)
+        if tenant in self._held:
+            self._held.remove(tenant)
+            self._tags.tenants.release(tenant)
 
     def _draw(self) -> float:
         self._drawn = (self._drawn + 0.6180339887498949) % 1
@@ -115,7 +131,10 @@ class Model:
         taken: list[tuple[str, Served]] = []
         while len(taken) < wanted and (found := self._tags.first()):
             lane = self.lanes[found]
-            if lane:
+            if lane and found[0] in self.paused:
+                self._held.add(found[0])
+                self._tags.tenants.hold(found[0])
+            elif lane:
                 task = lane.popleft()
                 taken.append((task, self._tags.serve(*found, CHARGE, bool(lane))))
             else:
@@ -169,6 +188,12 @@ def test_the_script_chooses_as_the_class_does(
                 pop(1, drawn)  # which sorts
                 server.delete(key)
                 model.lanes[read_key(key)].clear()
+            case ["pause" | "resume" as what, str(tenant)]:
+                server.pause(tenant, what == "pause")
+                model.pause(tenant, what == "pause")
+    for tenant in "ad":
+        server.pause(tenant, False)
+        model.pause(tenant, False)
     while pop(6, 0.5) or running:
         settled += [(turn, 0.5) for turn, _ in running]
         also_settled += [(served, 0.5) for _, served in running]

@@ -7,12 +7,25 @@ import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of, shown
-from celery_fair.brokers.keyed_lists import KeyedLists
+from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli.connecting import app_of, connection_to, trouble_with
+from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["lists_of"]
+__all__ = ["lists_of", "whole_tenant"]
+
+
+def whole_tenant(key: str, why: str) -> str:
+    """Return the tenant that a key is, as it is written in the header.
+
+    Raises:
+        click.UsageError: it is a part of one.
+    """
+    tenant, part = read_key(key)
+    if part:
+        raise click.UsageError(f"{key!r} is a part of {tenant!r}; {why}")
+    return tenant
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from celery_fair.brokers.keyed_lists import Backlog, KeyedLists
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.cli.keys.access import lists_of
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 
 __all__ = ["keys"]
 
-_HEADS = ("key", "weight", "share", "waiting", "parts", "started", "behind")
+_HEADS = ("key", "weight", "share", "waiting", "parts", "started", "running", "behind", "held")
 
 
 @click.command("keys")
@@ -30,7 +30,9 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
     waiting  messages, of all its parts
     parts    how many of these have something waiting
     started  messages in this minute and the one before
+    running  its tasks, of its cap; counted of keys that have one (max_in_flight)
     behind   cost that keys of weight 1 are served each before it is its turn
+    held     why it starts nothing now: paused, its cap, or its leash (rate)
 
     A thousand keys are looked at, those whose turn comes first. What was published and is not yet
     sorted by key is counted, no more.
@@ -74,9 +76,19 @@ def _said(queue: str, tenants: int, unsorted: int) -> list[str]:
 
 
 def _row(found: Backlog, share: float) -> dict[str, Any]:
-    return {**found._asdict(), "share": share}
+    row = {**found._asdict(), **found.limits._asdict(), "share": share, "reason": found.reason}
+    del row["limits"]
+    return row
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
-    said = {**row, "key": row["tenant"] or None, "share": f"{row['share']:.1%}"}
-    return [said[name] for name in (*_HEADS[:-1], "ahead")]
+    cap = row["max_in_flight"]
+    said = {
+        **row,
+        "key": row["tenant"] or None,
+        "share": f"{row['share']:.1%}",
+        "running": None if cap is None else f"{row['running']} of {cap}",
+        "behind": row["ahead"],
+        "held": row["reason"] or None,
+    }
+    return [said[name] for name in _HEADS]

@@ -1,14 +1,14 @@
 """``fair set-key``."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.keys.access import lists_of
-from celery_fair.cli.options import Outcome, outcome
-from celery_fair.core.fair_key import read_key
-from celery_fair.settings.keys import checked_weight
+from celery_fair.cli.keys.access import lists_of, whole_tenant
+from celery_fair.cli.options import Outcome, assignments, outcome
+from celery_fair.settings import live_key_options
 
 __all__ = ["set_key"]
 
@@ -16,7 +16,7 @@ __all__ = ["set_key"]
 @click.command("set-key")
 @click.argument("queue")
 @click.argument("key")
-@click.argument("options", nargs=-1, metavar="[weight=N]")
+@click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
 @click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
 @outcome("Print an object as JSON.")
 @click.pass_context
@@ -26,7 +26,10 @@ def set_key(
     """Change what KEY has of QUEUE, for all workers, at once.
 
     \b
-    weight=N   its share is N by the sum of the weights of all keys that have something waiting
+    weight=N          its share is N by the sum of the weights of all keys with something waiting
+    max_in_flight=N   its tasks that run at once, in all workers; none for any number
+    rate=N/s          its starts per second, in all workers; also N/m, N/h, none
+    burst=N           of these, so many at once
 
     The broker keeps it: it also holds for what is waiting already, and for workers that start
     later, until it is set again or --reset. The key is written as in the header x-fair-key.
@@ -34,35 +37,29 @@ def set_key(
     \b
     Examples:
       celery -A shop fair set-key jobs acme weight=5
+      celery -A shop fair set-key jobs acme max_in_flight=20 rate=10/s
       celery -A shop fair set-key jobs acme --reset
 
     Exit status: 0; 1 if the broker cannot be reached; 2 for an option that cannot be.
     """
-    tenant, part = read_key(key)
-    if part:
+    tenant = whole_tenant(key, "parts weigh the same, and have no limits")
+    if reset == bool(options):
         raise click.UsageError(
-            f"{key!r} is a part of {tenant!r}; parts weigh the same, their tenant has the weight"
+            "write what it is to have, such as weight=5 or max_in_flight=20, or else --reset"
         )
-    weight = None if reset else _weight(options)
-    if reset and options:
-        raise click.UsageError("--reset takes no options")
+    asked = {} if reset else _checked(queue, options)
     with lists_of(ctx, queue) as lists:
-        lists.set_weight(tenant, weight)
-    said = "what the settings say" if weight is None else f"weight={weight:g}"
-    return Outcome(
-        {"queue": queue, "key": tenant, "weight": weight}, [f"{tenant} has {said} in {queue}"]
-    )
+        if reset:
+            lists.reset(tenant)
+        else:
+            lists.set(tenant, asked)
+    has = "what the settings say" if reset else ", ".join(options)
+    return Outcome({"queue": queue, "key": tenant, **asked}, [f"{tenant} has {has} in {queue}"])
 
 
-def _weight(options: Sequence[str]) -> float:
-    if len(options) != 1 or not options[0].startswith("weight="):
-        raise click.UsageError(
-            f"write weight=N, such as weight=5, or --reset, not {' '.join(options)!r}"
-        )
-    text = options[0].removeprefix("weight=")
+def _checked(queue: str, words: Sequence[str]) -> dict[str, Any]:
+    options = assignments(words, "weight=5 or rate=10/s")
     try:
-        return checked_weight("weight", float(text))
-    except ValueError:
-        raise click.UsageError(f"weight={text!r}: that is no number") from None
+        return live_key_options(queue, options)
     except ImproperlyConfigured as exc:
         raise click.UsageError(str(exc)) from None

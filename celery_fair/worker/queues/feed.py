@@ -173,6 +173,9 @@ class Feed(ABC):
     def charged(self, item: Any, cost: float) -> None:
         """What was taken costs so much, as far as it is known; nothing if it did not start."""
 
+    def ended(self, message: Any) -> None:
+        """The task of a message has ended."""
+
     def report(self) -> None:
         """Say that there may be something here."""
         self._news.arrived(self)

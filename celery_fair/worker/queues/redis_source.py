@@ -122,7 +122,7 @@ class RedisSource(Source):
         return PulledRedisFeed(source=self, **options)
 
     def keyed(self, **options: Any) -> Feed:
-        from celery_fair.worker.queues.keyed_redis import KeyedRedisFeed
+        from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
 
         return KeyedRedisFeed(source=self, **options)
 

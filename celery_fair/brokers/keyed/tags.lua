@@ -7,6 +7,12 @@
 --   fresh              tenants and parts that were not charged since they began
 --   lane:…             a part's messages, a list for each priority step
 --   weights, set       by tenant, as the settings say, and as it was set live
+--   limits, limited    the same of how many messages may run, how many may start a second and at
+--                      once ("5 0.5 1"; - for any number, ? for what the settings say)
+--   paused             tenants that may start nothing until they are resumed
+--   held, kept         tenants that may start nothing for now, by until when, and their start tags
+--   running:…          delivery tags of a tenant's messages that have a place, by when its lease ends
+--   bucket:…           a tenant's token bucket, as in celery_fair/core/token_bucket.py
 --   top:…              how many of a tenant's messages were started in that minute since 1970
 --   (the name itself)  v: the virtual time; v/…: that of a tenant's parts; waiting: messages in lanes
 --
@@ -17,7 +23,13 @@ local function text(number)
     return string.format('%.17g', number)
 end
 
-local tenants = { waiting = base .. ':tags', finish = base .. ':finish', clock = 'v', mark = '' }
+local tenants = {
+    waiting = base .. ':tags',
+    finish = base .. ':finish',
+    kept = base .. ':kept',
+    clock = 'v',
+    mark = '',
+}
 
 local function parts_of(tenant)
     return {
@@ -53,8 +65,13 @@ local function tag(key, member)
     return score and tonumber(score)
 end
 
+-- The start tag of who is held.
+local function kept(level, key)
+    return level.kept and tonumber(redis.call('HGET', level.kept, key))
+end
+
 local function arrive(level, key)
-    if tag(level.waiting, key) then
+    if tag(level.waiting, key) or kept(level, key) then
         return
     end
     local start = math.max(virtual(level), tag(level.finish, key) or 0)
@@ -69,7 +86,8 @@ end
 
 local function finished(level, key, finish)
     local v = virtual(level)
-    if redis.call('ZCARD', level.waiting) == 0 then
+    local nobody = redis.call('ZCARD', level.waiting) == 0
+    if nobody and (not level.kept or redis.call('EXISTS', level.kept) == 0) then
         local last = redis.call('ZREVRANGE', level.finish, 0, 0, 'WITHSCORES')[2]
         v = math.max(v, finish, tonumber(last or 0))
         advance(level, v)
@@ -104,16 +122,40 @@ local function settle(level, key, finish, step)
         redis.call('ZADD', level.waiting, text(start + step), key)
         return
     end
+    start = kept(level, key)
+    if start then
+        redis.call('HSET', level.kept, key, text(start + step))
+        return
+    end
     forget(level, virtual(level))
     local known = tag(level.finish, key) or finish
     redis.call('ZREM', level.finish, key)
     finished(level, key, known + step)
 end
 
+local function hold(tenant, from)
+    redis.call('HSET', tenants.kept, tenant, text(tag(tenants.waiting, tenant)))
+    redis.call('ZREM', tenants.waiting, tenant)
+    redis.call('ZADD', base .. ':held', from, tenant)
+end
+
+local function release(tenant)
+    redis.call('ZREM', base .. ':held', tenant)
+    local start = kept(tenants, tenant)
+    if start then
+        redis.call('HDEL', tenants.kept, tenant)
+        redis.call('ZADD', tenants.waiting, text(math.max(virtual(tenants), start)), tenant)
+    end
+end
+
 local function drop(level, key)
-    local start = tag(level.waiting, key)
+    local start = tag(level.waiting, key) or kept(level, key)
     if start then
         redis.call('ZREM', level.waiting, key)
+        if level.kept then
+            redis.call('HDEL', level.kept, key)
+            redis.call('ZREM', base .. ':held', key)
+        end
         redis.call('SREM', base .. ':fresh', level.mark .. key)
         finished(level, key, start)
     end

@@ -6,7 +6,8 @@ sorted first, into a list for each key, and gets those of the keys with the leas
 one order, and a message is chosen when a slot is free for it.
 
 Redis does all of that in one step, and the message is recorded as unacknowledged in the same one.
-What it took beyond its charge is told with the next question.
+What it took beyond its charge is told with the next question, as is that a place of a capped key is
+free again.
 """
 
 from collections import deque
@@ -16,10 +17,11 @@ from typing import Any
 
 from kombu.transport import virtual
 
-from celery_fair.brokers.keyed_lists import KeyedLists, Turn
+from celery_fair.brokers.keyed.lists import KeyedLists, Left, Turn
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.redis_source import RedisFeed
 
@@ -43,6 +45,7 @@ class KeyedRedisFeed(Pulled, RedisFeed):
 
     Arguments:
         keyed: its entry in ``fair_keys``.
+        places: of capped keys' messages.
         usual: returns what to reckon for a message that is not here yet.
         free: returns how many slots are free.
     """
@@ -51,11 +54,13 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         self,
         *,
         keyed: KeyedQueue,
+        places: Places,
         usual: Callable[[], float],
         free: Callable[[], int],
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self._leases = places
         self._usual = usual
         self._free = free
         self._lists = KeyedLists(self.channel, self._source.send, keyed)
@@ -69,12 +74,44 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         super().open()
 
     def charged(self, item: Any, cost: float) -> None:
-        """This is the message's cost, as far as it is known; nothing if it did not start."""
+        """This is the message's cost, as far as it is known; nothing if it did not start.
+
+        Then it leaves its place, unless it waits for a rate limit of Celery's alone.
+        """
         message = message_of(item)
         turn: Turn | None = message.turn
         if turn is not None and cost != turn.charged:
             self._settled.append((turn, cost - turn.charged))
             message.come_by(turn._replace(charged=cost))
+        if not cost and message.aside != "limit":
+            self._leases.leave(self.name, message, unused=True)
+
+    def ended(self, message: Any) -> None:
+        if self._leases.leave(self.name, message, unused=False):
+            self._ask_at = 0.0  # its key may have waited for that
+
+    def take(self, now: float, started: int) -> Any:
+        """Return the next message that has its place still, if it needs one."""
+        item = super().take(now, started)
+        while item is not None and not self._leases.holds(self.name, message_of(item)):
+            self.charged(item, 0.0)
+            self.custody.give_back([message_of(item)])
+            item = super().take(now, started)
+        return item
+
+    def came_due(self, message: Any, request: Any) -> None:
+        """Of a limited key it has left its place, and comes again by its turn."""
+        if message.turn.has == "left" and not self.dead:
+            self._take_back(message)
+            message._raw["headers"]["eta"] = None  # or it would be put off again
+            self.custody.give_back([message])
+        else:
+            super().came_due(message, request)
+
+    def die(self) -> None:
+        for message in [*map(message_of, self.buffer), *self._aside.values()]:
+            self._leases.leave(self.name, message, unused=True)
+        super().die()
 
     def hand_back(self) -> None:
         """Return what is buffered, to the head of its keys' lists.
@@ -84,7 +121,7 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         for item in self.buffer:
             self.charged(item, 0.0)
         Feed.hand_back(self)
-        if self._settled and not self.dead:
+        if not self.dead:
             self._ask(0)
 
     def _at_once(self, now: float) -> int:
@@ -98,17 +135,26 @@ class KeyedRedisFeed(Pulled, RedisFeed):
     def _ask(self, wanted: int) -> tuple[int, int]:
         """Take messages; return how many are left, and how many of those are unsorted."""
         settled = [self._settled.popleft() for _ in range(len(self._settled))]
-        charge, prefix = self._usual(), self._source.new_tag()
-        waiting, unsorted, taken = self._lists.pop(wanted, charge, prefix, settled)
+        left = self._leases.left(self.name)
+        charge, prefix, asked = self._usual(), self._source.new_tag(), monotonic()
+        try:
+            waiting, unsorted, taken = self._lists.pop(wanted, charge, prefix, settled, left)
+        except Exception:
+            self._leases.untold(self.name, left)
+            raise
         for number, (raw, *turn) in enumerate(taken, 1):
-            tenant, part, finish, part_finish, *unread = (each.decode() for each in turn)
+            tenant, part, finish, part_finish, has, *unread = (each.decode() for each in turn)
             record = type(self.channel.qos).append if unread else virtual.QoS.append
             message = self._take_in(raw, f"{prefix}{number}", record)
-            came_by = Turn(tenant, part, finish, part_finish, charge)
+            came_by = Turn(tenant, part, finish, part_finish, charge, has)
             if message is None:
                 self._settled.append((came_by, -charge))
-            else:
-                message.come_by(came_by)
+                if has:
+                    self._leases.untold(self.name, [Left(tenant, f"{prefix}{number}", True)])
+                continue
+            message.come_by(came_by)
+            if has == "place":
+                self._leases.take(self.name, message, asked)
         return waiting + unsorted, unsorted
 
     def _get(self) -> int:

@@ -6,18 +6,24 @@
 -- ARGV: 1 now (seconds), 2 what the tags begin with, 3 messages wanted, 4 what each is charged,
 --       5 what a tenant weighs that has no weight of its own, 6 a random number from 0 to 1,
 --       7 how many messages are sorted at the most, 8 about how many bytes of them,
---       9 how many steps of priority there are, these,
+--       9 what a tenant may that has no limits of its own, 10 seconds by which starts may trail,
+--       11 seconds of a place's lease, 12 how many steps of priority there are, these,
+--       then how many messages have their places no longer, and for each: tenant, delivery tag, 1 if
+--       it did not start,
 --       then for each message that has been settled: tenant, part, finish tag, that of the part,
 --       and what it took more than it was charged.
--- Returns: {messages in lanes, messages unsorted, {message, tenant, part, finish tag, that of the part}, ...}. The nth message
--- is recorded by a tag that ends in n, unless it has a sixth field: such a one this script cannot read.
+-- Returns: {messages in lanes, messages unsorted, {message, tenant, part, finish tag, that of the
+--       part, "place" if it has one of those that may run, else "token" if it has one of the leash,
+--       else ""}, ...}. The nth message is recorded by a tag that ends in n, unless it has a seventh
+--       field: such a one this script cannot read.
 local now, prefix, wanted, charge, usual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local drawn, most, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local count = tonumber(ARGV[9])
+local permitted, slack, lease, count = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local steps = {}
 for number = 1, count do
-    steps[number] = ARGV[9 + number]
+    steps[number] = ARGV[12 + number]
 end
+local limited = permitted ~= '- - -' or own or live or some_paused
 
 -- Evenly spread draws of one random number: Redis's own generator begins anew with each script.
 local function draw()
@@ -40,7 +46,13 @@ for number, step in ipairs(steps) do
     unsorted = unsorted + redis.call('LLEN', list)
 end
 
-for place = 10 + count, #ARGV, 5 do
+local place = 13 + count
+local first_settled = place + 1 + 3 * tonumber(ARGV[place])
+for number = place + 1, first_settled - 1, 3 do
+    leave(ARGV[number], ARGV[number + 1], ARGV[number + 2] == '1')
+end
+release_due()
+for place = first_settled, #ARGV, 5 do
     settle_both(
         ARGV[place],
         ARGV[place + 1],
@@ -59,7 +71,11 @@ while taken < wanted do
     end
     local lists = lanes_of(tenant, part, steps)
     local raw
-    for _, list in ipairs(lists) do
+    local may, has_place, has_token = true, false, false
+    if limited and redis.call('EXISTS', unpack(lists)) > 0 then
+        may, has_place, has_token = passes(tenant, permitted, slack)
+    end
+    for _, list in ipairs(may and lists or {}) do
         raw = raw or redis.call('RPOP', list)
     end
     if raw then
@@ -69,15 +85,27 @@ while taken < wanted do
             local info = cjson.decode(raw).properties.delivery_info or {}
             return cjson.encode(info.exchange), cjson.encode(info.routing_key)
         end)
+        local named = prefix .. taken
+        if has_place then
+            redis.call('ZADD', base .. ':running:' .. tenant, text(clock + lease), named)
+            redis.call('EXPIRE', base .. ':running:' .. tenant, math.ceil(2 * lease))
+        end
         if ok then
-            local named = prefix .. taken
             redis.call('ZADD', KEYS[3], now, named)
             redis.call('HSET', KEYS[2], named, '[' .. raw .. ', ' .. exchange .. ', ' .. routing_key .. ']')
         end
         local more = redis.call('EXISTS', unpack(lists)) > 0
         local finish, part_finish = serve_both(tenant, part, only, charge, usual, more, draw)
-        answer[taken + 2] = { raw, tenant, part, text(finish), text(part_finish), not ok and 'unread' or nil }
-    else -- somebody has deleted its list
+        answer[taken + 2] = {
+            raw,
+            tenant,
+            part,
+            text(finish),
+            text(part_finish),
+            has_place and 'place' or has_token and 'token' or '',
+            not ok and 'unread' or nil,
+        }
+    elseif may then -- somebody has deleted its list
         drop_both(tenant, part)
     end
 end
@@ -94,7 +122,7 @@ if taken > 0 then
     end
     redis.call('EXPIRE', minute, 150)
 end
-if redis.call('ZCARD', tenants.waiting) == 0 then
+if redis.call('ZCARD', tenants.waiting) == 0 and not exists(':kept') then
     redis.call('HSET', base, 'waiting', 0) -- it may count what somebody has deleted
 end
 write_clocks()

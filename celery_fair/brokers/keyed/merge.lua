@@ -7,6 +7,9 @@ local steps = {}
 for number = 1, count do
     steps[number] = ARGV[2 + number]
 end
+for _, tenant in ipairs(redis.call('HKEYS', tenants.kept)) do
+    release(tenant)
+end
 while most > 0 do
     local tenant, part = first()
     if not tenant then

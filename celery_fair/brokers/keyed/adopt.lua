@@ -16,7 +16,7 @@ for place = 3 + count, #ARGV do
     local slash = string.find(name, '/', 1, true)
     if slash and redis.call('EXISTS', list) == 1 then
         local tenant, part = string.sub(name, 1, slash - 1), string.sub(name, slash + 1)
-        if not tag(tenants.waiting, tenant) then
+        if not tag(tenants.waiting, tenant) and not kept(tenants, tenant) then
             forget_parts(tenant)
         end
         arrive_both(tenant, part)

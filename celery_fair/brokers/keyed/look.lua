@@ -1,0 +1,52 @@
+-- Say what waits of those tenants that come next, without changing anything.
+--
+-- KEYS: 1 the queue's name here. ARGV: 1 now (seconds), 2 how many tenants at the most, of those that
+--       wait and of those that are held, 3 what a tenant weighs that has no weight of its own, 4 what it
+--       may that has no limits of its own, 5 how many steps of priority there are, these.
+-- Returns: {tenants that have messages, {tenant, weight, messages, parts, how far its tag is ahead,
+--       messages started in this minute and the one before, those that have a place, how many may,
+--       how many a second, how many of them at once, for how long it is held}, ...}.
+local minute = math.floor(tonumber(ARGV[1]) / 60)
+local steps = {}
+for number = 1, tonumber(ARGV[5]) do
+    steps[number] = ARGV[5 + number]
+end
+
+local held = base .. ':held'
+local answer = { redis.call('ZCARD', tenants.waiting) + redis.call('ZCARD', held) }
+local v = virtual(tenants)
+local found = redis.call('ZRANGE', held, 0, tonumber(ARGV[2]) - 1)
+for _, tenant in ipairs(redis.call('ZRANGE', tenants.waiting, 0, tonumber(ARGV[2]) - 1)) do
+    found[#found + 1] = tenant
+end
+for _, tenant in ipairs(found) do
+    local only = redis.call('HGET', base .. ':only', tenant)
+    local parts = only and { only } or redis.call('ZRANGE', parts_of(tenant).waiting, 0, -1)
+    local messages = 0
+    for _, part in ipairs(parts) do
+        for _, list in ipairs(lanes_of(tenant, part, steps)) do
+            messages = messages + redis.call('LLEN', list)
+        end
+    end
+    local ahead = math.max(0, (tag(tenants.waiting, tenant) or kept(tenants, tenant)) - v)
+    local started = 0
+    for ago = 0, 1 do
+        started = started + (tag(base .. ':top:' .. minute - ago, tenant) or 0)
+    end
+    local cap, rate, burst = limits(tenant, ARGV[4])
+    local from = tag(held, tenant)
+    answer[#answer + 1] = {
+        tenant,
+        text(weight(tenant, ARGV[3])),
+        messages,
+        #parts,
+        text(ahead),
+        started,
+        redis.call('ZCOUNT', base .. ':running:' .. tenant, text(clock), 'inf'),
+        cap and text(cap) or '',
+        rate and text(rate) or '',
+        text(burst),
+        from and text(math.max(0, from - clock)) or '',
+    }
+end
+return answer

@@ -1,0 +1,1 @@
+"""A queue that is shared by key: `redis` asks for messages, `places` are those of capped keys."""

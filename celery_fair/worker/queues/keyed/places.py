@@ -1,0 +1,162 @@
+"""What keeps a capped key's place for a message: a lease, renewed as long as the message is here.
+
+A place is taken in Redis together with the message, and given back when the task has ended. If its
+worker is gone, so is the place when its lease is over. A thread renews those of this worker, on a
+connection of its own: neither a long task in the main thread nor a lost connection ends a lease.
+"""
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any, NamedTuple
+from weakref import ref
+
+from celery_fair.brokers.keyed.lists import KeyedLists, Left
+from celery_fair.brokers.redis import Commands
+from celery_fair.settings import KeyedQueue
+
+__all__ = ["Places"]
+
+logger = logging.getLogger(__name__)
+
+_EVERY, _AGAIN, _MARGIN = 1 / 3, 1 / 15, 1 / 10
+"""Of a lease: between two renewals, until another try if one has failed, and how much of it must be
+left for a message to start."""
+
+_PATIENCE = 10.0
+"""Seconds to wait for the last answer when the worker ends."""
+
+
+class _Place(NamedTuple):
+    tenant: str
+    message: ref[Any]
+    until: float
+
+
+class Places:
+    """The places that messages of this worker have.
+
+    Arguments:
+        connect: returns a new connection to the broker.
+        queues: those of ``fair_keys``, by name.
+    """
+
+    def __init__(self, connect: Callable[[], Any], queues: Mapping[str, KeyedQueue]) -> None:
+        self._connect = connect
+        self._queues = queues
+        self._lease = min((queue.lease for queue in queues.values()), default=math.inf)
+        self._lock = Lock()
+        self._held: dict[str, dict[str, _Place]] = defaultdict(dict)
+        self._left: dict[str, list[Left]] = defaultdict(list)
+        self._thread: Thread | None = None
+        self._closed = Event()
+        self._connection: Any = None
+
+    def take(self, queue: str, message: Any, asked: float) -> None:
+        """A message has come with a place, for which it was asked at this time."""
+        with self._lock:
+            place = _Place(message.turn.tenant, ref(message), asked + self._lease)
+            self._held[queue][message.delivery_tag] = place
+            if self._thread is None:
+                self._thread = Thread(target=self._renew_all, name="fair-key-places", daemon=True)
+                self._thread.start()
+
+    def holds(self, queue: str, message: Any) -> bool:
+        """Whether a message may start: it has its place still, or needs none."""
+        if message.turn is None or message.turn.has != "place":
+            return True
+        with self._lock:
+            place = self._held[queue].get(message.delivery_tag)
+        return place is not None and monotonic() < place.until - _MARGIN * self._lease
+
+    def leave(self, queue: str, message: Any, unused: bool) -> bool:
+        """A message needs its place no longer, or token if it did not start; whether it had one."""
+        turn = message.turn
+        had = turn is not None and (turn.has == "place" or (unused and turn.has == "token"))
+        if had:
+            message.come_by(turn._replace(has="left"))
+            with self._lock:
+                self._held[queue].pop(message.delivery_tag, None)
+                self._left[queue].append(Left(turn.tenant, message.delivery_tag, unused))
+        return had
+
+    def left(self, queue: str) -> list[Left]:
+        """Return, once, what the broker is to be told of a queue."""
+        with self._lock:
+            return self._left.pop(queue, [])
+
+    def untold(self, queue: str, left: list[Left]) -> None:
+        """It could not be told."""
+        with self._lock:
+            self._left[queue][:0] = left
+
+    def close(self) -> None:
+        """Tell what is left to be told."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join(_PATIENCE)
+
+    def _renew_all(self) -> None:
+        while True:
+            try:
+                for queue in self._queues:
+                    self._renew(queue)
+                wait = _EVERY * self._lease
+            except Exception as exc:  # noqa: BLE001 - of whatever client or server; tried again
+                logger.warning("Cannot renew the places of capped keys: %r", exc)
+                self._disconnect()
+                wait = _AGAIN * self._lease
+            if self._closed.is_set():
+                self._disconnect()
+                return
+            self._closed.wait(wait)
+
+    def _renew(self, queue: str) -> None:
+        left = self.left(queue)
+        with self._lock:
+            held = dict(self._held[queue])
+        try:
+            if left:
+                self._lists(queue).leave(left)
+        except Exception:
+            self.untold(queue, left)
+            raise
+        gone = [tag for tag, place in held.items() if place.message() is None]
+        asked = monotonic()
+        alive = [(place.tenant, tag) for tag, place in held.items() if tag not in gone]
+        lost = self._lists(queue).renew(alive) if alive else []
+        with self._lock:
+            for number, (_, tag) in enumerate(alive):
+                if tag in self._held[queue]:
+                    until = 0.0 if number in lost else asked + self._lease
+                    self._held[queue][tag] = held[tag]._replace(until=until)
+            for tag in gone:  # whoever had it did not say so
+                del self._held[queue][tag]
+                self._left[queue].append(Left(held[tag].tenant, tag, False))
+        if lost:
+            tenants = ", ".join(sorted({alive[number][0] for number in lost}))
+            logger.warning(
+                "Redis has not heard of this worker for %g s; %s messages of queue %s have lost"
+                " their places, and tasks of these keys may run beyond their caps: %s",
+                self._queues[queue].lease,
+                len(lost),
+                queue,
+                tenants,
+            )
+
+    def _lists(self, queue: str) -> KeyedLists:
+        if self._connection is None:
+            self._connection = self._connect()
+        channel = self._connection.default_channel
+        return KeyedLists(channel, Commands(channel), self._queues[queue])
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except Exception as exc:  # noqa: BLE001 - it is broken
+                logger.debug("Closing a broken connection: %r", exc)

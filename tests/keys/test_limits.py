@@ -1,0 +1,221 @@
+"""Caps and leashes of single keys, which all workers share; pauses."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from kombu import Connection
+from redis import Redis
+
+from celery_fair.brokers.keyed.lists import KeyedLists, Turn
+from celery_fair.brokers.redis import Commands
+from celery_fair.settings.keys import KeyedQueue
+from celery_fair.worker.queues.keyed.places import Places
+from tests.brokers import RedisServer, Space
+from tests.faults.proxy import Proxy
+from tests.integration.gate import closing_gate
+from tests.keys.conftest import Run
+from tests.keys.tenants import QUEUE, Tenants, left
+from tests.publishing import publish
+from tests.records import Records
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+
+B = {"max_in_flight": 4, "weight": 9}
+
+
+def limited(**options: Any) -> dict[str, Any]:
+    return {"fair_keys": {QUEUE: options}}
+
+
+def most_at_once(tenants: Tenants, records: Records) -> dict[str, int]:
+    """How many of each tenant's tasks ran at once, at the most."""
+    moments = [(r.monotonic_ns, 1, r.id) for r in records.started.read()]
+    moments += [(r.monotonic_ns, -1, r.id) for r in records.finished.read()]
+    running: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for _, change, task in sorted(moments):
+        tenant = tenants.of[task]
+        running[tenant] += change
+        most[tenant] = max(most[tenant], running[tenant])
+    return dict(most)
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
+def test_a_cap_is_the_clusters(
+    space: Space, start_worker: StartWorker, tenants: Tenants, pool: str
+) -> None:
+    """And what it leaves free is others'."""
+    conf = limited(max_in_flight=2, keys={"b": B, "c": {"max_in_flight": None}})
+    ids = tenants.publish({"a/1": 30, "a/2": 30, "b": 80, "c": 200}, "nap", (0.02,))
+    tenants.of = {task: key.partition("/")[0] for task, key in tenants.of.items()}
+    workers = [
+        start_worker(space, pool=pool, concurrency=5, queues=[QUEUE], conf=conf) for _ in range(2)
+    ]
+    workers[0].records.finished.wait_ids(ids)
+    found = most_at_once(tenants, workers[0].records)
+    assert (found["a"], found["b"]) == (2, 4)
+    assert found["c"] > 4
+    assert [worker.stop() for worker in workers] == [0, 0]
+    wait_equal(lambda: left(space), 0)
+
+
+def test_places_of_a_killed_worker_come_back(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    conf = limited(max_in_flight=2, lease=1.5)
+    with closing_gate() as gate:
+        worker = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
+        tenants.publish({"a": 2}, "hold", [str(gate.path)])
+        worker.records.started.wait(2)
+        ids = tenants.publish({"a": 4})
+        other = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
+        worker.kill()
+        other.records.started.wait_once(ids)
+
+
+def test_a_long_task_keeps_its_place(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    """Longer than its lease, in the main thread of a worker that can do nothing else."""
+    conf = limited(max_in_flight=1, lease=0.6)
+    with closing_gate() as gate:
+        solo = start_worker(space, pool="solo", queues=[QUEUE], conf=conf)
+        tenants.publish({"a": 1}, "hold", [str(gate.path)])
+        solo.records.started.wait(1)
+        other = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
+        ids = tenants.publish({"a": 3, "b": 1})
+        other.records.started.wait_ids(ids[3:])
+        for _ in range(4):  # each of them after the one before, while a's wait: some leases
+            other.records.finished.wait_ids(tenants.publish({"b": 1}, "nap", (0.5,)))
+        assert not set(ids[:3]) & {record.id for record in other.records.started.read()}
+    other.records.started.wait_once(ids)
+    assert solo.stop() == 0
+
+
+def test_a_stop_leaves_its_places(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    conf = limited(max_in_flight=1, lease=600)
+    with closing_gate() as gate:
+        worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
+        tenants.publish({"a": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
+        worker.sigterm()
+        ids = tenants.publish({"a": 3})
+    assert worker.wait() == 0
+    other = start_worker(space, queues=[QUEUE], conf=conf)
+    other.records.started.wait_once(ids)
+
+
+def test_a_connection_that_is_lost_keeps_and_leaves_places(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    conf = limited(max_in_flight=1, lease=600)
+    with Proxy(space) as proxy, closing_gate() as gate:
+        worker = start_worker(proxy.url, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
+        first = tenants.publish({"a": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
+        ids = tenants.publish({"a": 3})
+        proxy.cut()
+        other = tenants.publish({"b": 1})
+        worker.records.started.wait_ids(other)
+        assert not set(ids) & {record.id for record in worker.records.started.read()}
+        gate.open()
+        worker.records.started.wait_ids([*first, *ids])
+        assert worker.stop() == 0
+
+
+def test_a_leash_is_the_clusters(space: Space, start_worker: StartWorker, tenants: Tenants) -> None:
+    """In no window of time are there more starts than its burst and what has come in."""
+    rate, burst = 40.0, 3
+    conf = limited(keys={"a": {"rate": f"{rate:g}/s", "burst": burst}})
+    ids = tenants.publish({"a": 60, "b": 300}, "nap", (0.002,))
+    workers = [
+        start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
+        for _ in range(2)
+    ]
+    workers[0].records.started.wait_ids(ids)
+    mine = set(ids[:60])
+    times = [
+        record.monotonic_ns / 1e9
+        for record in sorted(workers[0].records.started.read())
+        if record.id in mine
+    ]
+    for first, begin in enumerate(times):
+        for last in range(first, len(times)):
+            assert last - first + 1 <= burst + rate * (times[last] - begin) + 1e-6
+    assert [worker.stop() for worker in workers] == [0, 0]
+
+
+def test_what_waits_for_its_eta_has_no_place(
+    space: Space, start_worker: StartWorker, tenants: Tenants
+) -> None:
+    """And comes by the key's turn when it is due."""
+    conf = limited(max_in_flight=1)
+    worker = start_worker(space, pool="threads", concurrency=3, queues=[QUEUE], conf=conf)
+    later = tenants.publish({"a": 5}, "nap", (0.05,), countdown=2)
+    wait_for(lambda: len(worker.inspect("scheduled")) == 5, 30)
+    ids = tenants.publish({"a": 5}, "nap", (0.02,))
+    worker.records.finished.wait_ids(ids + later)
+    assert most_at_once(tenants, worker.records) == {"a": 1}
+    worker.records.started.wait_once(ids + later)
+    assert worker.stop() == 0
+
+
+def test_what_is_set_live(
+    space: Space,
+    start_worker: StartWorker,
+    tenants: Tenants,
+    run: Run,
+) -> None:
+    worker = start_worker(space, pool="threads", concurrency=6, queues=[QUEUE], conf=limited())
+    assert run("set-key", QUEUE, "a", "max_in_flight=1", "burst=2").exit_code == 0
+    with closing_gate() as gate:
+        ids = tenants.publish({"a": 4}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
+        assert run("pause-key", QUEUE, "b").output == "b is paused in jobs\n"
+        paused, other = tenants.publish({"b": 2}), tenants.publish({"c": 1})
+        worker.records.started.wait_ids(other)
+        rows = {row["tenant"]: row for row in json.loads(run("keys", QUEUE, "-j").output)["top"]}
+        assert (rows["a"]["reason"], rows["a"]["running"], rows["a"]["waiting"]) == ("cap", 1, 3)
+        assert (rows["b"]["reason"], rows["b"]["waiting"]) == ("paused", 2)
+        assert "1 of 1" in run("keys", QUEUE).output
+
+        assert run("resume-key", QUEUE, "b").exit_code == 0
+        worker.records.started.wait_ids(paused)
+        assert run("set-key", QUEUE, "a", "max_in_flight=3").exit_code == 0
+        worker.records.started.wait_ids(ids[:3])
+        assert ids[3] not in {record.id for record in worker.records.started.read()}
+        assert run("set-key", QUEUE, "a", "--reset").exit_code == 0
+        worker.records.started.wait_ids(ids)
+    assert worker.stop() == 0
+
+
+def test_a_message_whose_place_is_lost_does_not_start(own_redis: RedisServer) -> None:
+    """Nobody has heard of its worker for a lease, and another has its place."""
+    space = own_redis.space()
+    publish(space.url, {QUEUE: 1}, headers={"x-fair-key": "a"}).all()
+    keyed = KeyedQueue(QUEUE, max_in_flight=1, lease=0.5)
+
+    class Message:
+        delivery_tag = "tag1"
+        turn: Any = None
+
+    with Connection(space.url) as connection, Redis.from_url(space.url) as redis:
+        channel = connection.channel()
+        lists = KeyedLists(channel, Commands(channel), keyed)
+        _, _, [[_, *turn]] = lists.pop(1, 1.0, "tag")
+        assert turn[4] == b"place"
+        message = Message()
+        message.turn = Turn("a", "", "0", "0", 1.0, "place")
+        places = Places(lambda: Connection(space.url), {QUEUE: keyed})
+        places.take(QUEUE, message, 1e12)
+        assert places.holds(QUEUE, message)
+        redis.delete(f"celery-fair:keys:{QUEUE}:running:a")
+        wait_for(lambda: not places.holds(QUEUE, message), 30)
+        places.close()
