@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from celery_fair.brokers.keyed.publishing import sort_at_once
 from celery_fair.core.fair_key import written_key
 from celery_fair.headers import FAIR_KEY
 from celery_fair.routing.destination import destination
@@ -52,6 +53,7 @@ def keyed(
         elif FAIR_KEY not in (options.get("headers") or ()):
             _, _, target = destination(amqp, queues, exchange, routing_key, queue)
             found = _found(amqp.app, target, name, message)
+        sort_at_once(producer, queues)
         if found is not None:
             options["headers"] = {**(options.get("headers") or {}), FAIR_KEY: found}
         return send(

@@ -24,7 +24,6 @@ from tests.records import Records
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
-
 B = {"max_in_flight": 4, "weight": 9}
 
 

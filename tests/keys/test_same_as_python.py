@@ -148,6 +148,11 @@ def server(redis_space: Space) -> Iterator[Server]:
         yield Server(connection, redis_space.url)
 
 
+def pause(server: Server, model: Model, tenant: str, paused: bool) -> None:
+    server.pause(tenant, paused)
+    model.pause(tenant, paused)
+
+
 @given(steps=STEPS, chance=st.randoms(use_true_random=False))
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -188,12 +193,10 @@ def test_the_script_chooses_as_the_class_does(
                 pop(1, drawn)  # which sorts
                 server.delete(key)
                 model.lanes[read_key(key)].clear()
-            case ["pause" | "resume" as what, str(tenant)]:
-                server.pause(tenant, what == "pause")
-                model.pause(tenant, what == "pause")
-    for tenant in "ad":
-        server.pause(tenant, False)
-        model.pause(tenant, False)
+            case [str(what), str(tenant)]:
+                pause(server, model, tenant, what == "pause")
+    pause(server, model, "a", False)
+    pause(server, model, "d", False)
     while pop(6, 0.5) or running:
         settled += [(turn, 0.5) for turn, _ in running]
         also_settled += [(served, 0.5) for _, served in running]

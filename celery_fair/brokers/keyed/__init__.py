@@ -2,13 +2,15 @@
 
 ::
 
-    lists.py     what is asked and told
-    tags.lua     whose turn it is, and what is kept under which name; comes before each of these:
-    limits.lua   what a tenant may start now: a pause, a cap, a leash; comes before the next four
-    pop.lua      sort some messages, take some
-    leave.lua    messages have their places no longer
-    renew.lua    those that run still have theirs
-    look.lua     who waits
-    adopt.lua    lists that no tag is kept of
-    merge.lua    all back into the queue's own list
+    publishing.py  publishers that sort their messages at once
+    lists.py       what is asked and told
+    tags.lua       whose turn it is, and what is kept under which name; comes before each of these:
+    put.lua        a message goes into its key's list at once
+    limits.lua     what a tenant may start now: a pause, a cap, a leash; comes before the next four
+    pop.lua        sort some messages, take some
+    leave.lua      messages have their places no longer
+    renew.lua      those that run still have theirs
+    look.lua       who waits
+    adopt.lua      lists that no tag is kept of
+    merge.lua      all back into the queue's own list
 """

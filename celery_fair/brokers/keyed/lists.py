@@ -106,6 +106,7 @@ class KeyedLists:
         self._leave = _script(send, "limits.lua", "leave.lua")
         self._renew = _script(send, "limits.lua", "renew.lua")
         self._look = _script(send, "limits.lua", "look.lua")
+        self._put = _script(send, "put.lua")
         self._adopt = _script(send, "adopt.lua")
         self._merge = _script(send, "merge.lua")
 
@@ -131,6 +132,17 @@ class KeyedLists:
                 f" with {self._base}; where users are limited to keys, allow ~celery-fair:*, and"
                 f" the commands EVAL, EVALSHA, SCRIPT and SCAN ({exc})"
             ) from exc
+
+    def put(self, tenant: str, part: str, step: str, message: str) -> None:
+        """Put a message into its key's list.
+
+        Arguments:
+            step: what the names of lists of its priority end in.
+
+        Raises:
+            redis.ResponseError: this user may not; nothing has happened.
+        """
+        self._put([self._base], [tenant, part, step, message])
 
     def pop(
         self,

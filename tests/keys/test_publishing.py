@@ -1,0 +1,93 @@
+"""Publishers with `install` and ``fair_keys``: nothing is left to be sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from celery import Celery, group, signature
+from redis import Redis
+
+from celery_fair import install
+from tests.brokers import RedisServer, Space
+from tests.keys.tenants import KEYED, QUEUE, left
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+
+def publisher(url: str, **conf: Any) -> Celery:
+    app = Celery("shop", broker=url, set_as_current=False)
+    app.conf.update(KEYED, task_default_queue=QUEUE, task_ignore_result=True, **conf)
+    return install(app)
+
+
+@pytest.fixture
+def app(space: Space) -> Iterator[Celery]:
+    with publisher(space.url) as app:
+        yield app
+
+
+def send(app: Celery, key: str | None, count: int = 1, **options: Any) -> list[str]:
+    return [app.send_task("noop", [n], fair_key=key, **options).id for n in range(count)]
+
+
+def unsorted(space: Space) -> int:
+    with Redis.from_url(space.url) as redis:
+        return sum(redis.llen(f"{QUEUE}{step}") for step in ("", "\x06\x163", "\x06\x166"))
+
+
+def test_who_was_quiet_is_next_however_much_was_published_before(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    """No worker has to read through a flood."""
+    flood, quiet = send(app, "flood", 3000), send(app, "quiet")
+    assert unsorted(space) == 0
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
+    starts = [record.id for record in sorted(worker.records.started.wait_once(flood + quiet))]
+    assert starts.index(quiet[0]) < 3
+    assert worker.stop() == 0
+
+
+def test_all_that_a_message_can_have(space: Space, start_worker: StartWorker, app: Celery) -> None:
+    later = send(app, "a", 2, countdown=1)
+    urgent = send(app, "a", 3, priority=9)
+    nobodys = send(app, None, 3)
+    assert unsorted(space) == 0
+    jobs = group(signature("noop", args=[n], app=app) for n in range(5)).apply_async(fair_key="b")
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
+    worker.records.started.wait_once([*later, *urgent, *nobodys, *(job.id for job in jobs)])
+    wait_equal(lambda: left(space), 0)
+    assert worker.stop() == 0
+
+
+def test_a_user_who_may_only_publish(own_redis: RedisServer, start_worker: StartWorker) -> None:
+    space = own_redis.space()
+    with Redis.from_url(space.url) as redis:
+        rights = ["on", ">secret", "~*", "&*", "+@all", "-@scripting"]
+        redis.execute_command("ACL", "SETUSER", "shop", *rights)
+    with publisher(space.url.replace("redis://", "redis://shop:secret@").replace("@:", "@")) as app:
+        ids = send(app, "a", 3)
+    assert unsorted(space) == 3
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
+    worker.records.started.wait_once(ids)
+    assert worker.stop() == 0
+
+
+def test_a_broker_that_is_down_is_waited_for(
+    own_redis: RedisServer, start_worker: StartWorker
+) -> None:
+    """As Celery's publisher does, by its retry policy."""
+    space = own_redis.space()
+    own_redis.kill()
+    policy = {"max_retries": None, "interval_start": 0.1, "interval_max": 0.1}
+    with publisher(space.url) as app, ThreadPoolExecutor(1) as aside:
+        publishing = aside.submit(send, app, "a", retry_policy=policy)
+        wait_for(publishing.running, 10)
+        own_redis.start()
+        own_redis.wait_ready()
+        ids = publishing.result(30)
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+    assert worker.stop() == 0
