@@ -21,17 +21,16 @@ logger = logging.getLogger(__name__)
 def sort_at_once(producer: Any, queues: Mapping[str, KeyedQueue]) -> None:
     """Let what a producer publishes from now on go into its key's list at once, where it can.
 
+    It must be connected; Celery connects with the first message, and tries as often as it is to.
+
     Arguments:
         queues: those of ``fair_keys``, by name.
     """
-    if not queues or not broker_of(producer.connection).shares_by_key:
-        return
-    try:
+    connection = producer.connection
+    if queues and connection.connected and broker_of(connection).shares_by_key:
         channel = producer.channel
-    except producer.connection.recoverable_connection_errors:
-        return  # to publish is tried again, as the publisher has asked for
-    if not isinstance(channel._put, _Put):
-        channel._put = _Put(channel, queues)
+        if not isinstance(channel._put, _Put):
+            channel._put = _Put(channel, queues)
 
 
 class _Put:
