@@ -14,7 +14,7 @@ from tests.groups.faults import FAULTS as OF_GROUPS
 __all__ = ["FOLDER", "ROWS", "Edit", "Fault", "FaultError", "read", "rows_without"]
 
 FOLDER = Path(__file__).parent
-_COUNTS = {"A": 8, "B": 6, "C": 3, "D": 5, "E": 10, "F": 8, "G": 6}
+_COUNTS = {"A": 8, "B": 6, "C": 3, "D": 5, "E": 10, "F": 8, "G": 7}
 # The rows of what the system must do, by letter and number, as CONTRIBUTING.md lists them.
 ROWS = tuple(f"{letter}{n}" for letter, count in _COUNTS.items() for n in range(1, count + 1))
 _KNOWN = {
