@@ -25,6 +25,7 @@ _COMMANDS = {
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "explain": "celery_fair.cli.live.explain:explain",
+    "key": "celery_fair.cli.keys.explain:key",
     "keys": "celery_fair.cli.keys.list:keys",
     "partitions": "celery_fair.cli.partitions.group:partitions",
     "pause": "celery_fair.cli.live.pause:pause",

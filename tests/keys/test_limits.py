@@ -184,6 +184,13 @@ def test_what_is_set_live(
         assert (rows["a"]["reason"], rows["a"]["running"], rows["a"]["waiting"]) == ("cap", 1, 3)
         assert (rows["b"]["reason"], rows["b"]["waiting"]) == ("paused", 2)
         assert "1 of 1" in run("keys", QUEUE).output
+        said = run("key", "a", "--queue", QUEUE).output.splitlines()
+        assert said[0].startswith("a has 3 messages waiting in jobs: 1 of 1 tasks run")
+        assert said[2] == "max_in_flight 1, 1 run"
+        assert (
+            "b has 2 messages waiting in jobs: it is paused" in run("key", "b", "-q", QUEUE).output
+        )
+        assert run("key", "z", "-q", QUEUE).output.startswith("z has nothing waiting in jobs\n")
 
         assert run("resume-key", QUEUE, "b").exit_code == 0
         worker.records.started.wait_ids(paused)

@@ -66,6 +66,14 @@ class Backlog(NamedTuple):
     limits: KeyLimits
     held: float | None
     """Seconds for which it may start nothing, at the most; infinite if it is paused."""
+    before: int | None
+    """Tenants that come before it; None if it has nothing waiting, or is held."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it, the limits one by one."""
+        row = {**self._asdict(), **self.limits._asdict(), "reason": self.reason}
+        del row["limits"]
+        return row
 
     @property
     def reason(self) -> str:
@@ -202,19 +210,17 @@ class KeyedLists:
             self._adopt([self._base], [len(lane.encode()), *self._steps, *keys])
         return int(found) or None
 
-    def look(self) -> tuple[int, int, list[Backlog]]:
-        """Return how many tenants have messages, how many are unsorted, and who comes next."""
+    def look(self, *tenants: str) -> tuple[int, int, list[Backlog]]:
+        """Return how many tenants have messages, how many are unsorted, and who comes next.
+
+        Arguments:
+            tenants: these instead, whether they have something waiting or not.
+        """
         permitted = _written(self._keyed.limits)
-        args = [time(), _LOOKED_AT, self._keyed.weight, permitted, *self._steps]
-        tenants, *rows = self._look([self._base], args)
-        found = []
-        for tenant, weight, waiting, parts, ahead, started, running, cap, rate, burst, held in rows:
-            limits = KeyLimits(
-                int(cap) if cap else None, float(rate) if rate else None, float(burst)
-            )
-            row = (tenant.decode(), float(weight), waiting, parts, float(ahead), started, running)
-            found.append(Backlog(*row, limits, float(held) if held else None))
-        return tenants, sum(self._send("LLEN", key) for key in self._keys[3:]), found
+        args = [time(), _LOOKED_AT, self._keyed.weight, permitted, *self._steps, *tenants]
+        count, *rows = self._look([self._base], args)
+        found = [_backlog(*row) for row in rows]
+        return count, sum(self._send("LLEN", key) for key in self._keys[3:]), found
 
     def set(self, tenant: str, options: Mapping[str, float | None]) -> None:
         """Let a tenant have these options from its next message on, and the others as it has them.
@@ -282,3 +288,21 @@ def _number(value: float | None) -> str:
 def _written(limits: KeyLimits) -> str:
     """As limits.lua reads them."""
     return " ".join(map(_number, limits))
+
+
+def _backlog(tenant: bytes, weight: bytes, waiting: int, parts: int, *rest: Any) -> Backlog:
+    """As look.lua says it."""
+    ahead, started, running, cap, rate, burst, held, before = rest
+    limits = KeyLimits(int(cap) if cap else None, float(rate) if rate else None, float(burst))
+    return Backlog(
+        tenant.decode(),
+        float(weight),
+        waiting,
+        parts,
+        float(ahead),
+        started,
+        running,
+        limits,
+        float(held) if held else None,
+        None if before == b"" else before,
+    )

@@ -76,9 +76,7 @@ def _said(queue: str, tenants: int, unsorted: int) -> list[str]:
 
 
 def _row(found: Backlog, share: float) -> dict[str, Any]:
-    row = {**found._asdict(), **found.limits._asdict(), "share": share, "reason": found.reason}
-    del row["limits"]
-    return row
+    return {**found.as_dict(), "share": share}
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
