@@ -47,6 +47,8 @@ MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
 DEFAULT = {"quiet": False}
 INFO = {"quiet": False, "loglevel": "INFO"}
+AFRESH = INFO | {"afresh": True}
+"""Without anything of Celery's imported before the app, which may replace it."""
 
 
 class Configuration(NamedTuple):
@@ -67,8 +69,8 @@ CONFIGURATIONS = {
     "info": Configuration(),
     "events": Configuration(INFO | {"args": ["-E"]}),
     "results": Configuration(task="kept", keeps_results=True),
-    "sentry": Configuration(INFO | {"app": "benchmarks.reporting"}),
-    "opentelemetry": Configuration(INFO | {"app": "benchmarks.tracing"}),
+    "sentry": Configuration(AFRESH | {"app": "benchmarks.reporting"}),
+    "opentelemetry": Configuration(AFRESH | {"app": "benchmarks.tracing"}),
     "log": Configuration(writes_a_log=True),
     "1 ms": Configuration(task="1 ms"),
     "10 ms": Configuration(task="10 ms"),
