@@ -39,7 +39,10 @@ def test_what_the_queue_has_besides() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": ["jobs"]}, "fair_keys must be a mapping"),
     ({"fair_keys": {"": {}}}, "'' is no queue name"),
-    ({"fair_keys": {"jobs": None}}, "must be a mapping that may have 'key', 'keys', 'weight'"),
+    (
+        {"fair_keys": {"jobs": None}},
+        "must be a mapping that may have 'burst', 'key', 'keys', 'lease', 'max_in_flight', 'rate', 'weight'",
+    ),
     ({"fair_keys": {"jobs": {"lanes": 3}}}, "must be a mapping that may have"),
     ({"fair_keys": {"jobs": {"key": 5}}}, "must be a callable"),
     ({"fair_keys": {"jobs": {"key": "no.such.thing"}}}, "cannot import 'no.such.thing'"),
@@ -52,7 +55,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"jobs": {"keys": {None: {}}}}}, "a key is an integer, a text"),
     ({"fair_keys": {"jobs": {"keys": {("a", "b"): {}}}}}, "is a part of the tenant 'a'"),
     ({"fair_keys": {"jobs": {"keys": {"x" * 300: {}}}}}, "a key has at most 255 bytes"),
-    ({"fair_keys": {"jobs": {"keys": {"a": {"rate": "5/s"}}}}}, "may have 'weight', not"),
+    (
+        {"fair_keys": {"jobs": {"keys": {"a": {"rate": "5/s"}}}}},
+        "may have 'burst', 'max_in_flight', 'rate', 'weight', not",
+    ),
     (
         {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"exclusive": True}}},
         "fair_queues['jobs']['exclusive']: not for a queue of fair_keys",

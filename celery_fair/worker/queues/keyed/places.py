@@ -100,6 +100,7 @@ class Places:
             self._thread.join(_PATIENCE)
 
     def _renew_all(self) -> None:
+        last = False
         while True:
             try:
                 for queue in self._queues:
@@ -109,10 +110,10 @@ class Places:
                 logger.warning("Cannot renew the places of capped keys: %r", exc)
                 self._disconnect()
                 wait = _AGAIN * self._lease
-            if self._closed.is_set():
+            if last:
                 self._disconnect()
                 return
-            self._closed.wait(wait)
+            last = self._closed.wait(wait)  # what has ended by then is told with the next round
 
     def _renew(self, queue: str) -> None:
         left = self.left(queue)
