@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists, Turn
 from celery_fair.brokers.redis import Commands
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.places import Places
-from tests.brokers import RedisServer, Space
+from tests.brokers import Space
 from tests.faults.proxy import Proxy
 from tests.integration.gate import closing_gate
 from tests.keys.conftest import Run
@@ -202,26 +205,72 @@ def test_what_is_set_live(
     assert worker.stop() == 0
 
 
-def test_a_message_whose_place_is_lost_does_not_start(own_redis: RedisServer) -> None:
-    """Nobody has heard of its worker for a lease, and another has its place."""
-    space = own_redis.space()
-    publish(space.url, {QUEUE: 1}, headers={"x-fair-key": "a"}).all()
+class Message:
+    """What there is to know of a message that has a place."""
+
+    delivery_tag = "tag1"
+    turn = Turn("a", "", "0", "0", 1.0, "place")
+
+    def come_by(self, turn: Turn) -> None:
+        self.turn = turn
+
+
+@pytest.fixture
+def taken(space: Space) -> KeyedQueue:
+    """A queue of which a message was taken; its tag is that of `Message`."""
     keyed = KeyedQueue(QUEUE, max_in_flight=1, lease=0.5)
-
-    class Message:
-        delivery_tag = "tag1"
-        turn: Any = None
-
-    with Connection(space.url) as connection, Redis.from_url(space.url) as redis:
+    publish(space.url, {QUEUE: 1}, headers={"x-fair-key": "a"}).all()
+    with Connection(space.url) as connection:
         channel = connection.channel()
-        lists = KeyedLists(channel, Commands(channel), keyed)
-        _, _, [[_, *turn]] = lists.pop(1, 1.0, "tag")
-        assert turn[4] == b"place"
-        message = Message()
-        message.turn = Turn("a", "", "0", "0", 1.0, "place")
-        places = Places(lambda: Connection(space.url), {QUEUE: keyed})
-        places.take(QUEUE, message, 1e12)
-        assert places.holds(QUEUE, message)
-        redis.delete(f"celery-fair:keys:{QUEUE}:running:a")
-        wait_for(lambda: not places.holds(QUEUE, message), 30)
-        places.close()
+        _, _, [[_, *turn]] = KeyedLists(channel, Commands(channel), keyed).pop(1, 1.0, "tag")
+    assert turn[4] == b"place"
+    return keyed
+
+
+RUNNING = f"celery-fair:keys:{QUEUE}:running:a"
+
+
+def test_a_message_whose_place_is_lost_does_not_start(
+    space: Space, taken: KeyedQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody has heard of its worker for a lease, and another has its place."""
+    message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
+    places.take(QUEUE, message, 1e12)
+    assert places.holds(QUEUE, message)
+    with Redis.from_url(space.url) as redis:
+        redis.delete(RUNNING)
+    wait_for(lambda: not places.holds(QUEUE, message), 30)
+    places.close()
+    assert "1 messages of queue jobs have lost their places" in caplog.text
+
+
+def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQueue) -> None:
+    """Also if it is the last thing that the worker does."""
+    connecting, go = Event(), Event()
+
+    def connect() -> Connection:
+        connecting.set()
+        assert go.wait(30)
+        return Connection(space.url)
+
+    message, places = Message(), Places(connect, {QUEUE: replace(taken, lease=600)})
+    places.take(QUEUE, message, monotonic())
+    assert connecting.wait(30)
+    assert places.leave(QUEUE, message, unused=False)
+    closing = Thread(target=places.close)
+    closing.start()
+    wait_for(places._closed.is_set, 30)
+    go.set()
+    closing.join(30)
+    with Redis.from_url(space.url) as redis:
+        assert redis.zcard(RUNNING) == 0
+
+
+def test_a_message_that_is_gone_leaves_its_place(space: Space, taken: KeyedQueue) -> None:
+    """Whoever had it has forgotten it, for an error say."""
+    message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
+    places.take(QUEUE, message, monotonic())
+    del message
+    with Redis.from_url(space.url) as redis:
+        wait_equal(lambda: redis.zcard(RUNNING), 0)
+    places.close()

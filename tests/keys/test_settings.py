@@ -41,7 +41,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"": {}}}, "'' is no queue name"),
     (
         {"fair_keys": {"jobs": None}},
-        "must be a mapping that may have 'burst', 'key', 'keys', 'lease', 'max_in_flight', 'rate', 'weight'",
+        "that may have 'burst', 'key', 'keys', 'lease', 'max_in_flight', 'rate'",
     ),
     ({"fair_keys": {"jobs": {"lanes": 3}}}, "must be a mapping that may have"),
     ({"fair_keys": {"jobs": {"key": 5}}}, "must be a callable"),
@@ -51,13 +51,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"jobs": {"weight": 1e-12}}}, "must be a number from"),
     ({"fair_keys": {"jobs": {"weight": True}}}, "must be a number from"),
     ({"fair_keys": {"jobs": {"weight": "5"}}}, "must be a number from"),
+    ({"fair_keys": {"jobs": {"max_in_flight": 0}}}, "must be a whole number from 1 to 65535"),
+    ({"fair_keys": {"jobs": {"rate": 0}}}, "a rate is a number per second above zero"),
+    ({"fair_keys": {"jobs": {"burst": 0}}}, "must be a whole number from 1 to 1000000"),
+    ({"fair_keys": {"jobs": {"lease": 0}}}, "must be a finite number of seconds above zero"),
     ({"fair_keys": {"jobs": {"keys": {"": {}}}}}, "a key must not be empty"),
     ({"fair_keys": {"jobs": {"keys": {None: {}}}}}, "a key is an integer, a text"),
     ({"fair_keys": {"jobs": {"keys": {("a", "b"): {}}}}}, "is a part of the tenant 'a'"),
     ({"fair_keys": {"jobs": {"keys": {"x" * 300: {}}}}}, "a key has at most 255 bytes"),
     (
-        {"fair_keys": {"jobs": {"keys": {"a": {"rate": "5/s"}}}}},
-        "may have 'burst', 'max_in_flight', 'rate', 'weight', not",
+        {"fair_keys": {"jobs": {"keys": {"a": {"quantum": 5}}}}},
+        "'rate', 'weight', not {'quantum'",
     ),
     (
         {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"exclusive": True}}},
