@@ -28,6 +28,7 @@ from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import product
+from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from benchmarks.turns import arguments, pairs, serving, take_turns
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 
+KEPT = Path(__file__).with_suffix(".jsonl")
 QUANTA = {f"p{number}": 4 * (number + 1) for number in range(10)}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
 BROKERS: dict[str, type[Server]] = {"rabbitmq": RabbitMQ, "redis": RedisServer}
@@ -149,11 +151,29 @@ def cells(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
     yield list(HEADINGS)
     for r in rows:
         yield [
-            *(r["as"], BROKERS[r["broker"]].__name__.removesuffix("Server"), r["pool"]),
+            *(r["as"], _named(r["broker"]), r["pool"]),
             *(str(r["multiplier"]), f"{r['vanilla_speed']:.0f}", f"{r['fair_speed']:.0f}"),
             *(f"{r[name]:.2f}" for name in ("ratio", "least", "most")),
             *(f"{r[name] * 1e6:.0f}" for name in ("vanilla_cpu", "fair_cpu")),
         ]
+
+
+def kept() -> list[dict[str, Any]]:
+    """The figures of the run that the documentation shows."""
+    return [json.loads(line) for line in KEPT.read_text().splitlines()]
+
+
+def ratios(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Yield the ratios alone, a line for each way to start the workers; headings first."""
+    places = list(dict.fromkeys((r["broker"], r["pool"]) for r in rows))
+    found = {(r["as"], r["broker"], r["pool"]): f"{r['ratio']:.2f}" for r in rows}
+    yield ["as", *(f"{_named(broker)}, {pool}" for broker, pool in places)]
+    for way in dict.fromkeys(r["as"] for r in rows):
+        yield [way, *(found.get((way, *place), "") for place in places)]
+
+
+def _named(broker: str) -> str:
+    return BROKERS[broker].__name__.removesuffix("Server")
 
 
 def show(rows: list[dict[str, Any]]) -> None:

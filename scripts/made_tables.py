@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import throughput  # noqa: E402
 from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
 from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
 from celery_fair.settings import GroupOptions, QueueOptions, Settings  # noqa: E402
@@ -109,6 +110,8 @@ TABLES: dict[str, tuple[Callable[[], Iterator[list[str]]], str]] = {
     "group faults": (group_faults, "docs/partition-groups.md"),
     "servers in the matrix": (lambda: matrix.versions(matrix.kept()), "docs/matrix.md"),
     "the matrix": (lambda: matrix.rows(matrix.kept()), "docs/matrix.md"),
+    "throughput": (lambda: throughput.cells(throughput.kept()), "benchmarks/README.md"),
+    "ratios": (lambda: throughput.ratios(throughput.kept()), "docs/fast-path.md"),
     "records": (records, "docs/how-to/event-log.md"),
     "settings": (settings, "docs/settings.md"),
     "options": (options, "docs/settings.md"),
