@@ -58,6 +58,8 @@ class Fault:
     brokers: tuple[str, ...] = BOTH
     queue_types: tuple[str, ...] = ("classic", "quorum")
     """On RabbitMQ."""
+    keyed: bool = True
+    """Whether it is tried, on Redis, on queues that are shared by key, too."""
     pools: tuple[str, ...] = ("threads",)
     kills: int = 0
     """Workers that die without a farewell."""

@@ -121,7 +121,9 @@ _LEDGER = {
 }
 _WORKER = {
     "worker kill -9": Fault(worker.killed, kills=1, cuts=0, ends=True, pools=POOLS, ledgers=EITHER),
-    "worker kill -9, buffered": Fault(worker.killed_buffered, cuts=0, ends=True, pools=POOLS),
+    "worker kill -9, buffered": Fault(
+        worker.killed_buffered, cuts=0, ends=True, pools=POOLS, keyed=False
+    ),
     "worker kill -9, acknowledged": Fault(
         worker.killed_acknowledged, kills=1, cuts=0, ends=True, pools=("prefork",)
     ),
@@ -134,7 +136,7 @@ _WORKER = {
     "SIGTERM, then cut": Fault(worker.terminated_and_cut, halves=1, ends=True),
     "SIGQUIT": Fault(worker.quit_, pools=POOLS, kills=1, cuts=0, ends=True),
     "SIGSTOP and SIGCONT": Fault(worker.stopped),
-    "SIGSTOP, overslept": Fault(worker.overslept, ("redis",), cuts=0),
+    "SIGSTOP, overslept": Fault(worker.overslept, ("redis",), cuts=0, keyed=False),
 }
 
 FAULTS: dict[str, Fault] = (
@@ -188,7 +190,8 @@ def cases() -> Iterator[Case]:
     """The whole matrix; with each fault all tasks in turns, and, without ledger, each alone."""
     for name, fault in FAULTS.items():
         for kind in fault.brokers:
-            for queue_type in fault.queue_types if kind == "rabbitmq" else ("",):
+            on_redis = ("", "keyed") if fault.keyed else ("",)
+            for queue_type in fault.queue_types if kind == "rabbitmq" else on_redis:
                 for pool in fault.pools:
                     for beside in fault.ledgers:
                         alone = () if beside else ((task,) for task in fault.tasks)
@@ -221,7 +224,12 @@ def attempt(fault: Fault, tasks: tuple[str, ...], scene: Scene, seed: int) -> di
     if not (fault.ends or run.worker_process.running):
         raise LawBrokenError(f"the worker has died:\n{run.worker_process.log()}")
     accounts = {task: scene.account(ids) for task, ids in run.ids.items()}
-    for task, account in accounts.items():
-        account.check(fault.allowed(scene, (task,)))
-    scene.account(run.all_ids).check(fault.allowed(scene, tasks))
+    together = scene.account(run.all_ids)
+    try:
+        for task, account in accounts.items():
+            account.check(fault.allowed(scene, (task,)))
+        together.check(fault.allowed(scene, tasks))
+    except LawBrokenError as error:
+        told = scene.told(together.started_twice | together.lost)
+        raise LawBrokenError(f"{error}\n{told}") from None
     return accounts

@@ -25,6 +25,8 @@ QUORUM = {
     "worker kill -9, working",
     "SIGTERM, then cut",
 }
+KEYED = {"cut", "broker kill -9", "worker kill -9", "SIGTERM, then cut"}
+"""On queues that are shared by key."""
 LEDGER_SINCE, LEDGERS = "tests/once/test_ledger_since.py", "tests/test_ledger.py"
 SHOWN = {
     "channel closed before publish": "tests/once/test_broker_refuses.py",
@@ -51,9 +53,11 @@ def is_quick(case: Case) -> bool:
     """All faults on each broker; on both kinds of queue, and pools, where they may differ."""
     if case.fault in SHOWN or case.tasks != FAULTS[case.fault].tasks:
         return False
-    if case.pool == "prefork":
+    if case.pool == "prefork" and case.queue_type != "keyed":
         elsewhere = case.broker == "redis" and case.fault in PREFORK_ONLY
         return elsewhere or (case.fault in PREFORK and case.queue_type == "quorum")
+    if case.queue_type == "keyed":
+        return case.fault in KEYED and not case.ledger
     if case.queue_type == "quorum":
         return case.fault in QUORUM or case.mortal
     return case.fault != "broker restart" or case.broker == "redis"

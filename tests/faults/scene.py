@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,7 +22,7 @@ from celery import Celery
 from kombu import Connection, Queue
 
 from celery_fair.dead_letters.death import dead_letter_queue
-from celery_fair.headers import LEDGER, PUBLISHED
+from celery_fair.headers import FAIR_KEY, LEDGER, PUBLISHED
 from celery_fair.ledger import fingerprint
 from tests.apps.recorder import Record
 from tests.brokers import Space
@@ -31,7 +31,7 @@ from tests.brokers.door import Door
 from tests.faults.accounting import Account
 from tests.faults.ledgers import LEDGERS, Ledger
 from tests.faults.proxy import Proxy
-from tests.integration.depths import REDIS_HASH, left
+from tests.integration.depths import REDIS_HASH, is_of, left
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_for
@@ -52,6 +52,10 @@ CONF: dict[str, Any] = {
     # take the broker seconds at every return, and those that are too young then have no leader.
     "broker_native_delayed_delivery_queue_type": "classic",
 }
+KEYS = ("a", "b/1", "b/2", "c")
+KEYED: dict[str, Any] = {
+    "fair_keys": {name: {"keys": {"a": {"max_in_flight": 1}}, "lease": 2} for name in QUEUES}
+}
 NAP = 0.02
 """Seconds of work in a task, so that some run when the fault comes."""
 AGE = 8
@@ -65,7 +69,7 @@ class Scene:
     """See the module.
 
     Arguments:
-        queue_type: "classic" or "quorum" on RabbitMQ; of no meaning on Redis.
+        queue_type: "classic" or "quorum" on RabbitMQ; on Redis "keyed", or nothing.
         ledger: one of `LEDGERS`, or none.
         arguments: more of the queues', on RabbitMQ.
         door: by which workers reach the broker; the broker's own without one.
@@ -89,9 +93,12 @@ class Scene:
     ) -> None:
         self.space, self.pool, self.concurrency = space, pool, concurrency
         self._door, self._python = door or space, python
-        self._settings = _merged(CONF, conf or {}, door.conf if door else {})
+        keyed = KEYED if queue_type == "keyed" else {}
+        self._settings = _merged(CONF, keyed, conf or {}, door.conf if door else {})
         self._more_arguments = dict(arguments or {})
-        self.queue_type = queue_type if space.kind == "rabbitmq" else ""
+        self.queue_type = queue_type
+        self._keys = cycle(KEYS if keyed else [None])
+        self._folder = folder
         self.records = Records(folder / "tasks")
         self._stack = ExitStack()
         self.proxy = self._stack.enter_context(Proxy(self._door))
@@ -108,7 +115,7 @@ class Scene:
 
     @property
     def _arguments(self) -> dict[str, Any]:
-        if not self.queue_type:
+        if self.space.kind != "rabbitmq":
             return {}
         return {"x-queue-type": self.queue_type} | self._more_arguments
 
@@ -175,6 +182,8 @@ class Scene:
         headers: dict[str, Any] = {PUBLISHED: time.time()}
         if self._ledger is not None:
             headers[LEDGER] = fingerprint(self._ledger.url)
+        if key := next(self._keys):
+            headers[FAIR_KEY] = key
         ids = self._send(each, task, [gate, NAP], headers)
         self._published.update(ids)
         return ids
@@ -292,6 +301,13 @@ class Scene:
         """Where these messages went, when nothing runs any more."""
         return Account.of(ids, self.records, self.dead_letters(), self.waiting())
 
+    def told(self, ids: Collection[str]) -> str:
+        """All that tasks and workers have said of these messages."""
+        records = self.records.started.read() + self.records.finished.read()
+        said = [repr(record) for record in sorted(records) if record.id in ids]
+        logs = "\n".join(path.read_text() for path in sorted(self._folder.glob("worker*.log")))
+        return "\n".join(said + [line for line in logs.splitlines() if any(i in line for i in ids)])
+
     def end(self) -> None:
         self._stack.close()
 
@@ -303,6 +319,8 @@ def _merged(*conf: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_redis(client: Any) -> Iterator[str]:
-    stored = [json.loads(raw) for name in QUEUES for raw in client.lrange(name, 0, -1)]
+    names = [name.decode() for name in client.scan_iter(_type="list")]
+    lists = [name for name in names if any(is_of(name, queue) for queue in QUEUES)]
+    stored = [json.loads(raw) for name in lists for raw in client.lrange(name, 0, -1)]
     stored += [json.loads(raw)[0] for raw in client.hvals(REDIS_HASH)]
     return (message["headers"]["id"] for message in stored)

@@ -30,8 +30,13 @@ def left(space: Space, *queues: str) -> int:
     return _ready(depths, queues) + _unsettled(depths, queues)
 
 
+def is_of(name: str, queue: str) -> bool:
+    """Whether this is the queue itself, or a list of one of its keys."""
+    return name == queue or name.startswith(f"celery-fair:keys:{queue}:lane:")
+
+
 def _ready(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:
-    return sum(depths[queue].ready for queue in queues if queue in depths)
+    return sum(depths[name].ready for name in depths if any(is_of(name, q) for q in queues))
 
 
 def _unsettled(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:

@@ -16,8 +16,7 @@ KEYED: dict[str, Any] = {"fair_keys": {QUEUE: {}}}
 
 def left(space: Space) -> int:
     """Messages of the queue, and of its keys' lists, that are not gone for good."""
-    lists = [name for name in space.depths() if name.startswith(f"celery-fair:keys:{QUEUE}:lane:")]
-    return depths.left(space, QUEUE, *lists)
+    return depths.left(space, QUEUE)
 
 
 class Tenants:

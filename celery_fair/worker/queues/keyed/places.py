@@ -130,10 +130,12 @@ class Places:
         alive = [(place.tenant, tag) for tag, place in held.items() if tag not in gone]
         lost = self._lists(queue).renew(alive) if alive else []
         with self._lock:
+            still = [tag in self._held[queue] for _, tag in alive]
             for number, (_, tag) in enumerate(alive):
-                if tag in self._held[queue]:
+                if still[number]:
                     until = 0.0 if number in lost else asked + self._lease
                     self._held[queue][tag] = held[tag]._replace(until=until)
+            lost = [number for number in lost if still[number] and held[alive[number][1]].until]
             for tag in gone:  # whoever had it did not say so
                 del self._held[queue][tag]
                 self._left[queue].append(Left(held[tag].tenant, tag, False))
