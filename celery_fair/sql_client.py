@@ -8,6 +8,7 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 from sqlalchemy import (
+    Double,
     Engine,
     String,
     Text,
@@ -15,7 +16,7 @@ from sqlalchemy import (
     create_engine,
     extract,
     func,
-    text,
+    literal_column,
 )
 from sqlalchemy.dialects.mysql import LONGTEXT, VARBINARY
 from sqlalchemy.engine import URL, make_url
@@ -26,9 +27,11 @@ from celery_fair.settings.values import unread
 __all__ = ["NOW", "TABLE_OPTIONS", "ExactText", "LongText", "engine_at"]
 
 NOW: dict[str, Any] = {
-    "sqlite": text("(julianday('now') - 2440587.5) * 86400.0"),
+    "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Double()),
     "postgresql": extract("epoch", func.clock_timestamp()),
-    "mariadb": text("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6"),
+    "mariadb": literal_column(
+        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6", Double()
+    ),
 }
 """The database's clock, finer than a second, whatever its time zone."""
 

@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, text
 from celery_fair.groups import store_at
 from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
 from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
+from tests.faults.ledgers import OnPostgreSQL
 from tests.waiting import wait_equal, wait_for
 
 Open = Callable[..., Ledger]
@@ -120,6 +121,27 @@ def test_a_workers_wrong_clock_means_nothing(opened: Open, monkeypatch: pytest.M
     monkeypatch.setattr("celery_fair.ledger.sql_ledger.time", lambda: now - 3600)
     claim = opened().claim("w", "m", doubt=True)
     assert now - 60 < claim.epoch <= claim.now < now + 60
+
+
+def test_a_clock_that_was_behind_when_it_was_looked_at_means_nothing_later() -> None:
+    """What is claimed when it is right again is not forgotten for that, nor is an epoch older."""
+    stepping = OnPostgreSQL()
+    try:
+        stepping.step(-30 * 86400)
+        with (
+            closing(ledger_at(stepping.url, 3600)) as ledger,
+            closing(ledger_at(stepping.url, 3600)) as other,
+            closing(ledger_at(stepping.url, 60)) as short,
+        ):
+            ledger.claim("before", "m0", doubt=False)
+            stepping.step(0)
+            ledger.claim("w", "m1", doubt=False)
+            answer = other.claim("w", "m2", doubt=True)
+            assert answer.owner == "m1"
+            short.claim("v", "m3", doubt=False)
+            assert ledger.claim("u", "m1", doubt=False).epoch > answer.now - 60
+    finally:
+        stepping.end()
 
 
 def test_a_claim_that_was_forgotten_early_is_no_proof_for_who_forgets_late(opened: Open) -> None:

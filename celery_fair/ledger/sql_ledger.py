@@ -86,7 +86,8 @@ class SqlLedger(Ledger):
     """A row for each claim. The table ``celery_fair_claims`` is made when it is missing.
 
     Each claim is made in one statement with a look at the epoch's row: none is made in an epoch
-    that holds for another expiry, for such a one is not the one we know.
+    that holds for another expiry, for such a one is not the one we know. Its time is the
+    database's at that moment: what was read of that clock before may be of one that was wrong.
     """
 
     def __init__(self, url: str, expiry: float) -> None:
@@ -115,46 +116,55 @@ class SqlLedger(Ledger):
         with self._engine.connect() as connection:
             if self._epoch is None or doubt:
                 self._ahead = self._clock(connection) - monotonic()
-            now = self._ahead + monotonic()
-            row = {"key": key, "owner": owner, "at": now, "expires": now + self.expiry}
+            now, at = self._ahead + monotonic(), self._at
+            row = {
+                "key": literal(key, _KEY.type),
+                "owner": literal(owner, _OWNER.type),
+                "at": at,
+                "expires": at + self.expiry,
+            }
             if now - self._cleaned > _CLEAN_EVERY:
                 self._cleaned = now
-                self._clean(connection, now)
+                self._clean(connection, at)
             if doubt:
                 self._epoch = None
             while True:
                 if self._epoch is None:
-                    self._epoch = self._read_epoch(connection, now)
+                    self._epoch = self._read_epoch(connection, at)
                 # A row for the claim if the epoch is still the one we know: in one statement.
                 claimed = insert(_CLAIMS).from_select(
                     list(_CLAIMS.c.keys()),
-                    select(*(literal(row[c.name], c.type) for c in _CLAIMS.c)).where(
+                    select(*(row[name] for name in _CLAIMS.c.keys())).where(  # noqa: SIM118
                         _KEY == _EPOCH, self._epoch == _AT
                     ),
                 )
                 try:
                     if connection.execute(claimed).rowcount:
-                        return Claim(None, self._epoch, now)
+                        return Claim(None, self._epoch, max(now, self._epoch))
                 except IntegrityError:
                     had = self._owner(connection, row)
-                    return Claim(had, self._epoch, now)
+                    return Claim(had, self._epoch, max(now, self._epoch))
                 self._epoch = None
 
-    def _clean(self, connection: Any, now: float) -> None:
+    @property
+    def _at(self) -> Any:
+        """The database's clock, in a statement; a file's is this machine's."""
+        name = self._engine.dialect.name
+        return literal(time(), Double()) if name == "sqlite" else NOW[name]
+
+    def _clean(self, connection: Any, at: Any) -> None:
         """Forget what has expired, and that it was known.
 
         The clock may be ahead, and be put right before anybody asks for what was forgotten.
         """
-        known_since = now - self.expiry
+        known_since = at - self.expiry
         later = update(_CLAIMS).where(_KEY == _EPOCH, known_since > _AT)
         connection.execute(later.values(at=known_since))
-        connection.execute(delete(_CLAIMS).where(now > _EXPIRES))
+        connection.execute(delete(_CLAIMS).where(at > _EXPIRES))
 
     def _clock(self, connection: Any) -> float:
-        """Read the database's clock; a file's is this machine's. Another worker's may be wrong."""
-        if self._engine.dialect.name == "sqlite":
-            return time()
-        return float(connection.execute(select(NOW[self._engine.dialect.name])).scalar_one())
+        """Read the database's clock. Another worker's may be wrong."""
+        return float(connection.execute(select(self._at)).scalar_one())
 
     def _owner(self, connection: Any, row: dict[str, Any]) -> str | None:
         """Return whose a claim is; an expired one becomes ours."""
@@ -164,10 +174,10 @@ class SqlLedger(Ledger):
         owner = connection.execute(select(_OWNER).where(row["key"] == _KEY)).scalar()
         return "" if owner is None else str(owner)  # given up this moment: somebody's, still
 
-    def _read_epoch(self, connection: Any, now: float) -> float:
+    def _read_epoch(self, connection: Any, at: Any) -> float:
         """Return the epoch, which is a new one if the present one holds for something else."""
         present = f"{self.expiry!r} {self._server(connection)}"
-        values = {"owner": present, "at": now}
+        values = {"owner": present, "at": at}
         while True:
             known = connection.execute(select(_AT, _OWNER).where(_KEY == _EPOCH)).first()
             if known is not None and known.owner == present:
