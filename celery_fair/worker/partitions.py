@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
+from amqp import ChannelError
 from celery.utils.dispatch import Signal
 
 from celery_fair.core.tenure import Tenure
@@ -24,6 +25,9 @@ from celery_fair.worker.queues.consumer import FairTaskConsumer
 __all__ = ["Partitions", "partitions_assigned", "partitions_revoked", "rebalance_failed"]
 
 logger = logging.getLogger(__name__)
+
+_AGAIN = 5.0
+"""Seconds until a queue that could not be declared is declared again."""
 
 partitions_assigned = Signal(name="partitions_assigned", providing_args=["partitions", "group"])
 """Sent before a worker consumes ``partitions``, a dict of names to fencing tokens; ``group``."""
@@ -68,6 +72,7 @@ class Partitions:
         self._delay = options.delay
         self.tenure = Tenure(options.lease - options.margin, options.patience)
         self._begins: dict[str, float] = {}
+        self._undeclared: set[str] = set()
         self._joined = False
 
     def join(self) -> None:
@@ -108,6 +113,7 @@ class Partitions:
         if not revoked:
             return
         logger.info("Group %s: revoked %s", self._keeper.group, ", ".join(sorted(revoked)))
+        self._undeclared -= revoked
         for name in revoked:
             self._begins.pop(name, None)
             if consumer is not None:
@@ -138,8 +144,25 @@ class Partitions:
             return
         for name in sorted(wanted):
             self._gates.of(name).fence(self._is_over)
-            consumer.add_queue(self._queues[name])
+            try:
+                consumer.add_queue(self._queues[name])
+            except ChannelError as exc:
+                self._refused(name, exc, now)
         consumer.consume()
+
+    def _refused(self, name: str, answer: ChannelError, now: float) -> None:
+        """The broker declares no such queue, as one of its name is otherwise: try again later."""
+        if name not in self._undeclared:
+            self._undeclared.add(name)
+            logger.error(
+                "Group %s: partition %s cannot be consumed, as its queue cannot be declared; trying"
+                " again every %g s: %s",
+                self._keeper.group,
+                name,
+                _AGAIN,
+                answer,
+            )
+        self._begins[name] = now + _AGAIN
 
     def _is_over(self, now: float) -> bool:
         return now >= self.tenure.until

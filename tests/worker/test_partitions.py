@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from amqp import PreconditionFailed
+
 from celery_fair.core.membership import Group, Turn
 from celery_fair.groups.keeper import Taken
 from celery_fair.settings import GroupOptions
@@ -34,20 +37,24 @@ class Turns:
 
 
 class Consumed:
-    """Queues, of which those in `stuck` raise when they are cancelled."""
+    """Queues, of which those in `stuck` raise when they are cancelled, or declared in `refused`."""
 
-    stuck = ""
+    stuck = refused = ""
     queues = ()
 
     def __init__(self) -> None:
         self.cancelled: list[str] = []
+        self.added: list[str] = []
 
     def cancel_by_queue(self, name: str) -> None:
         self.cancelled.append(name)
         if name in self.stuck:
             raise TimeoutError("the broker takes nothing")
 
-    def add_queue(self, queue: Any) -> None: ...
+    def add_queue(self, queue: Any) -> None:
+        if str(queue) in self.refused:
+            raise PreconditionFailed("declared otherwise")
+        self.added.append(queue)
 
     def consume(self) -> None: ...
 
@@ -69,6 +76,23 @@ def test_what_fails_with_one_partition_revokes_the_others_and_assigns_all() -> N
     assert sorted(consumed.cancelled) == ["a", "b"]
     assert tokens["c"] == 2
     assert keeper.held == {"c"}
+
+
+def test_what_cannot_be_declared_keeps_no_other_from_being_consumed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    keeper: Any = Turns()
+    consumed: Any = Consumed()
+    gates: Any = Gates()
+    queues = dict(zip("abc", "abc", strict=True))
+    partitions = Partitions(keeper, GroupOptions(""), gates, InFlight(), {}, queues, None)
+    consumed.refused = "b"
+    keeper.granted(a=1, b=1, c=1)
+    for _ in range(3):
+        partitions.look(consumed)
+    assert {"a", "c"} <= set(consumed.added)
+    assert keeper.held == {"a", "b", "c"}
+    assert caplog.text.count("partition b cannot be consumed") == 1
 
 
 class Gates:
