@@ -70,13 +70,16 @@ def test_a_cap_is_the_clusters(
 def test_places_of_a_killed_worker_come_back(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:
+    """While another one keeps its own."""
     conf = limited(max_in_flight=2, lease=1.5)
     with closing_gate() as gate:
-        worker = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
-        tenants.publish({"a": 2}, "hold", [str(gate.path)])
-        worker.records.started.wait(2)
-        ids = tenants.publish({"a": 4})
+        worker = start_worker(space, queues=[QUEUE], conf=conf)
+        tenants.publish({"a": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
         other = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
+        tenants.publish({"a": 1}, "hold", [str(gate.path)])
+        other.records.started.wait(2)
+        ids = tenants.publish({"a": 4})
         worker.kill()
         other.records.started.wait_once(ids)
 
