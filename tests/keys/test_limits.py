@@ -88,7 +88,7 @@ def test_a_long_task_keeps_its_place(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:
     """Longer than its lease, in the main thread of a worker that can do nothing else."""
-    conf = limited(max_in_flight=1, lease=0.6)
+    conf = limited(max_in_flight=1, lease=4)
     with closing_gate() as gate:
         solo = start_worker(space, pool="solo", queues=[QUEUE], conf=conf)
         tenants.publish({"a": 1}, "hold", [str(gate.path)])
@@ -96,8 +96,8 @@ def test_a_long_task_keeps_its_place(
         other = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
         ids = tenants.publish({"a": 3, "b": 1})
         other.records.started.wait_ids(ids[3:])
-        for _ in range(4):  # each of them after the one before, while a's wait: some leases
-            other.records.finished.wait_ids(tenants.publish({"b": 1}, "nap", (0.5,)))
+        for _ in range(4):  # each of them after the one before, while a's wait: more than a lease
+            other.records.finished.wait_ids(tenants.publish({"b": 1}, "nap", (1.25,)))
         assert not set(ids[:3]) & {record.id for record in other.records.started.read()}
     other.records.started.wait_once(ids)
     assert solo.stop() == 0
@@ -219,7 +219,7 @@ class Message:
 @pytest.fixture
 def taken(space: Space) -> KeyedQueue:
     """A queue of which a message was taken; its tag is that of `Message`."""
-    keyed = KeyedQueue(QUEUE, max_in_flight=1, lease=0.5)
+    keyed = KeyedQueue(QUEUE, max_in_flight=1, lease=6)
     publish(space.url, {QUEUE: 1}, headers={"x-fair-key": "a"}).all()
     with Connection(space.url) as connection:
         channel = connection.channel()
