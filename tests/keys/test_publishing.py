@@ -68,7 +68,7 @@ def test_a_user_who_may_only_publish(own_redis: RedisServer, start_worker: Start
         rights = ["on", ">secret", "~*", "&*", "+@all", "-@scripting"]
         redis.execute_command("ACL", "SETUSER", "shop", *rights)
     with publisher(space.url.replace("redis://", "redis://shop:secret@").replace("@:", "@")) as app:
-        ids = send(app, "a", 3)
+        ids = send(app, "a", 3, retry=False)
     assert unsorted(space) == 3
     worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
     worker.records.started.wait_once(ids)

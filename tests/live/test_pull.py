@@ -41,17 +41,20 @@ def test_shares(space: Space, start_worker: StartWorker, pool: str, concurrency:
 
 
 def test_a_busy_worker_holds_nothing(space: Space, start_worker: StartWorker, gate: Gate) -> None:
+    """Nor what comes behind the message that it takes for its last slot."""
     workers = [start_worker(space, conf=PULL, pool="threads", concurrency=2) for _ in range(2)]
     gate.hold(workers[0], "three", 4)  # every slot of both
-    waiting = publish(space.url, {"one": 5, "three": 5})
+    with closing_gate() as second:
+        held = publish(space.url, {"three": 4}, "hold", [str(second.path)])
+        waiting = publish(space.url, {"three": 5})
+        gate.open()
+        workers[0].records.started.wait_ids(held.all())
 
-    wait_equal(lambda: ready(space, *QUANTA), 10)
-    stats = [worker.inspect("stats")["fair"] for worker in workers]
-    assert [fair[name]["buffered"] for fair in stats for name in QUANTA] == [0, 0, 0, 0]
-    if space.kind == "rabbitmq":  # those that run were acknowledged at their start
-        wait_equal(lambda: unsettled(space, *QUANTA), 0)
-
-    gate.open()
+        wait_equal(lambda: ready(space, *QUANTA), 5)
+        stats = [worker.inspect("stats")["fair"] for worker in workers]
+        assert [fair[name]["buffered"] for fair in stats for name in QUANTA] == [0, 0, 0, 0]
+        if space.kind == "rabbitmq":  # those that run were acknowledged at their start
+            wait_equal(lambda: unsettled(space, *QUANTA), 0)
     workers[0].records.started.wait_once(waiting.all())
 
 
