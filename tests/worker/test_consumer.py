@@ -25,7 +25,10 @@ class Scene:
         self.news = News(Silent())
         self.made: dict[str, Shelf] = {}
         self.ended: list[str] = []
-        self.recovery: Any = SimpleNamespace(ended=lambda feed: self.ended.append(feed.name))
+        self.given_up: list[str] = []
+        self.recovery: Any = SimpleNamespace(
+            ended=lambda feed: self.ended.append(feed.name), given_up=self.given_up.append
+        )
         queues = [SimpleNamespace(name=name) for name in "ab"]
         self.consumer = FairTaskConsumer(
             None,

@@ -1,4 +1,4 @@
-"""Queues that the broker has taken away: declared again, tried again, or consumed no more."""
+"""Queues that the broker has taken away: declared again, or tried again until they are there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from amqp import AccessRefused, NotFound, PreconditionFailed
 
 from celery_fair.worker.queues.lost_queues import LostQueues
@@ -31,6 +32,7 @@ class Scene:
         self.log: list[str] = []
         self.later: list[Callable[[], object]] = []
         self.refusing: Exception | None = None
+        self.unbindable: Exception | None = None
         self.consumed = {"q"}
         self.is_over = False
         c = SimpleNamespace(
@@ -40,9 +42,14 @@ class Scene:
             c,
             self,
             lambda seconds, call: self.later.append(call),
-            [lambda name: self.log.append(f"declared {name}")],
+            [self._declared],
         )
         self.feed = shelf()
+
+    def _declared(self, name: str) -> None:
+        if self.unbindable is not None:
+            raise self.unbindable
+        self.log.append(f"declared {name}")
 
     @property
     def queues(self) -> list[Any]:
@@ -66,12 +73,6 @@ class Scene:
     def suspend(self, feed: Any) -> None:
         self.log.append("suspend")
 
-    def drop(self, feed: Any) -> None:
-        self.log.append("drop")
-
-    def forget(self, name: str) -> None:
-        self.log.append(f"forget {name}")
-
 
 def test_a_deleted_queue_whose_channel_is_closed_is_declared_again() -> None:
     scene = Scene()
@@ -79,11 +80,47 @@ def test_a_deleted_queue_whose_channel_is_closed_is_declared_again() -> None:
     assert scene.log == ["suspend", "add", "declared q", "consume"]
 
 
-def test_one_that_cannot_be_declared_is_consumed_no_more() -> None:
+def test_one_that_cannot_be_declared_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
+    scene.consumed = set()
     scene.refusing = PreconditionFailed("another type")
     scene.lost.refused(scene.feed, NotFound("no queue 'q'"))
-    assert scene.log == ["suspend", "forget q"]
+    assert scene.log == ["suspend"]
+
+    def consume() -> None:  # it is not there yet
+        scene.lost.refused(scene.feed, NotFound("no queue 'q'"))
+
+    scene.consume = consume  # type: ignore[method-assign]
+    scene.later.pop()()
+    assert len(caplog.messages) == 2  # deleted, cannot be declared: each once
+    scene.refusing = None
+    del scene.consume
+    scene.later.pop()()
+    assert scene.log[-1] == "consume"
+
+
+def test_what_is_in_front_of_a_queue_is_not_its_fault(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    scene.unbindable = PreconditionFailed("an exchange of another type")
+    scene.lost.refused(scene.feed, NotFound("no queue 'q'"))
+    assert scene.log == ["suspend", "add", "consume"]
+    assert "an exchange in front of it cannot be" in caplog.text
+    scene.unbindable = None
+    scene.later.pop()()
+    assert scene.log[-1] == "declared q"
+    assert scene.later == []
+
+
+def test_a_queue_that_was_given_up_and_is_added_again_is_spoken_of_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    for _ in range(2):
+        scene.lost.refused(scene.feed, AccessRefused("in exclusive use"))
+    assert len(caplog.messages) == 1
+    scene.lost.given_up("q")
+    scene.lost.refused(scene.feed, AccessRefused("in exclusive use"))
+    assert len(caplog.messages) == 2
 
 
 def test_a_refused_queue_is_tried_again_until_it_is_consumed() -> None:
@@ -143,12 +180,16 @@ def test_when_all_is_over_nothing_is_declared() -> None:
     assert scene.log == ["suspend"]
 
 
-def test_one_that_cannot_be_opened_is_dropped() -> None:
+def test_one_that_cannot_be_opened_is_closed_and_tried_again() -> None:
     scene = Scene()
     feed = opened()
+    feed.put("x")
     feed.error = PreconditionFailed("another type")
     scene.lost.lost(feed)
-    assert scene.log == ["drop"]
+    assert scene.log == ["suspend"]
+    assert not feed.buffer  # its channel is closed
+    scene.later.pop()()
+    assert scene.log == ["suspend", "consume"]
 
 
 def test_a_channel_is_closed_when_whoever_settled_its_last_message_is_done_with_it() -> None:

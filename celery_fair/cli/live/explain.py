@@ -22,6 +22,7 @@ def explain(ctx: click.Context, workers: Workers, as_json: bool, queue: str) -> 
     leash       its rate allows no start yet; the answer says when it will
     cap         as many of its tasks run as may (max_in_flight)
     paused      an operator has paused it
+    suspended   the broker has taken it away; it is tried again
     starting    nothing holds it back
 
     \b

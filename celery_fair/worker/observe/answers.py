@@ -18,7 +18,7 @@ from celery_fair.worker.launch.slots import Slots
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["Answers"]
+__all__ = ["Answers", "NotConsumedError"]
 
 _TEXTS = {
     "paused": "paused by an operator; `fair resume {queue}` ends it",
@@ -28,7 +28,12 @@ _TEXTS = {
     "no_credit": "its credit is used up: its turn is {rounds} round(s) ahead, after the others'",
     "no_slot": "no slot is free: {busy} of {slots} are busy",
     "starting": "nothing holds it back: its next message starts now",
+    "suspended": "the broker has taken it away, see the worker's log; it is tried again",
 }
+
+
+class NotConsumedError(LookupError):
+    """This worker does not consume the queue."""
 
 
 class Answers:
@@ -89,9 +94,12 @@ class Answers:
         """Why nothing of the queue starts now: a code and a sentence.
 
         Raises:
-            LookupError: the queue is not consumed by this worker.
+            NotConsumedError: the queue is not consumed by this worker.
         """
-        feed, now = self._feed(queue), monotonic()
+        self._must_be_consumed(queue)
+        feed, now = self.feeds.named(queue), monotonic()
+        if feed is None:
+            return {"queue": queue, "reason": "suspended", "text": _TEXTS["suspended"]}
         if not feed.buffer:  # without a free slot nobody has looked at a broker that does not push
             feed.refill()
             feed.report()
@@ -118,37 +126,39 @@ class Answers:
         """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.
 
         Raises:
-            LookupError: the queue is not consumed by this worker.
+            NotConsumedError: the queue is not consumed by this worker.
             celery.exceptions.ImproperlyConfigured: an option that is not there, cannot be changed
                 while consuming, or has a value out of bounds.
         """
-        feed = self._feed(queue)
+        self._must_be_consumed(queue)
         changes = parse_live_options(queue, options)
-        after = replace(feed.gate.options, **changes)
+        after = replace(self._gates.options(queue), **changes)
         if "max_in_flight" in changes and queue in self._settings.serial:
             raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
         if "burst" in changes and after.rate is None:
             raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
         if not check:
-            self._reconfigure(feed, after)
+            self._reconfigure(queue, after)
         return {"ok": f"{queue}: " + ", ".join(f"{k}={_said(v)}" for k, v in options.items())}
 
     def pause(self, queue: str, paused: bool) -> dict[str, Any]:
         """Hold a queue back, or end that.
 
         Raises:
-            LookupError: the queue is not consumed by this worker.
+            NotConsumedError: the queue is not consumed by this worker.
         """
-        self._feed(queue).gate.pause(paused)
+        self._must_be_consumed(queue)
+        self._gates.of(queue).pause(paused)
         self._regate(queue)
         return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
 
-    def _reconfigure(self, feed: Feed, options: QueueOptions) -> None:
+    def _reconfigure(self, queue: str, options: QueueOptions) -> None:
         """Give a queue other options, from now on and on every later connection."""
-        if options.quantum != feed.gate.options.quantum:
+        feed = self.feeds.named(queue)
+        if feed is not None and options.quantum != feed.gate.options.quantum:
             self._chooser.reweight(feed.flow, options.quantum)
-        self._gates.change(feed.name, options)
-        self._regate(feed.name)
+        self._gates.change(queue, options)
+        self._regate(queue)
         self._resize()
 
     def _regate(self, queue: str) -> None:
@@ -157,12 +167,13 @@ class Answers:
             self._chooser.regate(feed.flow, monotonic())
         self._bell.later()
 
-    def _feed(self, queue: str) -> Feed:
-        feed = self.feeds.named(queue)
-        if feed is not None:
-            return feed
-        names = ", ".join(sorted(feed.name for feed in self.feeds))
-        raise LookupError(f"queue {queue!r} is not consumed by this worker; these are: {names}")
+    def _must_be_consumed(self, queue: str) -> None:
+        names = {feed.name for feed in self.feeds} | self.feeds.suspended
+        if queue not in names:
+            raise NotConsumedError(
+                f"queue {queue!r} is not consumed by this worker; these are: "
+                + ", ".join(sorted(names))
+            )
 
     def _row(self, feed: Feed, now: float) -> dict[str, Any]:
         options = feed.gate.options

@@ -12,6 +12,8 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 from celery.worker.control import control_command, inspect_command
 
+from celery_fair.worker.observe.answers import NotConsumedError
+
 __all__ = ["fair_explain", "fair_pause", "fair_resume", "fair_set", "fair_status"]
 
 
@@ -23,8 +25,8 @@ def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
         return ask(worker.parts.answers)
     except ImproperlyConfigured as exc:
         return {"error": str(exc)}
-    except LookupError as exc:
-        return {"error": exc.args[0] if exc.args else repr(exc), "code": "not_consumed"}
+    except NotConsumedError as exc:
+        return {"error": str(exc), "code": "not_consumed"}
 
 
 @inspect_command(default_timeout=2.0)

@@ -118,6 +118,8 @@ class FairTaskConsumer:
         names = [_name(level) for level in self._levels_of(queue)]
         for name in names:
             self._queues.pop(name, None)
+            self._recovery.given_up(name)
+            self._open_feeds.forget(name)
             self._deselect(name)
         try:
             self._end_all([self._feeds[name] for name in names if name in self._feeds])
@@ -168,32 +170,28 @@ class FairTaskConsumer:
             self._recovery.ended(feed)  # with its channel, the broker has back what it held
             raise
 
-    def _detach(self, feed: Feed) -> None:
-        if self._feeds.get(feed.name) is feed:  # not one that came after it
-            del self._feeds[feed.name]
-            self._open_feeds.remove(feed)
+    def _detach(self, feed: Feed) -> bool:
+        if self._feeds.get(feed.name) is not feed:  # but one that came after it
+            return False
+        del self._feeds[feed.name]
+        self._open_feeds.remove(feed)
+        return True
 
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
         self._is_over = True
         for feed in [*self.feeds, *self.retired]:
-            self.drop(feed)
-
-    def drop(self, feed: Feed) -> None:
-        """Forget a feed whose channel is gone, and its queue."""
-        self.forget(feed.name)
-        self.suspend(feed)
-
-    def forget(self, name: str) -> None:
-        """Leave a queue out from now on; its feed, if there is one, is not touched."""
-        self._queues.pop(name, None)
+            self._queues.pop(feed.name, None)
+            self._detach(feed)
+            feed.die()
 
     def suspend(self, feed: Feed) -> None:
         """Forget a feed whose channel is gone, until `consume` is called again.
 
         The broker redelivers what was there.
         """
-        self._detach(feed)
+        if self._detach(feed) and feed.name in self._queues:
+            self._open_feeds.suspend(feed.name)
         feed.die()
 
     def purge(self) -> int:

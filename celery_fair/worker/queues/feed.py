@@ -71,6 +71,9 @@ class Recovery(Protocol):
     def ended(self, feed: "Feed") -> None:
         """The feed's channel is of no use any more."""
 
+    def given_up(self, name: str) -> None:
+        """Nobody wants this queue consumed any more."""
+
 
 class Ports(NamedTuple):
     """Whom a queue knows: given to it when it is made."""

@@ -2,13 +2,13 @@
 
 One that was deleted is declared and consumed again; its messages are gone. One whose channel the
 broker has closed, because a message was unacknowledged for too long say, is consumed again on
-another channel. One that the broker refuses otherwise, as another worker consumes it exclusively or
-the permissions forbid it, is tried again until it does not. The other queues notice nothing of it.
+another channel. One that the broker refuses, as another worker consumes it exclusively, the
+permissions forbid it, or a queue of its name is declared otherwise, is tried again until it does
+not. The other queues notice nothing of it.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -25,6 +25,15 @@ _AGAIN = 1.0
 
 _RETRY = 5.0
 """Seconds between two attempts to consume what was refused."""
+
+_SHARED = (
+    "Either another worker consumes it and one of the two does so exclusively: end that one, or let"
+    " this one wait for it; or the broker's permissions forbid it"
+)
+_DECLARED = (
+    "It was deleted, and this is the answer to its declaration: declare it yourself, or give this"
+    " user the permission to"
+)
 
 
 class Consumed(Protocol):
@@ -45,10 +54,6 @@ class Consumed(Protocol):
     def try_again(self) -> set[str]: ...
 
     def suspend(self, feed: Feed) -> None: ...
-
-    def drop(self, feed: Feed) -> None: ...
-
-    def forget(self, name: str) -> None: ...
 
 
 class LostQueues:
@@ -79,10 +84,15 @@ class LostQueues:
         self._queues.suspend(feed)
         feed.close()  # the channel: py-amqp has opened it anew
         if isinstance(answer, NotFound):
-            _say_deleted(feed)
+            if feed.name not in self._refusals:
+                _say_deleted(feed)
             self._c.call_soon(self._declare, feed.queue)
         else:
-            self._refusals.add(feed.name, answer)
+            self._refusals.add(feed.name, answer, _SHARED)
+
+    def given_up(self, name: str) -> None:
+        """Nobody wants this queue consumed any more."""
+        self._refusals.discard(name)
 
     def closed(self, feed: Feed, reason: Exception) -> None:
         """The broker has closed the feed's channel of its own accord, for this reason."""
@@ -124,31 +134,44 @@ class LostQueues:
     def _declare(self, queue: Any) -> None:
         queues = self._queues
         if not queues.is_over and queue.name in {q.name for q in queues.queues}:
-            with self._undeclarable(queue.name, partial(queues.forget, queue.name)):
+            try:
                 queues.add_queue(queue)
+            except self._c.channel_errors as exc:
+                self._refusals.add(queue.name, exc, _DECLARED)
+            else:
                 self._say_declared(queue.name)
-                queues.consume()
+                self._refusals.try_again()
 
     def _reopen(self, feed: Feed) -> None:
         queues = self._queues
         if not queues.is_over and queues.consuming_from(feed.name) and not feed.dead:
-            with self._undeclarable(feed.name, partial(queues.drop, feed)):
+            try:
                 feed.reopen()
+            except self._c.channel_errors as exc:
+                queues.suspend(feed)
+                feed.close()
+                self._refusals.add(feed.name, exc, _DECLARED)
+            else:
                 self._say_declared(feed.name)
 
     def _say_declared(self, queue: str) -> None:
-        for told in self._declared:
-            told(queue)
-
-    @contextmanager
-    def _undeclarable(self, queue: str, give_up: Callable[[], object]) -> Iterator[None]:
         try:
-            yield
+            for told in self._declared:
+                told(queue)
         except self._c.channel_errors as exc:
             logger.error(  # noqa: TRY400 - the broker's answer says it all
-                "Cannot declare queue %s again, consuming it no more: %s", queue, exc
+                "Queue %s is declared again, but an exchange in front of it cannot be; what is"
+                " published there does not reach it. Trying again every %g s: %s",
+                queue,
+                _RETRY,
+                exc,
             )
-            give_up()
+            self._call_later(_RETRY, partial(self._bind_again, queue))
+
+    def _bind_again(self, queue: str) -> None:
+        queues = self._queues
+        if not queues.is_over and queue in {q.name for q in queues.queues}:
+            self._say_declared(queue)
 
 
 def _say_deleted(feed: Feed) -> None:
@@ -173,24 +196,35 @@ class _Refused:
         self._queues: set[str] = set()
         self._due = False
 
-    def add(self, queue: str, answer: Exception) -> None:
+    def __contains__(self, queue: str) -> bool:
+        return queue in self._queues
+
+    def add(self, queue: str, answer: Exception, advice: str) -> None:
         """The broker's answer to an attempt to consume the queue was no."""
         if queue not in self._queues:
             self._queues.add(queue)
             logger.error(
-                "Cannot consume queue %s: %s. Either another worker consumes it and one of the two"
-                " does so exclusively: end that one, or let this one wait for it; or the broker's"
-                " permissions forbid it. Trying again every %g s; other queues are not affected.",
+                "Cannot consume queue %s: %s. %s. Trying again every %g s; other queues are not"
+                " affected.",
                 queue,
                 answer,
+                advice,
                 _RETRY,
             )
         if not self._due:
             self._due = True
-            self._call_later(_RETRY, self._try_again)
+            self._call_later(_RETRY, self._retry)
 
-    def _try_again(self) -> None:
+    def discard(self, queue: str) -> None:
+        """It need not be consumed any more."""
+        self._queues.discard(queue)
+
+    def _retry(self) -> None:
         self._due = False
+        self.try_again()
+
+    def try_again(self) -> None:
+        """Consume what is not consumed yet."""
         for queue in self._queues & self._consume():
             self._queues.discard(queue)
             logger.warning("Queue %s is consumed now", queue)

@@ -17,6 +17,7 @@ class OpenFeeds:
 
     Attributes:
         asked: those that give a message only when asked.
+        suspended: names of queues that the broker has taken away, and that are tried again.
     """
 
     def __init__(self, chooser: Chooser, clock: Callable[[], float] = monotonic) -> None:
@@ -24,6 +25,7 @@ class OpenFeeds:
         self._clock = clock
         self._feeds: dict[Flow, Feed] = {}
         self.asked: list[Feed] = []
+        self.suspended: set[str] = set()
 
     def __iter__(self) -> Iterator[Feed]:
         return iter(list(self._feeds.values()))
@@ -48,6 +50,7 @@ class OpenFeeds:
     def add(self, feed: Feed) -> None:
         """Serve this feed from now on."""
         self._feeds[feed.flow] = feed
+        self.suspended.discard(feed.name)
         if feed.asks:
             self.asked.append(feed)
 
@@ -57,3 +60,11 @@ class OpenFeeds:
         if feed.asks:
             self.asked.remove(feed)
         self._chooser.remove(feed.flow, self._clock())
+
+    def suspend(self, queue: str) -> None:
+        """The broker has taken this queue away, for a while."""
+        self.suspended.add(queue)
+
+    def forget(self, queue: str) -> None:
+        """Nobody wants it consumed any more."""
+        self.suspended.discard(queue)
