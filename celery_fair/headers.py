@@ -1,9 +1,12 @@
 """Headers that this library puts on messages."""
 
-__all__ = ["FAIR_KEY", "KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN", "UNDECODED"]
+__all__ = ["CLAIM", "FAIR_KEY", "KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN", "UNDECODED"]
 
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""
+
+CLAIM = "x-fair-claim"
+"""Of a dead letter: by what its work is claimed in the ledger."""
 
 FAIR_KEY = "x-fair-key"
 """Whose a message is, as `celery_fair.core.fair_key` writes it: a tenant's, or its part's."""

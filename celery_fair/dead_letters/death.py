@@ -11,6 +11,8 @@ from typing import Any
 
 from kombu import Exchange, Queue
 
+from celery_fair.headers import CLAIM
+
 __all__ = [
     "dead_letter_queue",
     "death_headers",
@@ -72,7 +74,7 @@ def death_headers(
     if detail:
         headers["x-fair-detail"] = detail[:_LONGEST]
     if work:
-        headers["x-fair-key"] = work
+        headers[CLAIM] = work
     return headers
 
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import GoneError, LetterQueue
 from celery_fair.dead_letters.plan import Plan, Report
+from celery_fair.headers import CLAIM
 
 __all__ = ["purge", "replay"]
 
@@ -47,7 +48,7 @@ def replay(
         copies.append(letter)
         if len(copies) < plan.todo[letter.digest].count:
             return False
-        for claim in sorted({claim for each in copies if (claim := each.text("x-fair-key"))}):
+        for claim in sorted({claim for each in copies if (claim := each.text(CLAIM))}):
             forget(claim)
         first, *others = copies
         for other in others:

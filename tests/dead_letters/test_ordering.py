@@ -375,9 +375,10 @@ def test_a_browse_that_is_left_early_changes_nothing(box: Box, second: Connectio
 
 
 def test_claims_are_forgotten_before_the_replay(box: Box, second: Connection) -> None:
-    box.put("t1", key="claim-1", may_have_started=True)
-    box.put("t2", key=7)
-    box.put("t3", key="claim-3")
+    """By what they are claimed, which is not whose they are."""
+    box.put("t1", claim="claim-1", key="acme", may_have_started=True)
+    box.put("t2", claim=7, key="acme")
+    box.put("t3", claim="claim-3")
     plan = planned(box, second)
     forgotten = []
 

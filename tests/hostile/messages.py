@@ -42,8 +42,8 @@ _HEADERS = (
     "headers args kwargs hostname is_eager called_directly callbacks errbacks chain chord "
     "errors x-death x-first-death-queue x-first-death-reason x-delivery-count x-delay delay "
     "x-fair-strict x-fair-published x-fair-ledger x-fair-partition-key x-fair-reason "
-    "x-fair-queue x-fair-key x-fair-time x-fair-may-have-started fair_token x-fair-headers "
-    "_protected utc"
+    "x-fair-queue x-fair-key x-fair-claim x-fair-time x-fair-may-have-started fair_token "
+    "x-fair-headers _protected utc"
 )
 HEADERS = _HEADERS.split()
 PROPERTIES = ("priority", "reply_to", "correlation_id", "type", "app_id", "delivery_mode")

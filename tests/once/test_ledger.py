@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 
+from celery_fair.headers import CLAIM, FAIR_KEY
 from celery_fair.ledger import fingerprint
 from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
 from tests.integration.depths import left, ready
@@ -129,7 +130,7 @@ def test_a_ledger_that_was_emptied_proves_nothing(
 def test_of_the_same_work_one_starts(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:
-    """Ten orders, each of them published ten times, for eight workers."""
+    """Ten orders, each of them published ten times, for eight workers; who ordered is a tenant."""
     workers = [
         start_worker(space, wait=False, app=APP, queues=QUEUES, conf={"fair_ledger": ledger})
         for _ in range(8)
@@ -137,10 +138,11 @@ def test_of_the_same_work_one_starts(
     for worker in workers:
         worker.wait_ready()
     orders = [f"order {n}" for n in range(10)]
+    headers = now(ledger) | {FAIR_KEY: "acme"}
     of = {
         id_: order
         for order in orders * 10
-        for id_ in publish(space.url, {"a": 1}, "order", [order], headers=now(ledger)).all()
+        for id_ in publish(space.url, {"a": 1}, "order", [order], headers=headers).all()
     }
 
     records = workers[0].records
@@ -151,7 +153,8 @@ def test_of_the_same_work_one_starts(
     assert Counter(of[record.id] for record in records.started.read()) == dict.fromkeys(orders, 1)
     letters = dead_letters()
     assert {letter["x-fair-reason"] for letter in letters.values()} == {"duplicate"}
-    assert {letter["x-fair-key"] for letter in letters.values()} == {f"order:{o}" for o in orders}
+    assert {letter[CLAIM] for letter in letters.values()} == {f"order:{o}" for o in orders}
+    assert {letter[FAIR_KEY] for letter in letters.values()} == {"acme"}
     assert len(letters) == len(of) - len(orders)
 
 
