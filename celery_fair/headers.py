@@ -1,6 +1,16 @@
 """Headers that this library puts on messages."""
 
-__all__ = ["CLAIM", "FAIR_KEY", "KEY", "LEDGER", "PREFIX", "PUBLISHED", "STRICT", "TOKEN", "UNDECODED"]
+__all__ = [
+    "CLAIM",
+    "FAIR_KEY",
+    "KEY",
+    "LEDGER",
+    "PREFIX",
+    "PUBLISHED",
+    "STRICT",
+    "TOKEN",
+    "UNDECODED",
+]
 
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""

@@ -31,7 +31,16 @@ from celery_fair.dead_letters.death import (
     with_headers,
 )
 
-__all__ = ["AmqpMover", "Mover", "NotTakenError", "RedisMover", "VirtualMover", "queue_of"]
+__all__ = [
+    "AmqpMover",
+    "Mover",
+    "NotTakenError",
+    "RedisMover",
+    "VirtualMover",
+    "dead_payload",
+    "queue_of",
+    "raw_payload",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -332,17 +341,13 @@ class RedisMover(Mover):
         self, send: Commands, message: Any, headers: Mapping[str, Any], exchange: str
     ) -> tuple[Any, ...]:
         queue = queue_of(message)
-        payload = {**message._raw, "headers": with_headers(message._raw.get("headers"), headers)}
         if exchange:
             self.declare(message.channel)
             to, push = send.lists(exchange)[0], "LPUSH"
-            payload["properties"] = {
-                **payload["properties"],
-                "delivery_info": {"exchange": exchange, "routing_key": queue},
-                "delivery_tag": str(uuid4()),
-            }
-            payload["properties"].pop("ahead", None)
+            payload = dead_payload(message._raw, headers, exchange, queue)
         else:
+            changed = with_headers(message._raw.get("headers"), headers)
+            payload = {**message._raw, "headers": changed}
             to, push = send.list_of(queue, message._raw), "RPUSH"
             if getattr(message, "turn", None) is not None:  # to be sorted anew
                 payload["properties"] = {**payload["properties"], "ahead": True}
@@ -353,18 +358,7 @@ class RedisMover(Mover):
         """Put what is no message at all among the dead letters, as a message's body."""
         self.declare(channel)
         send = Commands(channel)
-        body, encoding = channel.encode_body(raw, channel.body_encoding)
-        payload = channel.prepare_message(
-            body,
-            content_type="application/octet-stream",
-            content_encoding="binary",
-            headers=dict(headers),
-            properties={
-                "body_encoding": encoding,
-                "delivery_info": {"exchange": self._dead_letters, "routing_key": ""},
-                "delivery_tag": str(uuid4()),
-            },
-        )
+        payload = raw_payload(channel, raw, headers, self._dead_letters)
         send("LPUSH", send.lists(self._dead_letters)[0], dumps(payload))
 
     def declare(self, channel: Any) -> None:
@@ -376,6 +370,45 @@ class RedisMover(Mover):
     @cached_property
     def _script(self) -> str:
         return files("celery_fair.brokers").joinpath("move.lua").read_text()
+
+
+def dead_payload(
+    raw: Mapping[str, Any], headers: Mapping[str, Any], exchange: str, queue: str
+) -> dict[str, Any]:
+    """Return a message as kombu stores it on Redis as a dead letter, with more headers.
+
+    Arguments:
+        exchange: of the dead letters.
+        queue: where it was.
+    """
+    properties = {
+        **raw["properties"],
+        "delivery_info": {"exchange": exchange, "routing_key": queue},
+        "delivery_tag": str(uuid4()),
+    }
+    properties.pop("ahead", None)
+    changed = with_headers(raw.get("headers"), headers)
+    return {**raw, "headers": changed, "properties": properties}
+
+
+def raw_payload(channel: Any, raw: bytes, headers: Mapping[str, Any], exchange: str) -> Any:
+    """Return what is no message at all as the body of a dead letter, as kombu stores one on Redis.
+
+    Arguments:
+        exchange: of the dead letters.
+    """
+    body, encoding = channel.encode_body(raw, channel.body_encoding)
+    return channel.prepare_message(
+        body,
+        content_type="application/octet-stream",
+        content_encoding="binary",
+        headers=dict(headers),
+        properties={
+            "body_encoding": encoding,
+            "delivery_info": {"exchange": exchange, "routing_key": ""},
+            "delivery_tag": str(uuid4()),
+        },
+    )
 
 
 def _is_still_here(message: Any) -> bool:

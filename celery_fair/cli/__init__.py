@@ -24,6 +24,7 @@ _COMMANDS = {
     "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
+    "drop-key": "celery_fair.cli.keys.drop:drop_key",
     "explain": "celery_fair.cli.live.explain:explain",
     "key": "celery_fair.cli.keys.explain:key",
     "keys": "celery_fair.cli.keys.list:keys",

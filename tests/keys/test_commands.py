@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+from redis import Redis
 
 from tests.brokers import Space
 from tests.integration.gate import closing_gate
@@ -77,6 +78,46 @@ def test_the_way_out(space: Space, start_worker: StartWorker, tenants: Tenants, 
     assert left(space) == 500
     plain = start_worker(space, queues=[QUEUE], fair=False)
     plain.records.started.wait_once(ids)
+
+
+def test_a_backlog_is_dropped_and_had_back(
+    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
+) -> None:
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    with closing_gate() as gate:
+        tenants.publish({"held": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait(1)
+        kept = tenants.publish({"b": 50, "a/2": 20})
+        dropped = tenants.publish({"a/1": 350})
+        worker.client.send_task("noop", [0], queue=QUEUE, headers={"x-fair-key": "a/1"}, priority=9)
+        assert run("drop-key", QUEUE, "a/1", "--dry-run").output == (
+            "a/1 has 351 messages waiting in jobs\n"
+        )
+        assert "say --yes, or --dry-run to look" in run("drop-key", QUEUE, "a/1").output
+        found = json.loads(run("drop-key", QUEUE, "a/1", "--yes", "--json").stdout)
+        assert found == {"queue": QUEUE, "key": "a/1", "waiting": 351, "dropped": 351, "left": 0}
+        rows = {
+            row["tenant"]: row for row in json.loads(run("keys", QUEUE, "--json").stdout)["top"]
+        }
+        assert {name: row["waiting"] for name, row in rows.items()} == {"a": 20, "b": 50}
+        assert run("drop-key", QUEUE, "a", "--yes", "--json").exit_code == 0
+        assert run("drop-key", QUEUE, "a", "--yes").output == "a has no messages waiting in jobs\n"
+        gate.open()
+        worker.records.started.wait_once(kept[:50])
+        assert len(worker.records.started) == 51
+    replayed = run("dead-letters", "replay", "--all", "--reason", "dropped", "--json")
+    assert len(json.loads(replayed.stdout)["replayed"]) == 371
+    worker.records.started.wait_once([*dropped, *kept])
+    assert len(worker.records.started) == 1 + len(kept) + 351
+
+
+def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: Run) -> None:
+    with Redis.from_url(space.url) as redis:
+        redis.lpush(QUEUE, "no json", '{"headers": {"x-fair-key": "a"}}')
+    assert json.loads(run("drop-key", QUEUE, "a", "--yes", "--json").stdout)["dropped"] == 1
+    assert json.loads(run("drop-key", QUEUE, "", "--yes", "--json").stdout)["dropped"] == 1
+    letters = json.loads(run("dead-letters", "list", "--json").stdout)
+    assert len(letters) == 2
 
 
 @pytest.mark.parametrize(

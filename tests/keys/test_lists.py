@@ -73,6 +73,24 @@ def test_a_server_that_is_full_is_emptied(own_redis: RedisServer) -> None:
     assert len(taken) == 3
 
 
+def test_what_a_worker_takes_meanwhile_is_not_dropped(redis_space: Space) -> None:
+    publish(redis_space.url, {"jobs": 3}, headers={"x-fair-key": "a"}).all()
+    with Connection(redis_space.url) as connection, Redis.from_url(redis_space.url) as redis:
+        lists = lists_of(connection)
+        lists.pop(0, 1.0, "")
+        taken: list[object] = []
+
+        def told(raw: bytes) -> str:
+            if not taken:
+                taken.extend(lists.pop(2, 1.0, "tag")[2])
+            return raw.decode()
+
+        assert lists.drop("a", "", "letters", told) == 1
+        assert len(taken) == 2
+        assert redis.llen("letters") == 1
+        assert lists.look()[:2] == (0, 0)
+
+
 def test_a_token_that_was_not_used_is_there_again(redis_space: Space) -> None:
     publish(redis_space.url, {"jobs": 3}, headers={"x-fair-key": "a"}).all()
     with Connection(redis_space.url) as connection:

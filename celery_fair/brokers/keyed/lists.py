@@ -21,6 +21,9 @@ _SORTED = 200
 _SORTED_BYTES = 262_144
 """Bytes of them, so that long ones take no longer."""
 
+_MOVED = 100
+"""Messages that are moved to the dead letters with one question, at the most."""
+
 _LOOKED_AT = 1000
 """Tenants that are looked at for `KeyedLists.look`."""
 
@@ -117,6 +120,7 @@ class KeyedLists:
         self._put = _script(send, "put.lua")
         self._adopt = _script(send, "adopt.lua")
         self._merge = _script(send, "merge.lua")
+        self._drop = _script(send, "drop.lua")
 
     def weigh(self) -> None:
         """Let keys weigh, and be limited to, what the settings say, unless set otherwise live.
@@ -260,6 +264,32 @@ class KeyedLists:
     def waiting(self) -> int:
         """Return how many messages wait in the keys' lists."""
         return int(self._send("HGET", self._base, "waiting") or 0)
+
+    def parts(self, tenant: str) -> list[str]:
+        """Return those of a tenant's parts that have messages."""
+        only = self._send("HGET", f"{self._base}:only", tenant)
+        parts = self._send("ZRANGE", f"{self._base}:parts:{tenant}", 0, -1)
+        return [part.decode() for part in ([only] if only is not None else parts)]
+
+    def waiting_of(self, tenant: str, part: str) -> int:
+        """Return how many messages wait in a part's lists."""
+        lanes = [f"{self._base}:lane:{tenant}/{part}{step}" for step in self._steps[1:]]
+        return sum(int(self._send("LLEN", lane)) for lane in lanes)
+
+    def drop(self, tenant: str, part: str, to: str, told: Callable[[bytes], str]) -> int:
+        """Move some messages of a part, those that came first, to another list; return how many.
+
+        Arguments:
+            to: that list's key.
+            told: returns what a message is to be there.
+        """
+        moved = 0
+        for step in self._steps[1:]:
+            lane = f"{self._base}:lane:{tenant}/{part}{step}"
+            some = self._send("LRANGE", lane, -_MOVED, -1)
+            args = [field for raw in reversed(some) for field in (raw, told(raw))]
+            moved += self._drop([self._base, lane, to], [tenant, part, *self._steps, *args])
+        return moved
 
     def merge(self) -> int:
         """Put some of what was sorted back into the queue's own list; return how many are left."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import click
 from celery.exceptions import ImproperlyConfigured
@@ -13,7 +14,7 @@ from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["lists_of", "whole_tenant"]
+__all__ = ["Access", "access_to", "lists_of", "whole_tenant"]
 
 
 def whole_tenant(key: str, why: str) -> str:
@@ -28,8 +29,28 @@ def whole_tenant(key: str, why: str) -> str:
     return tenant
 
 
+class Access(NamedTuple):
+    """To a queue's lists.
+
+    Attributes:
+        dead_letters: the app's queue of them, and its exchange.
+        channel: kombu's.
+    """
+
+    lists: KeyedLists
+    dead_letters: str
+    channel: Any
+
+
 @contextmanager
 def lists_of(ctx: click.Context, queue: str) -> Iterator[KeyedLists]:
+    """Connect to the app's broker for as long as the context lasts; raises as `access_to`."""
+    with access_to(ctx, queue) as access:
+        yield access.lists
+
+
+@contextmanager
+def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
     """Connect to the app's broker for as long as the context lasts.
 
     Raises:
@@ -39,9 +60,10 @@ def lists_of(ctx: click.Context, queue: str) -> Iterator[KeyedLists]:
     """
     app = app_of(ctx)
     try:
-        keyed = Settings.of(app).keys
+        settings = Settings.of(app)
     except ImproperlyConfigured as exc:
         raise click.ClickException(str(exc)) from exc
+    keyed = settings.keys
     if queue not in keyed:
         there = ", ".join(sorted(keyed)) or "none"
         raise click.UsageError(f"{queue!r} is no queue of fair_keys; there are: {there}")
@@ -55,7 +77,8 @@ def lists_of(ctx: click.Context, queue: str) -> Iterator[KeyedLists]:
             )
         try:
             channel = connection.default_channel
-            yield KeyedLists(channel, Commands(channel), keyed[queue])
+            lists = KeyedLists(channel, Commands(channel), keyed[queue])
+            yield Access(lists, settings.dead_letters, channel)
         except connection.connection_errors as exc:
             raise click.ClickException(
                 f"the broker {shown(connection)} ended the connection:"

@@ -1,0 +1,27 @@
+-- Move messages of one of a key's lists to another list, each as it is to stand there, in one step.
+--
+-- KEYS: 1 the queue's name here, 2 the key's list, 3 where to. ARGV: 1 tenant, 2 part, 3 how many steps
+--       of priority there are, these, then for each message: as it stands, as it is to stand.
+-- Returns: how many were still there.
+local tenant, part, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local steps = {}
+for number = 1, count do
+    steps[number] = ARGV[3 + number]
+end
+local moved = 0
+for place = 4 + count, #ARGV, 2 do
+    redis.call('LPUSH', KEYS[3], ARGV[place + 1]) -- first: if that is no list, it ends here
+    if redis.call('LREM', KEYS[2], -1, ARGV[place]) == 1 then
+        moved = moved + 1
+    else
+        redis.call('LPOP', KEYS[3]) -- a worker has it by now
+    end
+end
+if moved > 0 then
+    redis.call('HINCRBY', base, 'waiting', -moved)
+end
+if redis.call('EXISTS', unpack(lanes_of(tenant, part, steps))) == 0 then
+    drop_both(tenant, part)
+end
+write_clocks()
+return moved
