@@ -12,7 +12,6 @@ CELERY := ^(amqp|billiard|celery|kombu|redis|vine)==
 ASIDE := -n 6 --dist loadfile
 # One session of Spark serves them all, and mostly plans, on one core.
 SPARK := tests/pipeline
-TESTS := test-beside test-current test-fairness
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
 BENCHMARKS := scheduler fairness throughput trickle once clients memory scale profile eventlog groups keys
@@ -32,12 +31,14 @@ demo: ## an interactive task behind a bulk job: on Celery's worker, then on a fa
 
 .PHONY: test
 test: environment brokers spark ## lint, and the tests
-	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory $(TESTS)
+	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory -j 2 test-spark test-workers
 
-# Spark computes, and the others are done sooner.
-.PHONY: test-beside
-test-beside: environment brokers spark ## the pipeline's tests, lint, the algorithms', older Celerys'
-	@$(MAKE) --no-print-directory -j 4 test-spark lint test-core test-older
+# While Spark computes on one core.
+.PHONY: test-workers
+test-workers: environment brokers
+	@$(MAKE) --no-print-directory -j 3 lint test-core test-older
+	@$(MAKE) --no-print-directory test-current
+	@$(MAKE) --no-print-directory test-fairness
 
 .PHONY: lint
 lint: environment ## style, types and layers
