@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.progress import Progress
 from tests import shares
 from tests.brokers import RabbitMQ
-from tests.fairness.sample import weighed
+from tests.fairness.sample import EDGE, weighed
 from tests.fairness.ten_queues import AT_COST_4, QUANTA, a_round
 from tests.publishing import publish
 from tests.workers import starting_workers
@@ -50,7 +50,7 @@ def measure(server: RabbitMQ, work: int, options: dict[str, Any]) -> dict[str, f
         starts = sorted(started.wait(STARTS, timeout=120))[:STARTS]
     server.delete_vhost(space.place)
     sample = starts[WARM_UP * a_round() :]
-    got = weighed(sample, a_round())
+    got = weighed(sample, EDGE * a_round())
     seconds = (sample[-1].monotonic_ns - sample[0].monotonic_ns) / 1e9
     return {
         "error": shares.max_share_error(got, QUANTA),

@@ -6,7 +6,7 @@ import pytest
 
 from tests import shares
 from tests.brokers import Space
-from tests.fairness.sample import weighed
+from tests.fairness.sample import EDGE, weighed
 from tests.fairness.ten_queues import AT_COST_4, QUANTA, a_round, messages
 from tests.publishing import publish
 from tests.workers import BACK_WITHIN, StartWorker
@@ -27,8 +27,8 @@ def test_shares_after_the_brokers_return(own_space: Space, start_worker: StartWo
     started = len(worker.records.started)
 
     worker.records.started.wait(started + 1, BACK_WITHIN)
-    starts = worker.records.started.wait(started + (WARM_UP + ROUNDS + 1) * a_round())
-    sample = starts[started + WARM_UP * a_round() :][: (ROUNDS + 1) * a_round()]
-    got = weighed(sample, a_round())
+    starts = worker.records.started.wait(started + (WARM_UP + ROUNDS + EDGE) * a_round())
+    sample = starts[started + WARM_UP * a_round() :][: (ROUNDS + EDGE) * a_round()]
+    got = weighed(sample, EDGE * a_round())
     print(f"share error {shares.max_share_error(got, QUANTA):.3%}")
     assert shares.max_share_error(got, QUANTA) <= LIMIT[own_space.kind]

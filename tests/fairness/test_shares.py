@@ -10,7 +10,7 @@ import pytest
 from tests import shares
 from tests.apps.recorder import Record
 from tests.brokers import Space
-from tests.fairness.sample import weighed
+from tests.fairness.sample import EDGE, weighed
 from tests.fairness.ten_queues import AT_COST_4, FAIR, QUANTA, a_round, messages
 from tests.publishing import publish
 from tests.workers import StartWorker
@@ -35,12 +35,12 @@ def assert_fair(starts: Sequence[Record], edge: int, limit: float) -> None:
 def test_tasks_of_no_work_and_of_100_microseconds(
     space: Space, start_worker: StartWorker, pool: str
 ) -> None:
-    idle, busy = messages(WARM_UP + ROUNDS + 1), messages(ROUNDS + 1 + RESERVE)
+    idle, busy = messages(WARM_UP + ROUNDS + EDGE), messages(ROUNDS + EDGE + RESERVE)
     publish(space.url, idle, "noop", persistent=False)
     publish(space.url, busy, "spin", [100], persistent=False)
     worker = start_worker(space, pool=pool, concurrency=POOLS[pool], queues=QUANTA, conf=AT_COST_4)
 
-    wanted = (WARM_UP + 2 * ROUNDS + 2) * a_round()
+    wanted = (WARM_UP + 2 * (ROUNDS + EDGE)) * a_round()
     worker.records.started.wait(wanted, timeout=100)
     starts = shares.while_backlogged(
         worker.records.started.read(),
@@ -48,10 +48,10 @@ def test_tasks_of_no_work_and_of_100_microseconds(
         warm_up=WARM_UP * a_round(),
     )
 
-    half = (ROUNDS + 1) * a_round()
+    half = (ROUNDS + EDGE) * a_round()
     assert len(starts) >= 2 * half, "a queue ran out before its time"
-    assert_fair(starts[:half], a_round(), LIMIT[space.kind])
-    assert_fair(starts[half : 2 * half], a_round(), LIMIT[space.kind])
+    assert_fair(starts[:half], EDGE * a_round(), LIMIT[space.kind])
+    assert_fair(starts[half : 2 * half], EDGE * a_round(), LIMIT[space.kind])
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
@@ -60,14 +60,15 @@ def test_cost_1_on_both_types_of_queues(
 ) -> None:
     size, warm_up, rounds = a_round(cost=1), 8, 20
     arguments = {"x-queue-type": queue_type}
-    published = messages(warm_up + rounds + 3, cost=1)
+    published = messages(warm_up + rounds + EDGE + 2, cost=1)
     publish(rabbitmq_space.url, published, persistent=False, queue_arguments=arguments)
     worker = start_worker(rabbitmq_space, queues=QUANTA, queue_arguments=arguments, conf=FAIR)
 
-    worker.records.started.wait((warm_up + rounds + 1) * size, timeout=100)
+    worker.records.started.wait((warm_up + rounds + EDGE) * size, timeout=100)
     starts = shares.while_backlogged(
         worker.records.started.read(), published, warm_up=warm_up * size
     )
 
-    assert len(starts) >= (rounds + 1) * size, "a queue ran out before its time"
-    assert_fair(starts[: (rounds + 1) * size], size, LIMIT["rabbitmq"])
+    wanted = (rounds + EDGE) * size
+    assert len(starts) >= wanted, "a queue ran out before its time"
+    assert_fair(starts[:wanted], EDGE * size, LIMIT["rabbitmq"])
