@@ -44,7 +44,7 @@ def microseconds(folder: str) -> float:
             began = process_time()
             for id_ in ids:
                 attempt = about("shop.charge", id_, 0, note)
-                log.write("started", started(attempt, note, None, True))
+                log.write("started", started(attempt, note, None, True, None))
                 log.write("finished", finished(attempt, "SUCCESS", 10_000, None))
             found.append((process_time() - began) / MESSAGES * 1e6)
             log.close()

@@ -8,10 +8,17 @@ from celery_fair.pipeline.gold.audit import audit, replayable
 from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.costs import costs
 from celery_fair.pipeline.gold.fairness import fairness
-from celery_fair.pipeline.gold.waits import waits
+from celery_fair.pipeline.gold.waits import waits, waits_by_key
 from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["write_audit", "write_capacity", "write_costs", "write_fairness", "write_waits"]
+__all__ = [
+    "write_audit",
+    "write_capacity",
+    "write_costs",
+    "write_fairness",
+    "write_waits",
+    "write_waits_by_key",
+]
 
 Say = Callable[[str], None]
 
@@ -47,6 +54,12 @@ def write_waits(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `waits`; return it."""
     say("sorting waits")
     return _published(warehouse, "waits", waits(warehouse.table("attempts")))
+
+
+def write_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `waits_by_key`; return it."""
+    say("sorting waits")
+    return _published(warehouse, "waits_by_key", waits_by_key(warehouse.table("attempts")))
 
 
 def write_costs(warehouse: Warehouse, say: Say) -> DataFrame:

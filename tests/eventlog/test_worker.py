@@ -58,9 +58,10 @@ def test_all_that_happens(
     options = {"app": APP, "queues": list(QUANTA), "conf": settings(log)}
     worker = start_worker(space, pool=pool, concurrency=1 if pool == "solo" else 2, **options)
     stamp = {"x-fair-published": before}
-    plain = publish(space.url, {"a": 6, "b": 6}, "plain", headers=stamp).all()
+    keyed = stamp | {"x-fair-key": "acme/42"}
+    plain = publish(space.url, {"a": 6, "b": 6}, "plain", headers=keyed).all()
     once = publish(space.url, {"a": 6, "b": 6}, "before", headers=stamp).all()
-    unknown = publish(space.url, {"a": 1}, "nosuchtask", headers=stamp).all()
+    unknown = publish(space.url, {"a": 1}, "nosuchtask", headers=keyed).all()
     worker.records.finished.wait_once([*plain, *once])
     wait_equal(lambda: [r["id"] for r in records(log, "rejected")], unknown)
     assert worker.stop() == 0
@@ -77,6 +78,7 @@ def test_all_that_happens(
         assert start["at"] <= truth[id_].wall * 1e6 <= finished[id_]["at"] + 1
         assert start["pid"] == truth[id_].pid
         assert start["repeatable"] == (id_ in plain)
+        assert start.get("key") == ("acme/42" if id_ in plain else None)
         assert start["published"] == round(before * 1e6) <= start["received"] <= start["at"]
         assert (start["queue"], start["cost"], start["redelivered"]) == (truth[id_].queue, 1, False)
         assert finished[id_]["state"] == "SUCCESS"
@@ -84,6 +86,7 @@ def test_all_that_happens(
     (letter,) = records(log, "rejected")
     assert (letter["reason"], letter["may_have_started"]) == ("unknown-task", False)
     assert (letter["queue"], letter["task"]) == ("a", "nosuchtask")
+    assert letter["key"] == "acme/42"
     for process, found in processes(log).items():
         assert [record["seq"] for record in found] == list(range(len(found))), process
     assert all(s[0] == "boot" and s[-1] == "exit" for s in states(log).values())
@@ -97,23 +100,23 @@ def test_all_that_happens(
 HOSTILE = ['0,"kind":"x"', '0}\n{"kind":"x"', "7", "", [1], {"a": 1}, True, 1.5, 10**30]
 
 
-def test_hostile_retries_put_nothing_into_a_record(
+def test_hostile_headers_put_nothing_into_a_record(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     worker = start_worker(space, app=APP, queues=["a"], conf=settings(log))
     # AMQP has numbers of 64 bits.
     hostile = [value for value in HOSTILE if value != 10**30 or space.kind == "redis"]
-    sent = [
-        publish(space.url, {"a": 1}, "plain", headers={"retries": value}).all()[0]
-        for value in [*hostile, 7]
-    ]
+    headers = [{"retries": value, "x-fair-key": value} for value in [*hostile, 7]]
+    sent = [publish(space.url, {"a": 1}, "plain", headers=each).all()[0] for each in headers]
     worker.records.finished.wait_once(sent)
     assert worker.stop() == 0
     check_schema(log)
     for kind in ("started", "finished"):
         assert [r["id"] for r in records(log, kind)] == sent
         assert [r["retries"] for r in records(log, kind)] == [0] * len(hostile) + [7]
+    named = [value if isinstance(value, str) and value else None for value in hostile]
+    assert [r.get("key") for r in records(log, "started")] == [*named, "7"]
 
 
 def test_a_start_is_there_before_the_work(

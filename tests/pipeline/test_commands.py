@@ -44,7 +44,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     worker.rejects("clean", 5, published=0)
     worker.says("q", "ready", 6, 2.0)
     worker.says("r", "ready", 6, 2.0)
-    worker.runs("keyed", 7, 2.0, published=6.5, cost_key="k")
+    worker.runs("keyed", 7, 2.0, published=6.5, cost_key="k", key="acme/42")
     worker.starts("lost", 9)
     worker.ends(10, "dead")
     logs.plant(worker)
@@ -80,6 +80,10 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
 
     (waits,) = json.loads(run("waits", warehouse, "--json").stdout)
     assert (waits["queue"], waits["started"], waits["timed"], waits["p95"]) == ("q", 3, 1, 0.5)
+
+    (keyed,) = json.loads(run("waits", warehouse, "--by", "key", "--json").stdout)
+    assert (keyed["key"], keyed["started"], keyed["p95"]) == ("acme/42", 1, 0.5)
+    assert "q      acme/42        1" in run("waits", warehouse, "--by", "key").stdout
 
     costs = tmp_path / "costs.json"
     assert "credibility" in run("costs", warehouse, "--export", costs).stdout

@@ -15,7 +15,7 @@ from celery_fair.pipeline.gold.audit import audit
 from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.costs import costs
 from celery_fair.pipeline.gold.fairness import fairness
-from celery_fair.pipeline.gold.waits import waits
+from celery_fair.pipeline.gold.waits import waits, waits_by_key
 from tests.pipeline.oracle import ask
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 INTERVAL = 40.0
 ATTEMPT = (
-    "id string, retries long, task string, queue string, repeatable boolean, node string, pid long,"
-    " boot string, cost_key string, cost double, published double, received double,"
-    " started_at double, finished_at double, rejected_at double, state string, reason string,"
-    " runtime double, starts long, finishes long, rejections long, wait double, skewed boolean"
+    "id string, retries long, task string, queue string, key string, repeatable boolean, node"
+    " string, pid long, boot string, cost_key string, cost double, published double, received"
+    " double, started_at double, finished_at double, rejected_at double, state string, reason"
+    " string, runtime double, starts long, finishes long, rejections long, wait double, skewed"
+    " boolean"
 )
 PROCESS = (
     "node string, pid long, boot string, worker string, born_at double, last_at double,"
@@ -166,6 +167,7 @@ def test_costs_and_waits(spark: SparkSession, draw: random.Random) -> None:
         published = draw.choice([None, draw.uniform(0, 60)])
         attempt = {"task": task, "cost_key": key, "queue": f"q{task}", "started_at": 50.0}
         attempt |= {"runtime": draw.expovariate(1 / mean), "published": published}
+        attempt["key"] = draw.choice([None, "k", "l/1"])
         wait = None if published is None else 50.0 - published
         attempt |= {"id": str(number), "starts": 1, "wait": wait, "skewed": (wait or 0) < 0}
         attempts.append(attempt)
@@ -186,6 +188,16 @@ def test_costs_and_waits(spark: SparkSession, draw: random.Random) -> None:
     assert waited.keys() == {"qa", "qb", "qc", "q"}
     for row in ask("waits", attempts=data):
         assert {name: waited[row["queue"]][name] for name in row} == row
+
+    by_key = {f"{row.queue}:{row.key}": row.asDict() for row in waits_by_key(rows).collect()}
+    keyed = data[data.key.notna()]
+    expected = ask("waits", attempts=keyed.assign(queue=keyed.queue + ":" + keyed.key))
+    assert by_key.keys() == {row["queue"] for row in expected}
+    for row in expected:
+        known = by_key[row.pop("queue")]
+        assert {name: known[name] for name in row} == row
+    (first,) = waits_by_key(rows, most=1).collect()
+    assert first["started"] == max(row["started"] for row in by_key.values())
 
 
 @few

@@ -14,8 +14,15 @@ _LIMIT = 1000
 
 
 @click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["queue", "key"]),
+    default="queue",
+    show_default=True,
+    help="A row for each queue, or for each tenant of a queue that is shared by key.",
+)
 @on_warehouse
-def waits(context: Context, warehouse: Path) -> Outcome:
+def waits(context: Context, warehouse: Path, by: str) -> Outcome:
     """Show how long messages waited, from their publication to their start.
 
     \b
@@ -28,12 +35,21 @@ def waits(context: Context, warehouse: Path) -> Outcome:
     The time of publication is a header that the worker's app adds when it publishes. Messages of
     other publishers have none, and count among the started only.
 
+    With --by key there is a row for each key of messages that have one (fair_keys: a tenant, or
+    tenant/part); of more than 1000, those with the most starts.
+
     \b
     Examples:
       python -m celery_fair pipeline waits warehouse
       python -m celery_fair pipeline waits warehouse --json
+      python -m celery_fair pipeline waits warehouse --by key
     """
-    from celery_fair.pipeline.publish import write_waits
+    from celery_fair.pipeline.publish import write_waits, write_waits_by_key
 
-    made = write_waits(context.warehouse(warehouse), context.say)
-    return tabled(made.orderBy("queue").limit(_LIMIT), _SHOWN, "no task was started")
+    known = context.warehouse(warehouse)
+    if by == "queue":
+        made = write_waits(known, context.say).orderBy("queue").limit(_LIMIT)
+        return tabled(made, _SHOWN, "no task was started")
+    made = write_waits_by_key(known, context.say)
+    made = made.orderBy("queue", made.started.desc(), "key")
+    return tabled(made, ("queue", "key", *_SHOWN[1:]), "no task that has a key was started")

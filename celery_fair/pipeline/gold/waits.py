@@ -1,4 +1,4 @@
-"""Gold: how long messages waited, by queue.
+"""Gold: how long messages waited, by queue, or by whose they are.
 
 `wait` is from the publication to the first start of an attempt, `broker` the part of it before the
 worker had the message, `worker` the rest. The publisher's clock is another host's: waits below zero
@@ -12,19 +12,33 @@ summaries", 2001); up to 10,000 values they are exact.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["waits"]
+__all__ = ["waits", "waits_by_key"]
 
 _ACCURACY = 10_000
 
 
 def waits(attempts: DataFrame) -> DataFrame:
     """One row per queue."""
+    return _waits(attempts, "queue")
+
+
+def waits_by_key(attempts: DataFrame, most: int = 1000) -> DataFrame:
+    """One row per queue and key, of those that started the most; what has no key is left out.
+
+    Arguments:
+        most: rows; keys may be as many as users.
+    """
+    by_key = _waits(attempts.where("key is not null"), "queue", "key")
+    return by_key.orderBy(F.desc("started"), "queue", "key").limit(most)
+
+
+def _waits(attempts: DataFrame, *by: str) -> DataFrame:
     timed = (
         attempts.where("starts > 0")
         .withColumn("at_broker", F.col("received") - F.col("published"))
         .withColumn("at_worker", F.col("started_at") - F.col("received"))
     )
-    return timed.groupBy("queue").agg(
+    return timed.groupBy(*by).agg(
         F.count(F.lit(1)).alias("started"),
         F.count("wait").alias("timed"),
         F.count_if("skewed").alias("skewed"),

@@ -20,6 +20,7 @@ _STARTED = (
     "boot",
     "task",
     "queue",
+    "key",
     "published",
     "received",
     "redelivered",
@@ -28,7 +29,7 @@ _STARTED = (
     "cost",
 )
 _FINISHED = ("at", "task", "queue", "state", "runtime", "cost_key", "exception")
-_REJECTED = ("at", "task", "queue", "published", "reason", "may_have_started")
+_REJECTED = ("at", "task", "queue", "key", "published", "reason", "may_have_started")
 
 
 def attempts(events: DataFrame) -> DataFrame:
@@ -45,6 +46,7 @@ def attempts(events: DataFrame) -> DataFrame:
         "retries",
         F.coalesce("started.task", "finished.task", "rejected.task").alias("task"),
         F.coalesce("started.queue", "finished.queue", "rejected.queue").alias("queue"),
+        F.coalesce("started.key", "rejected.key").alias("key"),
         F.col("started.repeatable").alias("repeatable"),
         F.coalesce("started.published", "rejected.published").alias("published"),
         F.col("started.received").alias("received"),

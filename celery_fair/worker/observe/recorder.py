@@ -27,8 +27,9 @@ from celery.signals import (
 
 from celery_fair.brokers.depths import Depths
 from celery_fair.core.chooser import Chooser
+from celery_fair.core.fair_key import read_key
 from celery_fair.eventlog import EventLog, Policy, quoted, sweep
-from celery_fair.headers import PUBLISHED
+from celery_fair.headers import FAIR_KEY, PUBLISHED
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.launch.burial import described, is_redelivered, message_dead_lettered
@@ -164,6 +165,7 @@ class Recorder:
                 "retries": _whole(known.get("retries")),
                 "task": name if isinstance(name, str) else None,
                 "queue": headers.get("x-fair-queue"),
+                "key": _key(known.get(FAIR_KEY)),
                 "published": _microseconds(known.get(PUBLISHED)),
                 "reason": headers.get("x-fair-reason"),
                 "may_have_started": bool(headers.get("x-fair-may-have-started")),
@@ -210,7 +212,8 @@ class Recorder:
         repeatable = not isinstance(task, NonRepeatableTask)
         retries = _whole(request.retries) or 0
         attempt = about(task.name, str(task_id), retries, note)
-        self.log.write("started", started(attempt, note, published, repeatable))
+        key = _key(vars(request).get(FAIR_KEY))
+        self.log.write("started", started(attempt, note, published, repeatable, key))
         vars(request)[_BEGUN] = attempt, monotonic_ns()
 
     def _on_end(self, task: Any, state: Any, retval: Any, **_: Any) -> None:
@@ -258,11 +261,14 @@ def about(task: str, id_: str, retries: int, note: Note) -> str:
     )
 
 
-def started(attempt: str, note: Note, published: int | None, repeatable: bool) -> str:
+def started(
+    attempt: str, note: Note, published: int | None, repeatable: bool, key: str | None
+) -> str:
     """Return a record's fields; `attempt` is those of `about`."""
     _, received, redelivered, _, cost = note
+    whose = "" if key is None else f'"key":{encode_basestring_ascii(key)},'
     return (
-        f'{attempt},"published":{"null" if published is None else published},'
+        f'{attempt},{whose}"published":{"null" if published is None else published},'
         f'"received":{received},"redelivered":{"true" if redelivered else "false"},'
         f'"repeatable":{"true" if repeatable else "false"},"cost":{cost!r}'
     )
@@ -299,6 +305,13 @@ def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str
             if options.max_in_flight is not None
         },
     }
+
+
+def _key(header: Any) -> str | None:
+    """Return whose a message is, as scheduling by key reads it: anybody may have written that."""
+    if header is None:
+        return None
+    return "/".join(filter(None, read_key(header))) or None
 
 
 def _costs(cost: Any) -> str:
