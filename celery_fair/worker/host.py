@@ -31,6 +31,7 @@ __all__ = [
     "read_by",
     "replace_add",
     "replace_consumer",
+    "replace_events",
     "replace_loop",
     "replace_pool",
     "replace_requests",
@@ -140,6 +141,34 @@ def replace_consumer(c: Any, consumer: Any, qos: Any) -> None:
     c.qos = qos
     c.on_decode_error = _undecodable
     c.task_consumer = consumer
+
+
+def replace_events(c: Any) -> None:
+    """How events of tasks are sent: before Celery 5.7 a pool of threads made it lose some.
+
+    They come from other threads; it cleared what came while it sent, and did not look after what
+    came while it looked.
+    """
+    dispatcher, hub = c.event_dispatcher, c.hub
+    if not dispatcher or hasattr(dispatcher, "_closed"):
+        return
+    flush = dispatcher.flush
+
+    def flush_whole(errors: bool = True, groups: bool = True) -> None:
+        flush(errors, groups=False)
+        with dispatcher.mutex:
+            for group, events in list(dispatcher._group_buffer.items()) if groups else ():
+                if sent := events[:]:
+                    dispatcher._publish(sent, dispatcher.producer, f"{group}.multi")
+                    del events[: len(sent)]
+
+    def flush_soon() -> None:
+        with hub._ready_lock:
+            hub._ready.add(c._flush_events)
+
+    dispatcher.flush = flush_whole
+    if dispatcher.on_send_buffered:
+        dispatcher.on_send_buffered = flush_soon
 
 
 def _undecodable(message: Any, exc: Exception) -> NoReturn:  # noqa: ARG001

@@ -101,6 +101,7 @@ class Session:
             partial(host.forget_timed, c.timer),
             c.connection_errors,
         )
+        host.replace_events(c)
         host.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import Celery
+from celery import VERSION, Celery
 
 from tests.brokers import Space
 from tests.records import Records
@@ -146,7 +146,9 @@ def heard(space: Space, start_worker: StartWorker, folder: Path, pool: str, way:
 def test_a_monitor_hears_the_same(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, pool: str
 ) -> None:
-    found = {way: heard(rabbitmq_space, start_worker, tmp_path, pool, way) for way in WAYS}
-    assert {"task-received", "task-started"} <= {type_ for _, type_, *_ in found["vanilla"]}
-    assert found["fast"] == found["vanilla"]
-    assert found["plain"] == found["vanilla"]
+    loses = pool == "threads" and VERSION < (5, 7)  # Celery's own worker some, now and then
+    ways = ["fast", "plain"] if loses else WAYS
+    found = {way: heard(rabbitmq_space, start_worker, tmp_path, pool, way) for way in ways}
+    of_each = Counter(task_id for task_id, *_ in found["plain"])
+    assert of_each == dict.fromkeys(IDS, 3) | {"again": 6, "ignored": 2}
+    assert all(events == found["plain"] for events in found.values())
