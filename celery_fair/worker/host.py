@@ -81,12 +81,13 @@ def replace_loop(c: Any, bell: Bell) -> None:
     Kombu's calls what is due in any order, Celery's before 5.7 the last first: a queue that is
     cancelled and then added would be cancelled in the end.
     """
-    c.call_soon = _in_order(c.call_soon)
+    call_soon = _in_order(c.call_soon)
     if isinstance(bell, SocketBell | SyncBell):
         c.loop = partial(_synchronous_loop, bell)
     # The loop is not woken for it: the synchronous one never, the other before Celery 5.7.
     if isinstance(bell, SocketBell) or (c.hub and not hasattr(c, "call_soon_ack")):
-        c.call_soon = _ringing(c.call_soon, bell.soon)
+        call_soon = _ringing(call_soon, bell.soon)
+    c.call_soon = call_soon
 
 
 def _synchronous_loop(

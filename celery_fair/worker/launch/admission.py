@@ -100,8 +100,7 @@ class Admission:
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
             self.not_acknowledged(request, exc)
             return False
-        request.acknowledged = True
-        return True
+        return _acknowledged(request)
 
     def acknowledged_early(self, request: Any) -> bool:
         """Acknowledge a message whose task may start twice; say whether it is to start.
@@ -123,8 +122,7 @@ class Admission:
                 exc,
             )
             return True  # Celery acknowledges it once more
-        request.acknowledged = True
-        return True
+        return _acknowledged(request)
 
     def not_acknowledged(self, request: Any, exc: Exception) -> None:
         """Say that a task does not start; the broker delivers its message again."""
@@ -142,3 +140,9 @@ def _log_not_started(request: Any, what: str, exc: Exception) -> None:
         what,
         exc_info=exc,
     )
+
+
+def _acknowledged(request: Any) -> bool:
+    """Have Celery not acknowledge it once more."""
+    request.acknowledged = True
+    return True
