@@ -127,6 +127,8 @@ class Settings:
     """Where the worker serves its figures to Prometheus."""
     metrics_queues: Positive = 100
     """How many queues have figures of their own."""
+    metrics_keys: Positive = 20
+    """How many keys of each queue that is shared by key have figures of their own."""
     pull_interval: Seconds = 0.05
     """Seconds between two questions to a queue that is pulled from and was empty, at the most."""
     give_back_after: Seconds = 600.0

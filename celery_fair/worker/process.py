@@ -27,6 +27,7 @@ from celery_fair.worker.launch.handover import Handover
 from celery_fair.worker.launch.in_flight import InFlight, ObservedPool
 from celery_fair.worker.launch.slots import Slots
 from celery_fair.worker.observe.answers import Answers
+from celery_fair.worker.observe.key_figures import KeyFigures
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.keyed.places import Places
@@ -97,6 +98,9 @@ class Parts:
 
         labels = Labels(settings.metrics_queues, settings.queues)
         self.observed = () if settings.metrics is None else (Observed(labels.of),)
+        self.key_figures = tuple(
+            KeyFigures(settings.metrics_keys, labels.of) for _ in self.observed if settings.keys
+        )
         self.chooser = Chooser(
             self.in_flight, settings.policy == "strict", settings.max_wait, pricing, self.observed
         )
@@ -139,7 +143,9 @@ class Parts:
                 " pip install celery-fair[prometheus]"
             ) from exc
         assert self.settings.metrics is not None
-        return metrics_server(self.settings.metrics, self.answers, labels, observed)
+        return metrics_server(
+            self.settings.metrics, self.answers, labels, observed, self.key_figures
+        )
 
     def close(self) -> None:
         """Leave nothing open."""

@@ -122,7 +122,7 @@ class Session:
             settings.ack_batch,
             pool.handed_over,
             acks_first=pool.body_can_be_buffer and not pool.is_green,
-            watches=parts.recorders,
+            watches=(*parts.recorders, *parts.key_figures),
         )
         self._dispatcher = Dispatcher(
             parts.chooser,

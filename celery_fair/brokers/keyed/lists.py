@@ -42,6 +42,8 @@ class Turn(NamedTuple):
     has: str = ""
     """"place" if it has one of those that may run at once, and a token besides if there is a leash;
     "token" for that alone; "left" when it has left them."""
+    begins: bool = False
+    """Its tenant had nothing else waiting when it came."""
 
 
 class Left(NamedTuple):

@@ -14,8 +14,9 @@
 --       and what it took more than it was charged.
 -- Returns: {messages in lanes, messages unsorted, {message, tenant, part, finish tag, that of the
 --       part, "place" if it has one of those that may run, else "token" if it has one of the leash,
---       else ""}, ...}. The nth message is recorded by a tag that ends in n, unless it has a seventh
---       field: such a one this script cannot read.
+--       else "", "first" if its tenant had nothing else waiting when it came, else ""}, ...}. The nth
+--       message is recorded by a tag that ends in n, unless it has an eighth field: such a one this
+--       script cannot read.
 local now, prefix, wanted, charge, usual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local drawn, most, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local permitted, slack, lease, count = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
@@ -95,7 +96,7 @@ while taken < wanted do
             redis.call('HSET', KEYS[2], named, '[' .. raw .. ', ' .. exchange .. ', ' .. routing_key .. ']')
         end
         local more = redis.call('EXISTS', unpack(lists)) > 0
-        local finish, part_finish = serve_both(tenant, part, only, charge, usual, more, draw)
+        local finish, part_finish, begins = serve_both(tenant, part, only, charge, usual, more, draw)
         answer[taken + 2] = {
             raw,
             tenant,
@@ -103,6 +104,7 @@ while taken < wanted do
             text(finish),
             text(part_finish),
             has_place and 'place' or has_token and 'token' or '',
+            begins and 'first' or '',
             not ok and 'unread' or nil,
         }
     elseif may then -- somebody has deleted its list

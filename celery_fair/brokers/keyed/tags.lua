@@ -103,7 +103,8 @@ local function serve(level, key, step, more, draw)
     local start = tag(level.waiting, key)
     local v = math.max(virtual(level), start) + step / (lag * redis.call('ZCARD', level.waiting))
     advance(level, v)
-    if redis.call('SREM', base .. ':fresh', level.mark .. key) == 1 then
+    local begins = redis.call('SREM', base .. ':fresh', level.mark .. key) == 1
+    if begins then
         step = step * draw()
     end
     local finish = start + step
@@ -113,7 +114,7 @@ local function serve(level, key, step, more, draw)
         redis.call('ZREM', level.waiting, key)
         finished(level, key, finish)
     end
-    return finish
+    return finish, begins
 end
 
 local function settle(level, key, finish, step)
@@ -231,13 +232,13 @@ local function serve_both(tenant, part, only, charge, usual, more, draw)
         part_finish = serve(parts, part, charge, more, draw)
         more = redis.call('ZCARD', parts.waiting) > 0
     end
-    local finish = serve(tenants, tenant, charge / weight(tenant, usual), more, draw)
+    local finish, begins = serve(tenants, tenant, charge / weight(tenant, usual), more, draw)
     if not more and only then
         redis.call('HDEL', base .. ':only', tenant)
     elseif not more then
         forget_parts(tenant)
     end
-    return finish, part_finish
+    return finish, part_finish, begins
 end
 
 local function settle_both(tenant, part, finish, part_finish, difference, usual)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 from threading import Lock, RLock
 from typing import NamedTuple
 
-__all__ = ["BOUNDS", "OTHER", "Labels", "Observed", "Waits"]
+from celery_fair.core.sketch import OTHER
 
-OTHER = "other"
-"""The label of all queues beyond the limit."""
+__all__ = ["BOUNDS", "Labels", "Observed", "Waits"]
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the classes that waits are counted in, in seconds; one more has none."""

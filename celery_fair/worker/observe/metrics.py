@@ -7,7 +7,7 @@ The number of time series is bounded: the first `most` queues have their own lab
 are summed up under "other". A label is given once, so that no counter ever goes back.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from time import monotonic
 
@@ -22,8 +22,9 @@ from prometheus_client.registry import Collector
 
 from celery_fair.core.gate import REASONS
 from celery_fair.settings import Address
-from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed
+from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed, Waits
 from celery_fair.worker.observe.answers import Answers
+from celery_fair.worker.observe.key_figures import KeyFigures
 from celery_fair.worker.observe.metrics_server import MetricsServer
 from celery_fair.worker.queues.feed import Feed
 
@@ -33,7 +34,11 @@ _BUCKETS = (*map(str, BOUNDS), "+Inf")
 
 
 def metrics_server(
-    address: Address, answers: Answers, labels: Labels, observed: Observed
+    address: Address,
+    answers: Answers,
+    labels: Labels,
+    observed: Observed,
+    keys: Iterable[KeyFigures],
 ) -> MetricsServer:
     """Return a server of the worker's metrics, bound to its address, not yet started.
 
@@ -41,17 +46,20 @@ def metrics_server(
         celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
     """
     registry = CollectorRegistry()
-    registry.register(FairCollector(answers, labels, observed))
+    registry.register(FairCollector(answers, labels, observed, keys))
     return MetricsServer(address, registry)
 
 
 class FairCollector(Collector):
     """Reads one worker, from the server's threads: only what is copied in one step."""
 
-    def __init__(self, answers: Answers, labels: Labels, observed: Observed) -> None:
+    def __init__(
+        self, answers: Answers, labels: Labels, observed: Observed, keys: Iterable[KeyFigures]
+    ) -> None:
         self._answers = answers
         self._labels = labels
         self._observed = observed
+        self._keys = tuple(keys)
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -61,6 +69,8 @@ class FairCollector(Collector):
         yield from self._states(feeds)
         yield from self._times(feeds)
         yield from self._slots()
+        for keys in self._keys:
+            yield from self._of_keys(keys)
 
     def _totals(self, feeds: list[Feed]) -> Iterator[Metric]:
         served, none = self._answers.served, dict.fromkeys((feed.name for feed in feeds), 0)
@@ -94,15 +104,8 @@ class FairCollector(Collector):
             yield self._gauge(name, text, {feed.name: value(feed) for feed in feeds})
 
     def _times(self, feeds: list[Feed]) -> Iterator[Metric]:
-        waits = HistogramMetricFamily(
-            "celery_fair_wait_seconds",
-            "From a message's arrival at the worker to its start.",
-            labels=["queue"],
-        )
-        for label, (counts, seconds) in self._observed.waits().items():
-            buckets = list(zip(_BUCKETS, map(float, accumulate(counts)), strict=True))
-            waits.add_metric([label], buckets, seconds)
-        yield waits
+        text = "From a message's arrival at the worker to its start."
+        yield _histogram("wait_seconds", text, self._observed.waits())
 
         held = CounterMetricFamily(
             "celery_fair_held_seconds",
@@ -119,6 +122,19 @@ class FairCollector(Collector):
         slots, busy = self._answers.slots.here(), len(self._answers.in_flight)
         yield GaugeMetricFamily("celery_fair_slots", "Tasks that the pool runs at once.", slots)
         yield GaugeMetricFamily("celery_fair_busy_slots", "Tasks that it runs now.", busy)
+
+    def _of_keys(self, keys: KeyFigures) -> Iterator[Metric]:
+        place = ["queue", "key"]
+        started = CounterMetricFamily("celery_fair_key_started", "Messages started.", labels=place)
+        for labels, count in keys.started().items():
+            started.add_metric(labels, count)
+        yield started
+        running = GaugeMetricFamily("celery_fair_key_running", "Tasks that run.", labels=place)
+        for labels, count in keys.running(list(self._answers.in_flight)).items():
+            running.add_metric(labels, count)
+        yield running
+        text = "From publishing to the start, of messages whose key had nothing else waiting."
+        yield _histogram("first_wait_seconds", text, keys.first_waits())
 
     def _counter(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
         family = CounterMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
@@ -138,3 +154,11 @@ class FairCollector(Collector):
             label = self._labels.of(queue)
             summed[label] = summed.get(label, 0.0) + value
         return summed
+
+
+def _histogram(name: str, text: str, waits: Mapping[str, Waits]) -> Metric:
+    family = HistogramMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
+    for label, (counts, seconds) in waits.items():
+        buckets = list(zip(_BUCKETS, map(float, accumulate(counts)), strict=True))
+        family.add_metric([label], buckets, seconds)
+    return family

@@ -29,7 +29,7 @@ from celery_fair.brokers.depths import Depths
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.fair_key import read_key
 from celery_fair.eventlog import EventLog, Policy, quoted, sweep
-from celery_fair.headers import FAIR_KEY, PUBLISHED
+from celery_fair.headers import FAIR_KEY, PUBLISHED, time_of
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.launch.burial import described, is_redelivered, message_dead_lettered
@@ -320,10 +320,10 @@ def _costs(cost: Any) -> str:
     return "runtime" if isinstance(cost, str) else "custom"
 
 
-def _microseconds(seconds: Any) -> int | None:
-    """Return a header's time, or ours: anybody may have written a header."""
-    known = isinstance(seconds, int | float) and abs(seconds) < 1e12
-    return round(seconds * 1e6) if known else None
+def _microseconds(header: Any) -> int | None:
+    """Return a header's time, or ours."""
+    seconds = time_of(header)
+    return None if seconds is None else round(seconds * 1e6)
 
 
 def _whole(value: Any) -> int | None:

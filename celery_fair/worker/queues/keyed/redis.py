@@ -143,10 +143,10 @@ class KeyedRedisFeed(Pulled, RedisFeed):
             self._leases.untold(self.name, left)
             raise
         for number, (raw, *turn) in enumerate(taken, 1):
-            tenant, part, finish, part_finish, has, *unread = (each.decode() for each in turn)
+            tenant, part, finish, part_finish, has, first, *unread = (t.decode() for t in turn)
             record = type(self.channel.qos).append if unread else virtual.QoS.append
             message = self._take_in(raw, f"{prefix}{number}", record)
-            came_by = Turn(tenant, part, finish, part_finish, charge, has)
+            came_by = Turn(tenant, part, finish, part_finish, charge, has, bool(first))
             if message is None:
                 self._settled.append((came_by, -charge))
                 if has:
