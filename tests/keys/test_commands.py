@@ -12,6 +12,7 @@ from tests.brokers import Space
 from tests.integration.gate import closing_gate
 from tests.keys.conftest import Run
 from tests.keys.tenants import KEYED, QUEUE, Tenants, left
+from tests.waiting import wait_equal
 from tests.workers import StartWorker
 
 
@@ -89,7 +90,8 @@ def test_a_backlog_is_dropped_and_had_back(
         worker.records.started.wait(1)
         kept = tenants.publish({"b": 50, "a/2": 20})
         dropped = tenants.publish({"a/1": 350})
-        worker.client.send_task("noop", [0], queue=QUEUE, headers={"x-fair-key": "a/1"}, priority=9)
+        urgent = {"headers": {"x-fair-key": "a/1"}, "priority": 9}
+        dropped.append(worker.client.send_task("noop", [0], queue=QUEUE, **urgent).id)
         assert run("drop-key", QUEUE, "a/1", "--dry-run").output == (
             "a/1 has 351 messages waiting in jobs\n"
         )
@@ -108,7 +110,7 @@ def test_a_backlog_is_dropped_and_had_back(
     replayed = run("dead-letters", "replay", "--all", "--reason", "dropped", "--json")
     assert len(json.loads(replayed.stdout)["replayed"]) == 371
     worker.records.started.wait_once([*dropped, *kept])
-    assert len(worker.records.started) == 1 + len(kept) + 351
+    assert len(worker.records.started) == 1 + len(kept) + 351 == 422
 
 
 def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: Run) -> None:
@@ -146,3 +148,26 @@ def test_what_is_refused(run: Run, words: list[str], said: str) -> None:
     found = run(*words)
     assert found.exit_code == 2
     assert said in " ".join(found.output.split())
+
+
+def test_why_nothing_starts(
+    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
+) -> None:
+    """A queue that is asked for its messages holds none: what waits is not here."""
+    worker = start_worker(space, pool="threads", concurrency=1, queues=[QUEUE], conf=KEYED)
+
+    def explained() -> tuple[str, str]:
+        answer = worker.control("fair_explain", queue=QUEUE)
+        return answer["reason"], answer["text"]
+
+    assert explained()[0] == "no_message"
+    with closing_gate() as gate:
+        held = tenants.publish({"first": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait_ids(held)
+        assert run("pause-key", QUEUE, "acme").exit_code == 0
+        ids = tenants.publish({"acme": 3})
+        assert explained() == ("no_slot", "no slot is free: 1 of 1 are busy")
+    wait_equal(lambda: explained()[0], "keys")
+    assert explained()[1].startswith("3 messages wait, of keys that may start none now")
+    assert run("resume-key", QUEUE, "acme").exit_code == 0
+    worker.records.started.wait_once(ids)

@@ -22,6 +22,7 @@ def explain(ctx: click.Context, workers: Workers, as_json: bool, queue: str) -> 
     leash       its rate allows no start yet; the answer says when it will
     cap         as many of its tasks run as may (max_in_flight)
     paused      an operator has paused it
+    keys        what waits is of keys that may start none now: `fair keys` says which
     suspended   the broker has taken it away; it is tried again
     starting    nothing holds it back
 

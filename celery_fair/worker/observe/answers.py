@@ -25,6 +25,7 @@ _TEXTS = {
     "cap": "its cap is reached: {in_flight} in flight of at most {cap} on this worker",
     "leash": "its leash has no token: {rate:g}/s, the next in {wait:.2f} s",
     "no_message": "no message is here{owed}",
+    "keys": "{withheld} messages wait, of keys that may start none now; see `fair keys {queue}`",
     "no_credit": "its credit is used up: its turn is {rounds} round(s) ahead, after the others'",
     "no_slot": "no slot is free: {busy} of {slots} are busy",
     "starting": "nothing holds it back: its next message starts now",
@@ -115,6 +116,7 @@ class Answers:
             cap=options.max_in_flight,
             rate=options.rate or 0.0,
             wait=max(0.0, until - now),
+            withheld=feed.withheld,
             owed=", a refill is on its way" if feed.owed else "",
             rounds=rounds,
             busy=busy,
@@ -200,8 +202,10 @@ def _said(value: Any) -> Any:
 
 
 def _why_waiting(feed: Feed, rounds: int, full: bool) -> str:
-    if not feed.buffer:
-        return "no_message"
+    if feed.asks and full:  # nobody asks then, and so nobody knows
+        return "no_slot"
+    if feed.next_cost(lambda _: 0.0) is None:
+        return "keys" if feed.withheld else "no_message"
     if rounds > 0:
         return "no_credit"
     return "no_slot" if full else "starting"

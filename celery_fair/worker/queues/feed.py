@@ -102,12 +102,14 @@ class Feed(ABC):
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
         may_be_asked: whether it could be.
         given: how many messages it has given for the asking.
+        withheld: messages that it was not given when it asked last, for caps, leashes and pauses of
+            their keys.
         retired: its queue is not consumed by it any more.
     """
 
     asks = retired = False
     may_be_asked = True
-    given = 0
+    given = withheld = 0
 
     def __init__(
         self,

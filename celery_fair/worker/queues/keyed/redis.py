@@ -158,7 +158,9 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         return waiting + unsorted, unsorted
 
     def _get(self) -> int:
+        had = len(self.buffer)
         left, unsorted = self._ask(self._at_once(monotonic()))
+        self.withheld = left - unsorted if len(self.buffer) == had else 0
         if unsorted:
             self._lists.sort(until=monotonic() + _SORTING)
         if self._cursor is not None:
