@@ -39,9 +39,9 @@ class Shop:
             text=True,
         )
 
-    def publish(self, messages: int) -> None:
-        """Publish so many to each queue."""
-        publishing = self.start("publish.py", "--messages", f"{messages}")
+    def publish(self, messages: int, script: str = "publish.py") -> None:
+        """Publish so many to each queue, or of the tenant who has most."""
+        publishing = self.start(script, "--messages", f"{messages}")
         printed, _ = publishing.communicate(timeout=60)
         assert publishing.returncode == 0, printed
 
@@ -117,3 +117,21 @@ def test_worker_finishes_everything(
     worker = work("shop.fair")
     wait_for(lambda: not space.ready(), 40, worker.log)
     assert worker.running
+
+
+@pytest.mark.parametrize("space", ["redis"], indirect=True)
+def test_tenants(shop: Shop, work: Callable[[str], Process]) -> None:
+    """Whoever came behind all of another's messages is done long before that other is."""
+    shop.publish(1500, "publish_tenants.py")
+
+    def keys() -> dict[str, list[str]]:
+        asked = run_celery(
+            ["-A", "shop.tenants", "fair", "keys", "bulk"], shop.folder, shop.environment
+        )
+        rows = [line.split() for line in asked.stdout.splitlines()]
+        return {name: row for name, *row in rows if name in {"acme", "globex"}}
+
+    assert {name: row[2] for name, row in keys().items()} == {"acme": "1499", "globex": "10"}
+    work("shop.tenants")
+    wait_for(lambda: "globex" not in keys(), 40)
+    assert int(keys()["acme"][2]) > 100
