@@ -66,6 +66,14 @@ def test_shares(sqs: Sqs, start_worker: StartWorker, pool: str) -> None:
     wait_equal(lambda: [sqs.depth(queue) for queue in SHARES], [(0, 0)] * 2)
 
 
+def test_a_backlog_is_asked_for(sqs: Sqs, start_worker: StartWorker) -> None:
+    """The subscription, when it has had no room, rests for twenty seconds."""
+    shop = Shop(sqs, polling_interval=20)
+    ids = shop.publish("a", 60)
+    worker = start_worker(sqs.url, pool="threads", concurrency=2, queues=["a"], conf=shop.conf)
+    worker.records.started.wait_ids(ids, timeout=15)
+
+
 @pytest.mark.parametrize("fetch", ["push", "pull"])
 def test_an_empty_queue_holds_up_no_other(sqs: Sqs, start_worker: StartWorker, fetch: str) -> None:
     """SQS waits for a message of the one, twenty seconds at a time, while the other is served."""
