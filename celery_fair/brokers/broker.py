@@ -35,12 +35,15 @@ class Broker:
         excludes: whether it can keep other workers from a queue.
         hashes: whether it has exchanges that find a key's partition.
         shares_by_key: whether a queue can be shared by key there.
+        has_lanes: whether keys with a backlog have queues of their own, see `lanes`.
+        keeps_tags: whether it keeps the keys' tags and limits itself, for all workers together.
         highest_first: whether high numbers of priority are served first, rather than low ones.
         mover: moves the messages that a worker holds.
         letters: is the queue of dead letters.
     """
 
-    pushes = excludes = hashes = highest_first = shares_by_key = False
+    pushes = excludes = hashes = highest_first = False
+    shares_by_key = has_lanes = keeps_tags = False
     mover: type[Mover] = VirtualMover
     letters: type[LetterQueue] = VirtualLetters
 
@@ -71,7 +74,7 @@ class Broker:
 class RedisBroker(Broker):
     """Redis, or what speaks like it."""
 
-    shares_by_key = True
+    shares_by_key = keeps_tags = True
     mover, letters = RedisMover, RedisLetters
 
     def depth(self, channel: Any, queue: str, patience: float) -> int | None:
@@ -90,7 +93,7 @@ class RedisBroker(Broker):
 class AmqpBroker(Broker):
     """RabbitMQ."""
 
-    pushes = excludes = hashes = highest_first = True
+    pushes = excludes = hashes = highest_first = shares_by_key = has_lanes = True
     mover, letters = AmqpMover, AmqpLetters
 
     def depth(self, channel: Any, queue: str, patience: float) -> int | None:

@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib.resources import files
 from threading import RLock
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from amqp import AccessRefused, PreconditionFailed
@@ -49,6 +49,9 @@ _CONFIRM_TIMEOUT = 5.0
 
 _PROBE_TIMEOUT = 2.0
 """Seconds for it to confirm that it takes messages at all."""
+
+_JUST = 0.05
+"""Seconds for which a broker that has taken a message will take another: it is not asked first."""
 
 _REST = 10.0
 """Seconds for which a broker that has not taken a message is left in peace."""
@@ -121,6 +124,14 @@ class Mover(ABC):
         with self._alone():
             self._move(message, headers, "")
 
+    def move(self, message: Any, queue: str) -> None:
+        """Move a message to another queue, which is there; that it was delivered before, it says.
+
+        Raises:
+            NotTakenError: the broker has not taken it; the message is where it was.
+        """
+        raise TypeError(f"{type(self).__name__} moves messages to their own queues alone")
+
     def last(self) -> None:
         """The worker stops: what cannot be given back now is not given back at all."""
 
@@ -153,29 +164,47 @@ class Mover(ABC):
         """Leave nothing open."""
 
 
+class _Copy(NamedTuple):
+    """Of a message: which headers it has besides, and where it goes."""
+
+    headers: Mapping[str, Any]
+    exchange: str
+    """Of the dead letters; "" for a queue."""
+    routing_key: str
+
+
 class AmqpMover(Mover):
     """Publishes with the broker's confirmation."""
 
     _connection: Any = None
     _channel: Any = None
-    _rests_until = _letters_rest_until = _patient_until = 0.0
+    _rests_until = _letters_rest_until = _patient_until = _taken_at = 0.0
     _waited = False
 
     def last(self) -> None:
         """Have patience with the broker: an alarm may end, and a queue have room again."""
         self._patient_until = monotonic() + _PATIENCE
 
+    def move(self, message: Any, queue: str) -> None:
+        again = message.delivery_info.get("redelivered")  # of which the copy knows nothing
+        with self._alone():
+            self._moved(message, _Copy({"redelivered": True} if again else {}, "", queue))
+
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
-        if not exchange and not _is_still_here(message):
+        return self._moved(message, _Copy(headers, exchange, queue_of(message)))
+
+    def _moved(self, message: Any, copy: "_Copy") -> bool:
+        if not copy.exchange and not _is_still_here(message):
             return False  # the broker has it back, and a copy would start besides
-        while not self._published(message, headers, exchange):
+        while not self._published(message, copy):
             sleep(_PAUSE)
         message.ack()
         self._flush()
         return True
 
-    def _published(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+    def _published(self, message: Any, copy: "_Copy") -> bool:
         """Publish a copy; or return False if there is none at the broker, and time to try again."""
+        exchange = copy.exchange
         patient = not exchange and monotonic() < self._patient_until
         rests_until = max(self._rests_until, self._letters_rest_until if exchange else 0.0)
         if monotonic() < rests_until and not patient:
@@ -184,7 +213,8 @@ class AmqpMover(Mover):
         try:
             self._be_ready()
             ready = True
-            self._publish(message, headers, exchange)
+            self._publish(message, copy)
+            self._taken_at = monotonic()
         except Exception as exc:
             self._drop()  # a late confirmation must not be taken for the next
             if patient and (not ready or isinstance(exc, MessageNacked)):
@@ -204,12 +234,17 @@ class AmqpMover(Mover):
             Exception: whatever it does instead, which is not tried again for a while.
         """
         try:
-            if self._channel is None or not self._is_open():
+            if self._channel is None or not (self._has_just_taken or self._is_open()):
                 self._open()
                 self._probe()
         except Exception:  # whatever it is, the next move need not find it out again; re-raised
             self._rests_until = monotonic() + _REST
             raise
+
+    @property
+    def _has_just_taken(self) -> bool:
+        """Whether the last message was taken so short a time ago that the next one will be."""
+        return monotonic() - self._taken_at < _JUST
 
     def _is_open(self) -> bool:
         """Whether the connection still works; it may have been cut while it was idle."""
@@ -240,37 +275,37 @@ class AmqpMover(Mover):
             self._channel = self._connection.channel()
             self._channel.confirm_select()
 
-    def _publish(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
+    def _publish(self, message: Any, copy: "_Copy") -> None:
         try:
-            self._send_whole(message, headers, exchange)
+            self._send_whole(message, copy)
         except _OF_THE_MESSAGE as exc:
-            if not exchange:
+            if not copy.exchange:
                 raise
             logger.warning("A dead letter tells of its headers only, for %r", exc)
             self._drop()
             self._be_ready()
-            self._send(message, described_properties(message, headers), exchange)
+            self._send(message, described_properties(message, copy.headers), copy)
 
-    def _send_whole(self, message: Any, headers: Mapping[str, Any], exchange: str) -> None:
-        made = properties_of(message, headers, dead=bool(exchange))
+    def _send_whole(self, message: Any, copy: "_Copy") -> None:
+        made = properties_of(message, copy.headers, dead=bool(copy.exchange))
         try:
-            self._send(message, made, exchange)
+            self._send(message, made, copy)
         except PreconditionFailed:  # of the message, then it comes again; or of the channel
-            if not exchange:  # a copy may be there, and would start besides another
+            if not copy.exchange:  # a copy may be there, and would start besides another
                 raise
             self._drop()
             self._be_ready()
-            self._send(message, made, exchange)
+            self._send(message, made, copy)
 
-    def _send(self, message: Any, made: dict[str, Any], exchange: str) -> None:
-        copy = self._channel.prepare_message(_bytes_of(message), **made)
-        size, most = len(copy._serialize_properties()), self._channel.connection.frame_max
+    def _send(self, message: Any, made: dict[str, Any], copy: "_Copy") -> None:
+        raw = self._channel.prepare_message(_bytes_of(message), **made)
+        size, most = len(raw._serialize_properties()), self._channel.connection.frame_max
         if size > most - _OF_A_FRAME:  # the broker would close the connection
             raise ValueError(f"its properties have {size} bytes, and a frame {most}")
         self._channel.basic_publish_confirm(
-            copy,
-            exchange=exchange,
-            routing_key=queue_of(message),
+            raw,
+            exchange=copy.exchange,
+            routing_key=copy.routing_key,
             mandatory=True,
             confirm_timeout=_CONFIRM_TIMEOUT,
         )

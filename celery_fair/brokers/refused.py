@@ -62,10 +62,17 @@ def refuse_broker(
             )
     if settings.keys and not broker.shares_by_key:
         raise ImproperlyConfigured(
-            f"fair_keys[{next(iter(settings.keys))!r}]: queues are shared by key on Redis as yet,"
-            f" not on this broker ({broker.driver}). Leave fair_keys out of the workers' settings;"
-            " publishers can name keys all the same"
+            f"fair_keys[{next(iter(settings.keys))!r}]: queues are shared by key on RabbitMQ and"
+            f" Redis, not on this broker ({broker.driver}). Leave fair_keys out of the workers'"
+            " settings; publishers can name keys all the same"
         )
+    for name, keyed in settings.keys.items():
+        if keyed.is_limited and not broker.keeps_tags:
+            raise ImproperlyConfigured(
+                f"fair_keys[{name!r}]: this broker ({broker.driver}) does not keep count of what a"
+                " key runs in all workers together; Redis does. Leave 'max_in_flight' and 'rate'"
+                f" out, or have the queue on Redis. For the queue, set fair_queues[{name!r}]"
+            )
 
 
 def refuse_without_client(app: Any) -> None:

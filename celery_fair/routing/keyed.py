@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from celery_fair.brokers.keyed.publishing import sort_at_once
-from celery_fair.core.fair_key import written_key
+from celery_fair.core.fair_key import read_key, written_key
 from celery_fair.headers import FAIR_KEY
 from celery_fair.routing.destination import destination
+from celery_fair.routing.floods import Floods
 from celery_fair.settings import KeyedQueue
 
 __all__ = ["keyed"]
@@ -34,6 +35,8 @@ def keyed(
     function fails to name is nobody's, and is logged: a message is never lost for its key.
     """
 
+    floods = Floods(amqp)
+
     def send_task_message(
         producer: Any,
         name: str,
@@ -44,18 +47,23 @@ def keyed(
         fair_key: Any = None,
         **options: Any,
     ) -> Any:
-        found = None
+        found = (options.get("headers") or {}).get(FAIR_KEY)
+        _, _, target = destination(amqp, queues, exchange, routing_key, queue)
         if fair_key is not None:
             try:
                 found = written_key(fair_key)
             except (TypeError, ValueError) as exc:
                 raise type(exc)(f"{name}: fair_key: {exc}") from None
         elif FAIR_KEY not in (options.get("headers") or ()):
-            _, _, target = destination(amqp, queues, exchange, routing_key, queue)
             found = _found(amqp.app, target, name, message)
-        sort_at_once(producer, queues)
         if found is not None:
             options["headers"] = {**(options.get("headers") or {}), FAIR_KEY: found}
+        sort_at_once(producer, queues)
+        if target is not None:
+            key = "/".join(read_key(found))
+            lane = floods.lane(producer.connection, target, key)
+            if lane is not None:
+                exchange, routing_key, queue = None, None, lane
         return send(
             producer,
             name,

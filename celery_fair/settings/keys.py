@@ -39,6 +39,8 @@ Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 _LIGHTEST, _HEAVIEST = 1e-6, 1e6
 _LARGEST_BURST = 1_000_000
 _burst = partial(whole, least=1, most=_LARGEST_BURST)
+_MOST_LANES = 10_000
+_lanes = partial(whole, least=1, most=_MOST_LANES)
 _rate = rate
 
 
@@ -138,6 +140,8 @@ class KeyedQueue:
     """How many of those may start at once."""
     lease: Seconds = 30.0
     """Seconds until what a worker ran that is not heard of counts for no cap any more."""
+    lanes: Annotated[int, _lanes] = 1024
+    """Queues that are added on RabbitMQ for keys with a backlog, at the most."""
     keys: Annotated[Mapping[str, KeyOptions], _keys] = field(default_factory=dict)
     """Options of single keys, by key."""
 
@@ -151,6 +155,15 @@ class KeyedQueue:
     def limits(self) -> KeyLimits:
         """Those of a key that has none of its own."""
         return KeyLimits(self.max_in_flight, self.rate, self.burst)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether any key has a cap or a leash."""
+        unlimited = KeyLimits(burst=self.burst)
+        return any(
+            limits._replace(burst=self.burst) != unlimited
+            for limits in (self.limits, *self.own_limits.values())
+        )
 
     @property
     def own_limits(self) -> dict[str, KeyLimits]:

@@ -10,6 +10,7 @@ from typing import Any
 from kombu.common import ignore_errors
 
 from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.mover import Mover
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
@@ -72,9 +73,7 @@ class Session:
             settings.pull_interval,
             parts.path.read,
         )
-        self._mover = broker_of(c.connection).mover(
-            settings.dead_letters, c.connection, self._source.flush
-        )
+        self._mover = self._another_mover(self._source.flush)
         self._dead_letters = dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
         self._news = News(parts.bell)
         self._parking = Parking(c.app.conf.get("worker_eta_task_limit"), self._look_at_windows)
@@ -180,6 +179,7 @@ class Session:
                 places=parts.places,
                 usual=usual,
                 free=self._free_slots,
+                sorter=self._another_mover(),
                 **pulled,
                 **options,
             )
@@ -191,6 +191,10 @@ class Session:
             **pulled,
             **options,
         )
+
+    def _another_mover(self, flush: Callable[[], object] = lambda: None) -> Mover:
+        connection = self._c.connection
+        return broker_of(connection).mover(self._parts.settings.dead_letters, connection, flush)
 
     def _free_slots(self) -> int:
         return self._parts.slots.count() - len(self._parts.in_flight)

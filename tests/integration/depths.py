@@ -31,8 +31,8 @@ def left(space: Space, *queues: str) -> int:
 
 
 def is_of(name: str, queue: str) -> bool:
-    """Whether this is the queue itself, or a list of one of its keys."""
-    return name == queue or name.startswith(f"celery-fair:keys:{queue}:lane:")
+    """Whether this is the queue itself, or a list or a lane of one of its keys."""
+    return name == queue or name.startswith((f"celery-fair:keys:{queue}:lane:", f"{queue}.fair."))
 
 
 def _ready(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:
@@ -40,4 +40,5 @@ def _ready(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:
 
 
 def _unsettled(depths: Mapping[str, Depth], queues: tuple[str, ...]) -> int:
-    return sum(depths[name].unacked for name in (*queues, REDIS_HASH) if name in depths)
+    ours = (name for name in depths if any(is_of(name, q) for q in (*queues, REDIS_HASH)))
+    return sum(depths[name].unacked for name in ours)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from celery import Celery
+
+from celery_fair import install
 from tests.brokers import Space
 from tests.integration import depths
 from tests.publishing import publish
@@ -19,11 +22,28 @@ def left(space: Space) -> int:
     return depths.left(space, QUEUE)
 
 
-class Tenants:
-    """Publishes, and knows whose message has which id."""
+def publisher(url: str, **conf: Any) -> Celery:
+    """Return an app that publishes with this library."""
+    app = Celery("shop", broker=url, set_as_current=False)
+    app.conf.update(KEYED, task_default_queue=QUEUE, task_ignore_result=True, **conf)
+    return install(app)
 
-    def __init__(self, url: str) -> None:
+
+def send(app: Celery, key: str | None, count: int = 1, **options: Any) -> list[str]:
+    """Publish so many messages of a key; return their ids."""
+    return [app.send_task("noop", [n], fair_key=key, **options).id for n in range(count)]
+
+
+class Tenants:
+    """Publishes, and knows whose message has which id.
+
+    Arguments:
+        installed: whether by publishers with this library.
+    """
+
+    def __init__(self, url: str, installed: bool = False) -> None:
         self._url = url
+        self._installed = installed
         self.of: dict[str, str] = {}
 
     def publish(
@@ -36,11 +56,18 @@ class Tenants:
         """So many messages of each, one tenant's behind the other's; return their ids."""
         published = []
         for tenant, count in counts.items():
-            headers = {"x-fair-key": tenant}
-            ids = publish(self._url, {QUEUE: count}, task, args, headers=headers, **options).all()
+            options["headers"] = {"x-fair-key": tenant}
+            if self._installed:
+                ids = self._sent(count, task, args, **options)
+            else:
+                ids = publish(self._url, {QUEUE: count}, task, args, **options).all()
             self.of |= dict.fromkeys(ids, tenant)
             published += ids
         return published
+
+    def _sent(self, count: int, task: str, args: Sequence[Any], **options: Any) -> list[str]:
+        with publisher(self._url) as app:
+            return [app.send_task(task, (n, *args), **options).id for n in range(count)]
 
     def started(self, records: RecordFile) -> list[str]:
         """Whose messages have started, in their order."""

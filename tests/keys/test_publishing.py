@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from celery import Celery, group, signature
 from kombu.exceptions import OperationalError
 from redis import Redis
 
-from celery_fair import install
 from tests.brokers import RedisServer, Space
-from tests.keys.tenants import KEYED, QUEUE, left
+from tests.keys.tenants import KEYED, QUEUE, left, publisher, send
 from tests.waiting import wait_equal
 from tests.workers import StartWorker
-
-
-def publisher(url: str, **conf: Any) -> Celery:
-    app = Celery("shop", broker=url, set_as_current=False)
-    app.conf.update(KEYED, task_default_queue=QUEUE, task_ignore_result=True, **conf)
-    return install(app)
 
 
 @pytest.fixture
 def app(space: Space) -> Iterator[Celery]:
     with publisher(space.url) as app:
         yield app
-
-
-def send(app: Celery, key: str | None, count: int = 1, **options: Any) -> list[str]:
-    return [app.send_task("noop", [n], fair_key=key, **options).id for n in range(count)]
 
 
 def unsorted(space: Space) -> int:

@@ -41,9 +41,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"": {}}}, "'' is no queue name"),
     (
         {"fair_keys": {"jobs": None}},
-        "that may have 'burst', 'key', 'keys', 'lease', 'max_in_flight', 'rate'",
+        "that may have 'burst', 'key', 'keys', 'lanes', 'lease', 'max_in_flight', 'rate'",
     ),
-    ({"fair_keys": {"jobs": {"lanes": 3}}}, "must be a mapping that may have"),
+    ({"fair_keys": {"jobs": {"lanes": 0}}}, "['lanes'] must be a whole number from 1 to 10000"),
+    ({"fair_keys": {"jobs": {"lane": 3}}}, "must be a mapping that may have"),
     ({"fair_keys": {"jobs": {"key": 5}}}, "must be a callable"),
     ({"fair_keys": {"jobs": {"key": "no.such.thing"}}}, "cannot import 'no.such.thing'"),
     ({"fair_keys": {"jobs": {"weight": 0}}}, "must be a number from 1e-06 to 1e+06, not 0"),

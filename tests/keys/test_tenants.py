@@ -19,9 +19,19 @@ from tests.workers import StartWorker
 ALL = ("solo", "threads", "prefork")
 
 
+on_redis = pytest.mark.parametrize("space", ["redis"], indirect=True)
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def space(request: pytest.FixtureRequest) -> Space:
+    space: Space = request.getfixturevalue(f"{request.param}_space")
+    return space
+
+
 @pytest.fixture
 def tenants(space: Space) -> Tenants:
-    return Tenants(space.url)
+    """On RabbitMQ, only who publishes can keep a flood out of the way."""
+    return Tenants(space.url, installed=space.url.startswith("amqp"))
 
 
 @pytest.mark.parametrize("pool", ALL)
@@ -59,12 +69,12 @@ def test_shares_are_by_weight(
 def test_the_nights_work_of_many_tenants(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:
-    """One tenant after the other has published, and several workers share one virtual time."""
+    """One tenant after the other has published, and on Redis all workers share a virtual time."""
     names = [f"tenant{number}" for number in range(100)]
     ids = tenants.publish(dict.fromkeys(names, 10), "nap", (0.005,))
     workers = [
         start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
-        for _ in range(3)
+        for _ in range(1 if space.url.startswith("amqp") else 3)
     ]
     records = workers[0].records.started
     records.wait_once(ids)
@@ -199,6 +209,7 @@ def test_what_is_put_off_comes_in_its_time(
     assert tenants.started(worker.records.started)[-5:] == ["late"] * 5
 
 
+@on_redis
 def test_priorities_are_kept_within_a_key(
     space: Space, start_worker: StartWorker, tenants: Tenants, gate: Gate
 ) -> None:
@@ -230,6 +241,7 @@ def test_a_cancelled_queue_keeps_its_messages(
     worker.records.started.wait_once(ids)
 
 
+@on_redis
 def test_a_flushed_script_and_a_new_connection(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:
@@ -243,6 +255,7 @@ def test_a_flushed_script_and_a_new_connection(
     assert worker.stop() == -signal.SIGTERM or worker.wait() == 0
 
 
+@on_redis
 def test_garbage_in_the_list(space: Space, start_worker: StartWorker, tenants: Tenants) -> None:
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     with worker.client.connection_for_write() as connection:
@@ -263,9 +276,11 @@ def test_garbage_in_the_list(space: Space, start_worker: StartWorker, tenants: T
     assert worker.stop() == 0
 
 
-def test_other_brokers_are_refused_by_name(
-    rabbitmq_space: Space, start_worker: StartWorker
+@pytest.mark.parametrize("limit", [{"max_in_flight": 2}, {"keys": {"acme": {"rate": "1/s"}}}])
+def test_limits_of_keys_are_refused_on_rabbitmq(
+    rabbitmq_space: Space, start_worker: StartWorker, limit: dict[str, Any]
 ) -> None:
-    worker = start_worker(rabbitmq_space, queues=[QUEUE], conf=KEYED, wait=False)
+    conf = {"fair_keys": {QUEUE: limit}}
+    worker = start_worker(rabbitmq_space, queues=[QUEUE], conf=conf, wait=False)
     assert worker.wait() != 0
-    assert "fair_keys['jobs']: queues are shared by key on Redis as yet" in worker.log()
+    assert "fair_keys['jobs']: this broker (amqp) does not keep count" in worker.log()

@@ -36,8 +36,8 @@ class Turn(NamedTuple):
 
     tenant: str
     part: str
-    finish: str
-    part_finish: str
+    finish: str | float
+    part_finish: str | float
     charged: float
     has: str = ""
     """"place" if it has one of those that may run at once, and a token besides if there is a leash;

@@ -27,7 +27,7 @@ def sort_at_once(producer: Any, queues: Mapping[str, KeyedQueue]) -> None:
         queues: those of ``fair_keys``, by name.
     """
     connection = producer.connection
-    if queues and connection.connected and broker_of(connection).shares_by_key:
+    if queues and connection.connected and broker_of(connection).keeps_tags:
         channel = producer.channel
         if not isinstance(channel._put, _Put):
             channel._put = _Put(channel, queues)

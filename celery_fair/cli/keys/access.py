@@ -71,7 +71,7 @@ def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
         trouble = trouble_with(connection)
         if trouble is not None:
             raise click.ClickException(trouble)
-        if not broker_of(connection).shares_by_key:
+        if not broker_of(connection).keeps_tags:
             raise click.ClickException(
                 f"queues are shared by key on Redis, not on {shown(connection)}"
             )

@@ -90,6 +90,15 @@ class MessageCustody:
             return exc
         return None
 
+    def move(self, message: Any, queue: str) -> bool:
+        """Move a message that has not started to another queue; False if that is not taken now."""
+        try:
+            self._mover.move(message, queue)
+        except NotTakenError as exc:
+            logger.debug("A message of %s is not moved to %s: %r", queue_of(message), queue, exc)
+            return False
+        return True
+
     def refuse(self, message: Any, exc: BaseException | None) -> None:
         """No task was started for a message, or the task has rejected it: a dead letter.
 

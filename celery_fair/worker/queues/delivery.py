@@ -97,10 +97,14 @@ class Notes:
         """A command of our own has acknowledged it."""
         self._state = "ACK"
 
+    def belongs_to(self, queue: str) -> None:
+        """It is this queue's, whichever one of the broker's it came from."""
+        self.delivery_info |= {"exchange": "", "routing_key": queue}
+
     def come_into(self, partition: str, token: int) -> None:
         """It is a partition's; a retry or a replay is to come there, however this one came."""
         self.headers[TOKEN] = token
-        self.delivery_info |= {"exchange": "", "routing_key": partition}
+        self.belongs_to(partition)
 
 
 def delivery_class(base: type, owner: Settled) -> type:

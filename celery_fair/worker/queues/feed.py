@@ -43,6 +43,9 @@ class Custody(Protocol):
     def give_back(self, messages: Sequence[Any]) -> None:
         """Return messages of one queue that have not started to it, one after the other."""
 
+    def move(self, message: Any, queue: str) -> bool:
+        """Move a message that has not started to another queue; False if that is not taken now."""
+
     def refuse(self, message: Any, exc: BaseException | None) -> None:
         """See to what becomes of a message that no task is started for, for an error."""
 

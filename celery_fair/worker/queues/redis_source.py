@@ -122,6 +122,7 @@ class RedisSource(Source):
         return PulledRedisFeed(source=self, **options)
 
     def keyed(self, **options: Any) -> Feed:
+        del options["sorter"]  # the server's scripts sort
         from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
 
         return KeyedRedisFeed(source=self, **options)

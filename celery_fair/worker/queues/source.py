@@ -5,14 +5,18 @@ Chosen by what the transport can do. Anything unusual takes the plain way, `Virt
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import amqp
 
 from celery_fair.brokers.broker import AmqpBroker, RedisBroker, SqsBroker, broker_of
+from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.queues.amqp_feed import AmqpFeed, RawDeliveries
 from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed
+from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.pulled import PulledAmqpFeed, PulledVirtualFeed
 from celery_fair.worker.queues.virtual_feed import VirtualFeed
 from celery_fair.worker.wire.ack_writer import AckWriter
@@ -111,6 +115,13 @@ class AmqpSource(Source):
 
     def pulled(self, **options: Any) -> Feed:
         return PulledAmqpFeed(**self._supplies(options["queue"]), **options)
+
+    def keyed(self, **options: Any) -> Feed:
+        del options["places"], options["free"]  # no caps; and one message is taken at a time
+        queue, keyed = options["queue"], options["keyed"]
+        lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, keyed.lanes)
+        watch = LaneWatch(lanes, queue.name, options.pop("sorter"))
+        return KeyedAmqpFeed(watch=watch, **self._supplies(queue), **options)
 
     def _supplies(self, queue: Any) -> dict[str, Any]:
         return {

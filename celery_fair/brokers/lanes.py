@@ -1,0 +1,317 @@
+"""A queue's lanes: on RabbitMQ, where the messages wait of those keys that publish in floods.
+
+The queue itself is the front: what is published in passing, a key's first messages and one a second
+from then on, goes there, and so nothing long stands before anybody. A key that publishes more gets
+a lane, a queue of its own, ``jobs.fair.0``, ``jobs.fair.1`` and so on. There are as many lanes as
+were ever needed at once: whoever finds none empty adds one. A client cannot ask RabbitMQ for the
+queues that there are; so ``jobs.fair`` holds a message for each lane, and how many it holds is how
+many lanes there are. They stay: a queue that deletes itself does so with its messages.
+
+With no right to declare queues, or none to publish past the front, everything stays in the front:
+in its order, and nothing is lost.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import sample
+from threading import RLock
+from time import monotonic
+from typing import Any
+
+from amqp import AccessRefused, ChannelError, NotFound, spec
+from kombu import Exchange, Queue
+
+__all__ = ["LaneChooser", "Lanes", "lane", "register"]
+
+logger = logging.getLogger(__name__)
+
+_SAMPLE = 8
+"""Lanes that are looked at for an empty one."""
+
+_KEPT = 600.0
+"""Seconds for which a key keeps its lane, from its last message in it."""
+
+_MOST_KEPT = 100_000
+"""Keys whose lanes are remembered."""
+
+_REST = 10.0
+"""Seconds for which a broker that did not answer is not asked again."""
+
+_PATIENCE = 5.0
+"""Seconds for an answer."""
+
+_CONFIRM = 5.0
+"""Seconds for the broker to confirm that it has a message."""
+
+_MARK = (
+    b"One for each lane of this queue: celery-fair counts them. Deleted, lanes would be overlooked."
+)
+
+_DECLARE = "BsbbbbbF"
+"""The arguments of ``queue.declare``: bits, short strings, a table."""
+
+_NOTHING: dict[str, Any] = {}
+
+_OF_THE_QUEUE = {"x-expires", "x-single-active-consumer"}
+"""Arguments that a lane has not: it would delete itself with its messages; it is asked, by all."""
+
+
+def register(queue: str) -> str:
+    """Return the name of the queue that holds a message for each of a queue's lanes."""
+    return f"{queue}.fair"
+
+
+def lane(queue: Any, number: int) -> Queue:
+    """Return a lane of a queue, as kombu's, to be published to by its name."""
+    return _like(queue, f"{register(queue.name)}.{number}", queue.queue_arguments)
+
+
+def _like(queue: Any, name: str, arguments: Any) -> Queue:
+    kept = {key: value for key, value in (arguments or {}).items() if key not in _OF_THE_QUEUE}
+    mode = getattr(queue.exchange, "delivery_mode", None)
+    return Queue(
+        name,
+        Exchange("", delivery_mode=mode),
+        routing_key=name,
+        durable=queue.durable,
+        no_declare=True,  # that has been done by whoever has found it empty
+        queue_arguments=kept or None,
+    )
+
+
+class Lanes:
+    """A queue's lanes, on a connection of their own: one that publishes may be blocked by an alarm.
+
+    One thread at a time may use it. Whatever is raised, the connection is closed and the next call
+    opens another.
+
+    Arguments:
+        connect: makes a kombu connection, without opening it.
+        queue: kombu's.
+        most: lanes beyond which none is added.
+
+    Attributes:
+        count: how many there were when that was asked last.
+    """
+
+    def __init__(self, connect: Callable[[], Any], queue: Any, most: int) -> None:
+        self._connect = connect
+        self._queue = queue
+        self._most = most
+        kind = (queue.queue_arguments or {}).get("x-queue-type")
+        arguments = {"x-queue-type": kind} if kind else None
+        self._register = _like(queue, register(queue.name), arguments)
+        self._connection: Any = None
+        self._channel: Any = None
+        self._may_declare = True
+        self.count = 0
+
+    @property
+    def channel(self) -> Any:
+        """A channel that is open, on which publishing is confirmed."""
+        if self._channel is None:
+            self._open()
+        return self._channel
+
+    def counted(self) -> int:
+        """Ask how many lanes there are."""
+        self.count = max(self.count, self._depth(self._register))
+        return self.count
+
+    def recount(self) -> int:
+        """Count also lanes that are there and not in the register, if somebody has emptied it."""
+        while self._is_there(lane(self._queue, self.counted())):
+            self._mark()
+        return self.count
+
+    def depths(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Ask how many messages wait in lanes; one that was deleted is declared again."""
+        found: dict[int, int] = {}
+        rest = list(numbers)
+        while rest:
+            some = self._asked(rest)
+            found |= some
+            rest = rest[len(some) :]
+            if rest:  # the first of them is not there
+                missing = rest.pop(0)
+                found[missing] = self._depth(lane(self._queue, missing))
+        return found
+
+    def front(self) -> int:
+        """Ask how many messages wait in the queue itself."""
+        return self._depth(self._queue)
+
+    def add(self) -> int | None:
+        """Add a lane; return its number, or None if there may be no more.
+
+        One that somebody else has added meanwhile, and nobody uses yet, does as well.
+        """
+        for number in range(self.counted(), self._most):
+            depth = self._declared(number)
+            if depth is None:
+                return None
+            self._mark()
+            self.count = number + 1
+            if not depth:
+                return number
+        return None
+
+    def empty(self) -> int | None:
+        """Return a lane for a key that needs one: an empty one, or the least full; None for none.
+
+        Of `_SAMPLE` lanes at random, so that those who look at a time find different ones.
+        """
+        count = self.counted()
+        looked_at = sample(range(count), min(_SAMPLE, count))
+        depths = self.depths(looked_at)
+        found = next((number for number in looked_at if not depths[number]), None)
+        if found is None:
+            found = self.add()
+        if found is None and depths:
+            found = min(depths, key=depths.__getitem__)
+        return found
+
+    def publish(self, copy: Any, routing_key: str) -> None:
+        """Publish what ``channel.prepare_message`` has made, and wait until the broker has it.
+
+        Raises:
+            Exception: it has not, or has not said so.
+        """
+        try:
+            self.channel.basic_publish_confirm(
+                copy,
+                exchange="",
+                routing_key=routing_key,
+                mandatory=True,
+                confirm_timeout=_CONFIRM,
+            )
+        except Exception:  # a late confirmation must not be taken for the next; re-raised
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Close the connection without a word."""
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            connection.collect()
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            connection.release()
+
+    def _open(self) -> None:
+        self._connection = connection = self._connect()
+        try:
+            connection.connect()
+            connection.connection.sock.settimeout(_PATIENCE)
+            self._channel = connection.channel()
+            self._channel.confirm_select()
+        except Exception:  # whatever has failed; re-raised
+            self.drop()
+            raise
+
+    def _declared(self, number: int) -> int | None:
+        """Declare a lane; return how many messages are in it, None if that is not allowed."""
+        depth = self._depth(lane(self._queue, number)) if self._may_declare else None
+        return depth if self._may_declare else None
+
+    def _mark(self) -> None:
+        mark = self.channel.prepare_message(_MARK, properties={"delivery_mode": 2})
+        self.publish(mark, self._register.name)
+
+    def _depth(self, queue: Any) -> int:
+        """Ask how many messages wait in a queue, which is declared if it is not there."""
+        if not self._may_declare:
+            return self._depth_if_there(queue)
+        try:
+            answer = queue(self.channel).queue_declare()
+        except AccessRefused:
+            self._may_declare = False
+            self.drop()
+            return self._depth_if_there(queue)
+        except ChannelError as exc:  # declared otherwise: it is there
+            logger.debug("%s", exc)
+            self.drop()
+            return self._depth_if_there(queue)
+        except Exception:  # the connection's end; re-raised
+            self.drop()
+            raise
+        return int(answer.message_count)
+
+    def _depth_if_there(self, queue: Any) -> int:
+        return self._looked(queue) or 0
+
+    def _is_there(self, queue: Any) -> bool:
+        return self._looked(queue) is not None
+
+    def _looked(self, queue: Any) -> int | None:
+        try:
+            return int(self.channel.queue_declare(queue.name, passive=True).message_count)
+        except NotFound:
+            self.drop()
+            return None
+        except Exception:  # re-raised
+            self.drop()
+            raise
+
+    def _asked(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Ask about lanes in one go; return the answers, as far as the first that is not there."""
+        channel, found = self.channel, {}
+        try:
+            for number in numbers:
+                name = lane(self._queue, number).name
+                passive = (0, name, True, False, False, False, False, _NOTHING)
+                channel.send_method(spec.Queue.Declare, _DECLARE, passive)
+            for number in numbers:
+                found[number] = int(channel.wait(spec.Queue.DeclareOk, returns_tuple=True)[1])
+        except NotFound:
+            self.drop()
+        except Exception:  # re-raised
+            self.drop()
+            raise
+        return found
+
+
+class LaneChooser:
+    """Says which lane a key's messages go to; any thread may ask.
+
+    Arguments:
+        lanes: the queue's.
+    """
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._lock = RLock()
+        self._kept: dict[str, tuple[int, float]] = {}  # the lane, and until when; used last, last
+        self._rests_until = 0.0
+
+    def lane(self, key: str) -> int | None:
+        """Return the number of a key's lane; None if there is none, or no answer."""
+        with self._lock:
+            now = monotonic()
+            number, until = self._kept.pop(key, (None, 0.0))
+            if now >= until:
+                number = self._chosen(now)
+            if number is not None:
+                self._kept[key] = (number, now + _KEPT)
+                if len(self._kept) > _MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
+            return number
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock, suppress(Exception):
+            self._lanes.close()
+
+    def _chosen(self, now: float) -> int | None:
+        if now < self._rests_until:
+            return None
+        try:
+            return self._lanes.empty()
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the message is published
+            logger.warning("Cannot ask for a lane, what is published goes to the queue: %r", exc)
+            self._rests_until = monotonic() + _REST
+            return None

@@ -1,0 +1,208 @@
+"""Which lanes of a queue have messages, and a front that has become deep; see `brokers.lanes`.
+
+A thread looks, on a connection of its own: a worker is not to wait for hundreds of answers. At the
+start it looks into all lanes, then into `_LOOKS` a second, one after the other: a lane that has got
+its first message is found within lanes / `_LOOKS` seconds.
+
+If a flood has come into the front all the same, of publishers without this library say, the thread
+sorts it: each message is moved to a lane of its key. The one that is on its way when the worker is
+killed is delivered again.
+"""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from celery_fair.brokers.lanes import LaneChooser, Lanes, register
+from celery_fair.brokers.mover import AmqpMover, NotTakenError
+from celery_fair.core.fair_key import read_key
+from celery_fair.headers import FAIR_KEY
+
+__all__ = ["LaneWatch", "whose"]
+
+logger = logging.getLogger(__name__)
+
+_EVERY = 0.25
+"""Seconds between two looks."""
+
+_LOOKS = 64
+"""Lanes that are looked into in a second, and at the start at once."""
+
+_BUSY = 10.0
+"""Seconds for which a lane is looked into each time, after it had something."""
+
+_FEWEST = 8
+"""Lanes that there are at least, if there may be."""
+
+_DEEP = 100
+"""Messages in the front from which on it is sorted."""
+
+_AT_ONCE = 1.0
+"""Seconds of sorting, before lanes are looked into again."""
+
+_GOODBYE = 5.0
+"""Seconds that the worker waits for the thread's end, at the most."""
+
+_Key = tuple[str, str]
+
+
+def whose(message: Any) -> _Key:
+    """Return the tenant and the part whose message it is."""
+    headers = message.headers
+    return read_key(headers.get(FAIR_KEY) if isinstance(headers, dict) else None)
+
+
+class LaneWatch:
+    """Of one queue, while it is consumed.
+
+    Arguments:
+        lanes: the queue's, for the thread alone.
+        queue: its name.
+        mover: moves what the thread has taken out of the front; for the thread alone.
+
+    Attributes:
+        found: whether there is something to be taken with `take`.
+    """
+
+    def __init__(self, lanes: Lanes, queue: str, mover: AmqpMover) -> None:
+        self._lanes = lanes
+        self._queue = queue
+        self._mover = mover
+        self._chooser = LaneChooser(lanes)
+        self._found: deque[tuple[int, int, _Key | None]] = deque()
+        self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
+        self._held: Any = None  # a message that is being sorted
+        self._busy: dict[int, float] = {}  # lanes that had something, and until when they count
+        self._next = 0
+        self._first_round = True
+        self._wanted = False  # whether a lane was asked for, and none known that is empty
+        self._news: Callable[[], object] = lambda: None
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether there is something to be taken with `take`."""
+        return bool(self._found)
+
+    def start(self, news: Callable[[], object]) -> None:
+        """Look from now on, and call this, on the thread, when something was found."""
+        if self._thread is None:
+            self._news = news
+            self._thread = Thread(target=self._run, name=f"lanes-{self._queue}", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopped.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(_GOODBYE)
+
+    def take(self) -> Iterator[tuple[int, int, _Key | None]]:
+        """Yield, once, lanes that have messages: their numbers, how many, and whose, if known."""
+        while self._found:
+            yield self._found.popleft()
+
+    def name_of(self, number: int) -> str:
+        """Return a lane's name."""
+        return f"{register(self._queue)}.{number}"
+
+    def lane_for(self, taken: Collection[int]) -> int | None:
+        """Return a lane that is empty, as far as is known, and none of these; None if none is."""
+        while self._empty:
+            number, _ = self._empty.popitem()
+            if number not in taken:
+                return number
+        self._wanted = True
+        return None
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._look()
+                self._sort()
+            except Exception as exc:  # noqa: BLE001 - whatever the broker does; tried again
+                logger.debug("Cannot look into the lanes of %s: %r", self._queue, exc)
+                self._lanes.drop()
+                self._held = None  # the broker has it back
+            self._stopped.wait(_EVERY)
+        self._chooser.close()
+        self._mover.close()
+
+    def _look(self) -> None:
+        count = self._lanes.recount() if self._first_round else self._lanes.counted()
+        while count < _FEWEST and self._lanes.add() is not None:
+            count = self._lanes.count
+        if self._wanted:
+            self._wanted = False
+            number = self._lanes.empty()
+            if number is not None:
+                self._empty[number] = None
+        if self._first_round:
+            for first in range(0, count, _LOOKS):
+                self._look_into(range(first, min(first + _LOOKS, count)))
+            self._first_round = False
+        elif count:
+            some = min(int(_LOOKS * _EVERY), count)
+            looked_at = {(self._next + step) % count for step in range(some)}
+            self._next = (self._next + some) % count
+            self._look_into(sorted(looked_at.union(list(self._busy)[-_LOOKS:])))
+
+    def _look_into(self, numbers: Sequence[int]) -> None:
+        now = monotonic()
+        found = False
+        for number, depth in self._lanes.depths(numbers).items():
+            if depth:
+                found = True
+                self._empty.pop(number, None)
+                self._busy.pop(number, None)
+                self._busy[number] = now + _BUSY
+                self._found.append((number, depth, None))
+            else:
+                self._empty[number] = None
+                if self._busy.get(number, math.inf) < now:
+                    del self._busy[number]
+        if found:
+            self._news()
+
+    def _sort(self) -> None:
+        """Move what is in a deep front to lanes.
+
+        What the broker does not take now is kept until it does: returned, it would count as one
+        that may have started.
+        """
+        until = monotonic() + _AT_ONCE
+        left = self._lanes.front()
+        while monotonic() < until and not self._stopped.is_set():
+            if self._held is None and left > _DEEP:
+                left = self._take_one()
+            if self._held is None or not self._sorted(self._held):
+                return
+            self._held = None
+
+    def _take_one(self) -> int:
+        """Take the front's first message, if there is one; return how many are left."""
+        raw = self._lanes.channel.basic_get(self._queue)
+        if raw is None:
+            return 0
+        self._held = self._lanes.channel.message_to_python(raw)
+        return int(raw.delivery_info["message_count"])
+
+    def _sorted(self, message: Any) -> bool:
+        tenant, part = whose(message)
+        number = self._chooser.lane(f"{tenant}/{part}")
+        if number is None:
+            return False
+        try:
+            self._mover.move(message, self.name_of(number))
+        except NotTakenError as exc:
+            logger.debug("A message of %s is not sorted: %r", self._queue, exc)
+            return False
+        self._found.append((number, 1, (tenant, part)))
+        self._news()
+        return True

@@ -1,0 +1,257 @@
+"""Lanes: what RabbitMQ keeps of keys that publish in floods."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from celery import Celery
+from kombu import Queue
+
+from celery_fair.brokers.lanes import Lanes, lane
+from tests.brokers import RabbitMQ, Space
+from tests.integration.gate import closing_gate
+from tests.keys.tenants import KEYED, QUEUE, Tenants, left, publisher, send
+from tests.publishing import publish
+from tests.waiting import wait_equal, wait_for
+from tests.workers import StartWorker
+
+QUORUM = {"task_queues": [Queue(QUEUE, queue_arguments={"x-queue-type": "quorum"})]}
+
+
+@pytest.fixture
+def space(rabbitmq_space: Space) -> Space:
+    return rabbitmq_space
+
+
+@pytest.fixture
+def app(space: Space) -> Iterator[Celery]:
+    with publisher(space.url) as app:
+        yield app
+
+
+def waiting(space: Space) -> dict[str, int]:
+    """Messages in the queue and its lanes, those that have any."""
+    depths = space.depths()
+    names = [name for name in depths if name == QUEUE or name.startswith(f"{QUEUE}.fair.")]
+    return {name: depths[name].ready for name in names if depths[name].ready}
+
+
+def lanes(space: Space) -> int:
+    return sum(name.startswith(f"{QUEUE}.fair.") for name in space.depths())
+
+
+@pytest.mark.parametrize("conf", [{}, QUORUM], ids=["classic", "quorum"])
+@pytest.mark.parametrize("pool", ["solo", "threads", "prefork", "gevent", "eventlet"])
+def test_who_was_quiet_is_next_however_much_was_published_before(
+    space: Space, start_worker: StartWorker, pool: str, conf: dict[str, Any]
+) -> None:
+    with publisher(space.url, **conf) as app:
+        floods, quiet = send(app, "a", 1000) + send(app, "b", 1000), send(app, "quiet")
+    in_front = waiting(space).pop(QUEUE)
+    assert in_front < 20
+    conf = KEYED | conf
+    worker = start_worker(
+        space, pool=pool, concurrency=2, queues=[QUEUE], conf=conf, loglevel="INFO", quiet=False
+    )
+    starts = [record.id for record in sorted(worker.records.started.wait_once(floods + quiet))]
+    assert starts.index(quiet[0]) < in_front + 2
+    assert Counter(task in floods[:1000] for task in starts[:1000])[True] == pytest.approx(
+        500, abs=20
+    )
+    wait_equal(lambda: left(space), 0)
+    assert worker.stop() == 0
+
+
+def test_a_flood_of_publishers_without_us_is_sorted(
+    space: Space, start_worker: StartWorker
+) -> None:
+    """While all slots are busy, what is in front of a quiet tenant's message is moved away."""
+    tenants = Tenants(space.url)
+    worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+    with closing_gate() as gate:
+        tenants.publish({"flood": 2}, "hold", [str(gate.path)])
+        worker.records.started.wait(2)
+        ids = tenants.publish({"flood": 600, "other": 600, "quiet": 1})
+        wait_for(lambda: waiting(space).get(QUEUE, 0) <= 100, 60, worker.log)
+    worker.records.started.wait_once(ids)
+    order = tenants.started(worker.records.started)[2:]
+    assert order.index("quiet") <= 40  # the last hundred are moved as they are met
+    assert order[:1000].count("other") == pytest.approx(500, abs=20)
+    wait_equal(lambda: left(space), 0)
+
+
+def test_as_many_lanes_as_keys_with_a_backlog(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    ids = [task for key in range(40) for task in send(app, f"key{key}", 20)]
+    assert lanes(space) == 40
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+    again = [task for key in range(40) for task in send(app, f"other{key}", 20)]
+    worker.records.started.wait_once(again)
+    wait_equal(lambda: left(space), 0)
+    assert lanes(space) <= 44
+
+
+def test_no_more_lanes_than_allowed(space: Space, start_worker: StartWorker) -> None:
+    few = {"fair_keys": {QUEUE: {"lanes": 2}}}
+    with publisher(space.url, **few) as app:
+        ids = [task for key in range(10) for task in send(app, f"key{key}", 30)]
+    worker = start_worker(space, queues=[QUEUE], conf=few)
+    worker.records.started.wait_once(ids)
+    assert lanes(space) == 2
+
+
+def test_a_publisher_who_may_declare_nothing(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker
+) -> None:
+    """What lanes there are it may use, if any; the rest goes to the queue."""
+    space = own_rabbitmq.space()
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    wait_equal(lambda: lanes(space), 8)
+    url = own_rabbitmq.add_user("shop", space.place, "^$", ".*", "")
+    with publisher(url, task_queues=[Queue(QUEUE, no_declare=True)]) as app:
+        ids = [task for key in range(10) for task in send(app, f"key{key}", 30)]
+    worker.records.started.wait_once(ids)
+    assert lanes(space) == 8
+
+
+def test_lanes_that_somebody_has_deleted(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    """Their messages are gone with them; no others are, and what is published next arrives."""
+    worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+    with closing_gate() as gate:
+        app.send_task("hold", (0, str(gate.path)), fair_key="a")
+        app.send_task("hold", (0, str(gate.path)), fair_key="a")
+        worker.records.started.wait(2)
+        send(app, "a", 50)
+        kept = send(app, "b", 50)
+        number = max(waiting(space).items(), key=lambda item: item[1])[0]
+        with app.connection_for_write() as connection:
+            deleted = connection.default_channel.queue_delete(number)
+    assert deleted >= 40
+    some = {"a": 0, "b": 0}
+    wait_for(lambda: left(space) == 0, 60, worker.log)
+    started = {record.id for record in worker.records.started.read()}
+    some["b"] = len(started.intersection(kept))
+    assert some["b"] in {50, 50 - deleted}
+    with publisher(space.url) as other:
+        worker.records.started.wait_ids(send(other, "a", 50) + send(other, "b", 50))
+    assert worker.stop() == 0
+
+
+def test_a_register_that_somebody_has_emptied(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    ids = [task for key in range(12) for task in send(app, f"key{key}", 10)]
+    with app.connection_for_write() as connection:
+        assert connection.default_channel.queue_purge(f"{QUEUE}.fair") == 12
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+    assert space.depths()[f"{QUEUE}.fair"].ready == 12
+
+
+def test_a_retry_keeps_its_key_and_comes_by_its_queue(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    send(app, "a", 5)
+    with closing_gate():
+        ids = [app.send_task("retry_once", (n,), fair_key="a").id for n in range(20)]
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED, loglevel="INFO", quiet=False)
+    finished = worker.records.finished
+    finished.wait_ids(ids)
+    assert not [line for line in worker.log().splitlines() if f"{QUEUE}.fair" in line]
+
+
+def test_what_is_put_off_and_what_expires(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    gone = send(app, "a", 20, expires=0.05)
+    late = send(app, "b", 20, countdown=1.5)
+    wait_for(lambda: time.monotonic() % 1 > 0 and waiting(space), 10)
+    worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(late)
+    wait_equal(lambda: left(space), 0)
+    assert not worker.records.started.times(gone)
+
+
+def test_rabbitmq_is_killed_and_returns(own_rabbitmq: RabbitMQ, start_worker: StartWorker) -> None:
+    space = own_rabbitmq.space()
+    tenants = Tenants(space.url, installed=True)
+    ids = tenants.publish({"a": 300, "b/1": 300, "b/2": 300, "c": 5}, "nap", (0.002,))
+    worker = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait(100)
+    own_rabbitmq.kill()
+    own_rabbitmq.start()
+    own_rabbitmq.wait_ready()
+    more = tenants.publish({"a": 100, "d": 10})
+    worker.records.started.wait_ids(ids + more)
+    wait_equal(lambda: left(space), 0)
+    assert worker.stop() == 0
+
+
+def test_a_forks_child_publishes_by_connections_of_its_own(
+    space: Space, start_worker: StartWorker, app: Celery
+) -> None:
+    ids = send(app, "a", 20)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        app._after_fork()
+        os.write(writes, "\n".join(send(app, "a", 20)).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    ids += os.read(reads, 65536).decode().split()
+    os.close(reads)
+    os.close(writes)
+    ids += send(app, "b", 20)
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+
+
+def test_a_worker_is_killed_while_it_sorts(
+    space: Space,
+    start_worker: StartWorker,
+    dead_letters: Callable[[], dict[str, dict[str, Any]]],
+) -> None:
+    """What was on its way is there twice, and starts once: the other one is a dead letter."""
+    options: dict[str, Any] = {"app": "tests.apps.once", "queues": [QUEUE], "conf": KEYED}
+    ids = publish(space.url, {QUEUE: 900}, "before", headers={"x-fair-key": "a"}).all()
+    ids += publish(space.url, {QUEUE: 900}, "before", headers={"x-fair-key": "b"}).all()
+    for _ in range(3):
+        worker = start_worker(space, pool="threads", concurrency=2, **options)
+        so_far = len(worker.records.started)
+        wait_for(lambda: len(waiting(space)) > 1, 30, worker.log)
+        worker.records.started.wait(so_far + 20)
+        worker.kill()
+        worker.wait()
+    worker = start_worker(space, pool="threads", concurrency=2, **options)
+    wait_equal(lambda: left(space), 0, 90)
+    assert not worker.records.started.repeated()
+    started = {record.id for record in worker.records.started.read()}
+    assert len(set(ids) - started - set(dead_letters())) <= 3 * 2  # about to start, in each slot
+    assert len(dead_letters()) <= 3 * 4  # taken and not started: two by slots, the front's, one sorted
+
+
+def test_lanes_are_counted_by_all_who_add_them(space: Space, app: Celery) -> None:
+    queue = app.amqp.queues[QUEUE]
+    ours, theirs = (Lanes(app.connection_for_write, queue, 20) for _ in range(2))
+    try:
+        assert (ours.add(), theirs.add()) == (0, 1)
+        assert ours.counted() == 2
+        assert ours.depths([0, 1]) == {0: 0, 1: 0}
+        with app.connection_for_write() as connection:
+            connection.default_channel.queue_delete(lane(queue, 0).name)
+            connection.SimpleQueue(lane(queue, 1)).put("one")
+        assert theirs.depths([0, 1]) == {0: 0, 1: 1}
+        assert theirs.empty() == 0
+        assert lanes(space) == 2
+    finally:
+        ours.close()
+        theirs.close()
