@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import Counter
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner, Result
 from kombu import Queue
 
 from celery_fair.brokers.lanes import Lanes, lane
+from celery_fair.cli import fair
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import closing_gate
 from tests.keys.tenants import KEYED, QUEUE, Tenants, left, publisher, send
@@ -255,3 +259,47 @@ def test_lanes_are_counted_by_all_who_add_them(space: Space, app: Celery) -> Non
     finally:
         ours.close()
         theirs.close()
+
+
+@pytest.fixture
+def run(space: Space) -> Iterator[Callable[..., Result]]:
+    with publisher(space.url) as app:
+        context = CLIContext(app=app, no_color=True, workdir=None)
+        yield lambda *words: CliRunner().invoke(fair, words, obj=context)
+
+
+def test_what_waits_is_shown_and_put_back(
+    space: Space, start_worker: StartWorker, app: Celery, run: Callable[..., Result]
+) -> None:
+    ids = send(app, "a", 32) + send(app, "b", 22)
+    shown = run("keys", QUEUE)
+    assert shown.exit_code == 0, shown.output
+    assert "jobs: 4 messages wait in the queue itself, and 50 in 2 of its 2 lanes" in shown.output
+    document = json.loads(run("keys", QUEUE, "--json").stdout)
+    assert document["top"] == [
+        {"lane": "jobs.fair.0", "waiting": 30},
+        {"lane": "jobs.fair.1", "waiting": 20},
+    ]
+    assert document["waiting"] == 54
+    merged = run("keys", QUEUE, "--merge")
+    assert "50 messages are back in jobs" in merged.output
+    wait_equal(lambda: waiting(space), {QUEUE: 54})
+    worker = start_worker(space, queues=[QUEUE])
+    order = [record.id for record in sorted(worker.records.started.wait_once(ids))]
+    assert [task for task in order[4:] if task in ids[:32]] == ids[2:32]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("key", "acme", "--queue", QUEUE),
+        ("set-key", QUEUE, "acme", "weight=5"),
+        ("pause-key", QUEUE, "acme"),
+        ("drop-key", QUEUE, "acme", "--yes"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_only_redis_keeps(run: Callable[..., Result], words: tuple[str, ...]) -> None:
+    answer = run(*words)
+    assert answer.exit_code == 1
+    assert "each worker keeps the keys' tags itself" in answer.output

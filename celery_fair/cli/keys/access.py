@@ -14,7 +14,7 @@ from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["Access", "access_to", "lists_of", "whole_tenant"]
+__all__ = ["Access", "access_to", "connected", "lists_of", "whole_tenant"]
 
 
 def whole_tenant(key: str, why: str) -> str:
@@ -54,6 +54,26 @@ def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
     """Connect to the app's broker for as long as the context lasts.
 
     Raises:
+        click.ClickException: as `connected`, and on a broker that does not keep the keys' tags.
+        click.UsageError: the queue is not shared by key.
+    """
+    with connected(ctx, queue) as (_, settings, connection):
+        if not broker_of(connection).keeps_tags:
+            raise click.ClickException(
+                f"on this broker, {shown(connection)}, each worker keeps the keys' tags itself, and"
+                " there is nothing to be asked or told: set what keys have in fair_keys, and start"
+                " the workers again. `fair keys` shows what waits; Redis keeps the tags"
+            )
+        channel = connection.default_channel
+        lists = KeyedLists(channel, Commands(channel), settings.keys[queue])
+        yield Access(lists, settings.dead_letters, channel)
+
+
+@contextmanager
+def connected(ctx: click.Context, queue: str) -> Iterator[tuple[Any, Settings, Any]]:
+    """Connect to the app's broker for as long as the context lasts: app, settings, connection.
+
+    Raises:
         click.ClickException: without an app, a connection, or settings that are right; or if the
             connection is lost.
         click.UsageError: the queue is not shared by key.
@@ -71,14 +91,12 @@ def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
         trouble = trouble_with(connection)
         if trouble is not None:
             raise click.ClickException(trouble)
-        if not broker_of(connection).keeps_tags:
+        if not broker_of(connection).shares_by_key:
             raise click.ClickException(
-                f"queues are shared by key on Redis, not on {shown(connection)}"
+                f"queues are shared by key on RabbitMQ and Redis, not on {shown(connection)}"
             )
         try:
-            channel = connection.default_channel
-            lists = KeyedLists(channel, Commands(channel), keyed[queue])
-            yield Access(lists, settings.dead_letters, channel)
+            yield app, settings, connection
         except connection.connection_errors as exc:
             raise click.ClickException(
                 f"the broker {shown(connection)} ended the connection:"

@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 
+from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
-from celery_fair.cli.keys.access import lists_of
+from celery_fair.cli.keys.access import connected, lists_of
+from celery_fair.cli.keys.lanes import of_lanes
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 
 __all__ = ["keys"]
@@ -17,7 +19,7 @@ _HEADS = ("key", "weight", "share", "waiting", "parts", "started", "running", "b
 @click.command("keys")
 @click.argument("queue")
 @click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
-@click.option("--merge", is_flag=True, help="Put everything back into the queue's own list.")
+@click.option("--merge", is_flag=True, help="Put everything back into the queue itself.")
 @outcome("Print an object as JSON.")
 @click.pass_context
 def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
@@ -37,7 +39,10 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
     A thousand keys are looked at, those whose turn comes first. What was published and is not yet
     sorted by key is counted, no more.
 
-    With --merge what was sorted goes back into the queue's own list, each key's messages in their
+    That is on Redis. On RabbitMQ each worker keeps the keys' tags itself: what waits in the queue
+    and in its lanes is shown, not whose it is.
+
+    With --merge what was sorted goes back into the queue itself, each key's messages in their
     order, for workers without fair_keys. Stop workers with fair_keys first: they would sort it
     again.
 
@@ -49,6 +54,9 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached.
     """
+    with connected(ctx, queue) as (app, settings, connection):
+        if broker_of(connection).has_lanes:
+            return of_lanes(app, settings, connection, queue, top, merge)
     with lists_of(ctx, queue) as lists:
         if merge:
             return _merged(queue, lists)

@@ -1,0 +1,74 @@
+"""``fair keys`` on RabbitMQ: what waits in a queue and in its lanes."""
+
+import sys
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any
+
+import click
+
+from celery_fair.brokers.lanes import Lanes, lane
+from celery_fair.brokers.mover import AmqpMover, NotTakenError
+from celery_fair.cli.interrupt import stoppable
+from celery_fair.cli.options import Outcome, table
+from celery_fair.settings import Settings
+
+__all__ = ["of_lanes"]
+
+_ONCE = 256
+"""Lanes that are asked about in one go."""
+
+
+def of_lanes(
+    app: Any, settings: Settings, connection: Any, queue: str, top: int, merge: bool
+) -> Outcome:
+    """Return what waits; or, with `merge`, put all of it back into the queue."""
+    physical = app.amqp.queues[queue]
+    connect = partial(connection.clone, heartbeat=0)
+    with ExitStack() as opened:
+        lanes = Lanes(connect, physical, settings.keys[queue].lanes)
+        opened.callback(lanes.close)
+        count = lanes.recount()
+        depths: dict[int, int] = {}
+        for first in range(0, count, _ONCE):
+            depths |= lanes.depths(range(first, min(first + _ONCE, count)))
+        filled = {number: depth for number, depth in depths.items() if depth}
+        if merge:
+            mover = opened.enter_context(closing(AmqpMover(settings.dead_letters, connection)))
+            return _merged(lanes, mover, physical, filled)
+        front = lanes.front()
+    rows = sorted(filled.items(), key=lambda item: (-item[1], item[0]))[:top]
+    found = [{"lane": lane(physical, number).name, "waiting": depth} for number, depth in rows]
+    waiting = sum(filled.values())
+    line = (
+        f"{queue}: {front} messages wait in the queue itself, and {waiting} in {len(filled)} of its"
+        f" {count} lanes"
+    )
+    document = {"front": front, "lanes": count, "waiting": front + waiting, "top": found}
+    cells = [[row["lane"], row["waiting"]] for row in found]
+    return Outcome(document, [line, *(table(("lane", "waiting"), cells, "") if cells else ())])
+
+
+def _merged(lanes: Lanes, mover: AmqpMover, queue: Any, filled: dict[int, int]) -> Outcome:
+    merged, everything = 0, sum(filled.values())
+    try:
+        with (
+            stoppable() as stop,
+            click.progressbar(length=everything, label="merging", file=sys.stderr) as bar,
+        ):
+            for number in sorted(filled):
+                name = lane(queue, number).name
+                while not stop() and (raw := lanes.channel.basic_get(name)) is not None:
+                    mover.move(lanes.channel.message_to_python(raw), queue.name)
+                    merged += 1
+                    bar.update(1)
+    except NotTakenError as exc:
+        raise click.ClickException(
+            f"{merged} messages are back in {queue.name}, then the broker took no more: {exc}."
+            " Say it again when it does"
+        ) from exc
+    left = max(0, everything - merged)
+    lines = [f"{merged} messages are back in {queue.name}"]
+    if left:
+        lines.append(f"about {left} still wait in lanes, as this was interrupted; say it again")
+    return Outcome({"merged": merged, "left": left}, lines, good=not left)
