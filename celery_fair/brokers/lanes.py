@@ -57,6 +57,10 @@ _OF_THE_QUEUE = {"x-expires", "x-single-active-consumer"}
 """Arguments that a lane has not: it would delete itself with its messages; it is asked, by all."""
 
 
+_BOUNDS = ("message_ttl", "max_length", "max_length_bytes", "max_priority")
+"""Arguments that kombu writes otherwise."""
+
+
 def register(queue: str) -> str:
     """Return the name of the queue that holds a message for each of a queue's lanes."""
     return f"{queue}.fair"
@@ -64,10 +68,11 @@ def register(queue: str) -> str:
 
 def lane(queue: Any, number: int) -> Queue:
     """Return a lane of a queue, as kombu's, to be published to by its name."""
-    return _like(queue, f"{register(queue.name)}.{number}", queue.queue_arguments)
+    bounds = {bound: getattr(queue, bound, None) for bound in _BOUNDS}
+    return _like(queue, f"{register(queue.name)}.{number}", queue.queue_arguments, **bounds)
 
 
-def _like(queue: Any, name: str, arguments: Any) -> Queue:
+def _like(queue: Any, name: str, arguments: Any, **bounds: Any) -> Queue:
     kept = {key: value for key, value in (arguments or {}).items() if key not in _OF_THE_QUEUE}
     mode = getattr(queue.exchange, "delivery_mode", None)
     return Queue(
@@ -77,6 +82,7 @@ def _like(queue: Any, name: str, arguments: Any) -> Queue:
         durable=queue.durable,
         no_declare=True,  # that has been done by whoever has found it empty
         queue_arguments=kept or None,
+        **bounds,
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.cli import fair
@@ -304,3 +304,18 @@ def test_what_only_redis_keeps(run: Callable[..., Result], words: tuple[str, ...
     answer = run(*words)
     assert answer.exit_code == 1
     assert "each worker keeps the keys' tags itself" in answer.output
+
+
+def test_a_lane_is_as_the_queue_is_and_does_not_delete_itself() -> None:
+    queue = Queue(
+        QUEUE,
+        Exchange(QUEUE, delivery_mode=1),
+        max_priority=5,
+        max_length=9,
+        expires=60,
+        queue_arguments={"x-queue-type": "classic", "x-expires": 60000},
+    )
+    one = lane(queue, 3)
+    assert (one.name, one.routing_key, one.exchange.name) == ("jobs.fair.3", "jobs.fair.3", "")
+    assert (one.max_priority, one.max_length, one.exchange.delivery_mode) == (5, 9, 1)
+    assert (one.expires, one.queue_arguments) == (None, {"x-queue-type": "classic"})

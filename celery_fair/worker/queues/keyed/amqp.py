@@ -72,7 +72,7 @@ class KeyedAmqpFeed(PulledAmqpFeed):
         super().cancel()
 
     def die(self) -> None:
-        self._watch.stop()
+        self._watch.stop(wait=False)  # the broker may be away, and a reconnect must not wait
         self._head = None
         super().die()
 
@@ -108,7 +108,7 @@ class KeyedAmqpFeed(PulledAmqpFeed):
         """Take in which lanes have messages."""
         for number, depth, key in self._watch.take():
             if number not in self._depths:
-                self._belongs(number, key or ("", f"\0lane {number}"))
+                self._belongs(number, key or (f"\0lane {number}", ""))
             self._depths[number] = max(depth, self._depths.get(number, 0))
 
     def _belongs(self, number: int, key: _Key) -> None:
@@ -137,17 +137,28 @@ class KeyedAmqpFeed(PulledAmqpFeed):
 
     def _first_of_front(self) -> Any:
         """Return the front's first message, which is fetched if it may be there."""
-        now = monotonic()
-        if self._head is None and (self._front or not self._depths or now >= self._look_at):
+        if self._head is None and self._may_be_there():
             had = len(self.buffer)
             self._front = super()._get()
-            self._look_at = now + _LOOK
             if len(self.buffer) > had:
                 self._head = self.buffer[-1]
                 key = whose(self._head)
                 self._begins = key[0] not in self._tags.tenants
                 self._tags.arrive(*key)
         return self._head
+
+    def _may_be_there(self) -> bool:
+        """Whether the front may have a message.
+
+        Beside lanes it is only counted what it has: that costs RabbitMQ a fraction of an answer
+        that there is none, of a quorum queue a fifteenth.
+        """
+        if self._front or not self._depths:
+            return True
+        now = monotonic()
+        if now >= self._look_at:
+            self._front, self._look_at = self._depth(), now + _LOOK
+        return self._front > 0
 
     def _move(self, head: Any) -> bool:
         """Move the front's first message to a lane of its key, out of the way."""

@@ -96,11 +96,11 @@ class LaneWatch:
             self._thread = Thread(target=self._run, name=f"lanes-{self._queue}", daemon=True)
             self._thread.start()
 
-    def stop(self) -> None:
-        """Look no more."""
+    def stop(self, wait: bool = True) -> None:
+        """Look no more; wait, unless told not to, until nothing is being moved."""
         self._stopped.set()
         thread, self._thread = self._thread, None
-        if thread is not None:
+        if thread is not None and wait:
             thread.join(_GOODBYE)
 
     def take(self) -> Iterator[tuple[int, int, _Key | None]]:
