@@ -194,8 +194,9 @@ def test_rabbitmq_is_killed_and_returns(own_rabbitmq: RabbitMQ, start_worker: St
     own_rabbitmq.kill()
     own_rabbitmq.start()
     own_rabbitmq.wait_ready()
-    more = tenants.publish({"a": 100, "d": 10})
-    worker.records.started.wait_ids(ids + more)
+    expected = {*ids, *tenants.publish({"a": 100, "d": 10})}
+    started = worker.records.started
+    wait_for(lambda: expected <= {record.id for record in started.read()}, 60, worker.log)
     wait_equal(lambda: left(space), 0)
     assert worker.stop() == 0
 
