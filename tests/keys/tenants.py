@@ -66,7 +66,8 @@ class Tenants:
         return published
 
     def _sent(self, count: int, task: str, args: Sequence[Any], **options: Any) -> list[str]:
-        with publisher(self._url) as app:
+        # RabbitMQ, killed, loses what it has not confirmed.
+        with publisher(self._url, broker_transport_options={"confirm_publish": True}) as app:
             return [app.send_task(task, (n, *args), **options).id for n in range(count)]
 
     def started(self, records: RecordFile) -> list[str]:

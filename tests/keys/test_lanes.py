@@ -159,7 +159,7 @@ def test_a_register_that_somebody_has_emptied(
         assert connection.default_channel.queue_purge(f"{QUEUE}.fair") == 12
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     worker.records.started.wait_once(ids)
-    assert space.depths()[f"{QUEUE}.fair"].ready == 12
+    assert space.depths()[f"{QUEUE}.fair"].ready >= 12
 
 
 def test_a_retry_keeps_its_key_and_comes_by_its_queue(

@@ -31,6 +31,10 @@ class News:
         self._reports.append((feed, None))
         self._bell.arrived()
 
+    def found(self) -> None:
+        """A queue that is asked has something, which it knows itself. From any thread."""
+        self._bell.soon()
+
     def due(self, feed: "Feed", request: Any) -> None:
         """A request of the feed's that Celery had put off has come due."""
         self._reports.append((feed, request))

@@ -64,7 +64,7 @@ class KeyedAmqpFeed(PulledAmqpFeed):
         self._lanes_of: dict[_Key, list[int]] = {}  # those, by whose they are, as far as is known
 
     def open(self) -> None:
-        self._watch.start(lambda: self._news.arrived(self))
+        self._watch.start(self._news.found)
         super().open()
 
     def cancel(self) -> None:
