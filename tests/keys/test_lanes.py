@@ -93,6 +93,7 @@ def test_a_flood_of_publishers_without_us_is_sorted(
 def test_as_many_lanes_as_keys_with_a_backlog(
     space: Space, start_worker: StartWorker, app: Celery
 ) -> None:
+    """And some more, if of many lanes in use eight at random have none that is empty."""
     ids = [task for key in range(40) for task in send(app, f"key{key}", 20)]
     assert lanes(space) == 40
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
@@ -100,7 +101,7 @@ def test_as_many_lanes_as_keys_with_a_backlog(
     again = [task for key in range(40) for task in send(app, f"other{key}", 20)]
     worker.records.started.wait_once(again)
     wait_equal(lambda: left(space), 0)
-    assert lanes(space) <= 44
+    assert lanes(space) <= 60
 
 
 def test_no_more_lanes_than_allowed(space: Space, start_worker: StartWorker) -> None:
