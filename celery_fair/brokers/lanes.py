@@ -12,8 +12,8 @@ in its order, and nothing is lost.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from random import sample
 from threading import RLock
 from time import monotonic
@@ -41,9 +41,6 @@ _REST = 10.0
 _PATIENCE = 5.0
 """Seconds for an answer."""
 
-_CONFIRM = 5.0
-"""Seconds for the broker to confirm that it has a message."""
-
 _MARK = (
     b"One for each lane of this queue: celery-fair counts them. Deleted, lanes would be overlooked."
 )
@@ -55,7 +52,6 @@ _NOTHING: dict[str, Any] = {}
 
 _OF_THE_QUEUE = {"x-expires", "x-single-active-consumer"}
 """Arguments that a lane has not: it would delete itself with its messages; it is asked, by all."""
-
 
 _BOUNDS = ("message_ttl", "max_length", "max_length_bytes", "max_priority")
 """Arguments that kombu writes otherwise."""
@@ -127,7 +123,7 @@ class Lanes:
 
     def recount(self) -> int:
         """Count also lanes that are there and not in the register, if somebody has emptied it."""
-        while self._is_there(lane(self._queue, self.counted())):
+        while self._depth_if_there(lane(self._queue, self.counted())) is not None:
             self._mark()
         return self.count
 
@@ -178,24 +174,6 @@ class Lanes:
             found = min(depths, key=depths.__getitem__)
         return found
 
-    def publish(self, copy: Any, routing_key: str) -> None:
-        """Publish what ``channel.prepare_message`` has made, and wait until the broker has it.
-
-        Raises:
-            Exception: it has not, or has not said so.
-        """
-        try:
-            self.channel.basic_publish_confirm(
-                copy,
-                exchange="",
-                routing_key=routing_key,
-                mandatory=True,
-                confirm_timeout=_CONFIRM,
-            )
-        except Exception:  # a late confirmation must not be taken for the next; re-raised
-            self.drop()
-            raise
-
     def drop(self) -> None:
         """Close the connection without a word."""
         connection, self._connection, self._channel = self._connection, None, None
@@ -210,12 +188,18 @@ class Lanes:
 
     def _open(self) -> None:
         self._connection = connection = self._connect()
-        try:
+        with self._intact():
             connection.connect()
             connection.connection.sock.settimeout(_PATIENCE)
             self._channel = connection.channel()
             self._channel.confirm_select()
-        except Exception:  # whatever has failed; re-raised
+
+    @contextmanager
+    def _intact(self) -> Iterator[None]:
+        """Drop a connection on which something has failed: a late answer is none to the next."""
+        try:
+            yield
+        except Exception:  # whatever it is; re-raised
             self.drop()
             raise
 
@@ -225,59 +209,40 @@ class Lanes:
         return depth if self._may_declare else None
 
     def _mark(self) -> None:
-        mark = self.channel.prepare_message(_MARK, properties={"delivery_mode": 2})
-        self.publish(mark, self._register.name)
+        with self._intact():
+            mark = self.channel.prepare_message(_MARK, properties={"delivery_mode": 2})
+            name = self._register.name
+            self.channel.basic_publish_confirm(mark, "", name, True, confirm_timeout=_PATIENCE)
 
     def _depth(self, queue: Any) -> int:
         """Ask how many messages wait in a queue, which is declared if it is not there."""
-        if not self._may_declare:
-            return self._depth_if_there(queue)
         try:
-            answer = queue(self.channel).queue_declare()
+            with self._intact():
+                if self._may_declare:
+                    return int(queue(self.channel).queue_declare().message_count)
         except AccessRefused:
             self._may_declare = False
-            self.drop()
-            return self._depth_if_there(queue)
         except ChannelError as exc:  # declared otherwise: it is there
             logger.debug("%s", exc)
-            self.drop()
-            return self._depth_if_there(queue)
-        except Exception:  # the connection's end; re-raised
-            self.drop()
-            raise
-        return int(answer.message_count)
+        return self._depth_if_there(queue) or 0
 
-    def _depth_if_there(self, queue: Any) -> int:
-        return self._looked(queue) or 0
-
-    def _is_there(self, queue: Any) -> bool:
-        return self._looked(queue) is not None
-
-    def _looked(self, queue: Any) -> int | None:
+    def _depth_if_there(self, queue: Any) -> int | None:
         try:
-            return int(self.channel.queue_declare(queue.name, passive=True).message_count)
+            with self._intact():
+                return int(self.channel.queue_declare(queue.name, passive=True).message_count)
         except NotFound:
-            self.drop()
             return None
-        except Exception:  # re-raised
-            self.drop()
-            raise
 
     def _asked(self, numbers: Sequence[int]) -> dict[int, int]:
         """Ask about lanes in one go; return the answers, as far as the first that is not there."""
         channel, found = self.channel, {}
-        try:
+        with suppress(NotFound), self._intact():
             for number in numbers:
                 name = lane(self._queue, number).name
                 passive = (0, name, True, False, False, False, False, _NOTHING)
                 channel.send_method(spec.Queue.Declare, _DECLARE, passive)
             for number in numbers:
                 found[number] = int(channel.wait(spec.Queue.DeclareOk, returns_tuple=True)[1])
-        except NotFound:
-            self.drop()
-        except Exception:  # re-raised
-            self.drop()
-            raise
         return found
 
 
