@@ -196,6 +196,9 @@ class LaneWatch:
     def _sorted(self, message: Any) -> bool:
         tenant, part = whose(message)
         number = self._chooser.lane(f"{tenant}/{part}")
+        if message.channel is not self._lanes.channel:  # lost meanwhile: the broker has it back
+            self._held = None
+            return False
         if number is None:
             return False
         try:
