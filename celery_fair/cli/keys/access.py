@@ -14,7 +14,7 @@ from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["Access", "access_to", "connected", "lists_of", "whole_tenant"]
+__all__ = ["Access", "access_to", "connected", "lists_of", "lists_on", "whole_tenant"]
 
 
 def whole_tenant(key: str, why: str) -> str:
@@ -65,8 +65,13 @@ def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
                 " the workers again. `fair keys` shows what waits; Redis keeps the tags"
             )
         channel = connection.default_channel
-        lists = KeyedLists(channel, Commands(channel), settings.keys[queue])
-        yield Access(lists, settings.dead_letters, channel)
+        yield Access(lists_on(connection, settings, queue), settings.dead_letters, channel)
+
+
+def lists_on(connection: Any, settings: Settings, queue: str) -> KeyedLists:
+    """Return a queue's lists, on a connection to a broker that keeps them."""
+    channel = connection.default_channel
+    return KeyedLists(channel, Commands(channel), settings.keys[queue])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import click
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
-from celery_fair.cli.keys.access import connected, lists_of
+from celery_fair.cli.keys.access import connected, lists_on
 from celery_fair.cli.keys.lanes import of_lanes
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 
@@ -57,7 +57,7 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
     with connected(ctx, queue) as (app, settings, connection):
         if broker_of(connection).has_lanes:
             return of_lanes(app, settings, connection, queue, top, merge)
-    with lists_of(ctx, queue) as lists:
+        lists = lists_on(connection, settings, queue)
         if merge:
             return _merged(queue, lists)
         tenants, unsorted, found = lists.look()
