@@ -54,11 +54,12 @@ def lanes(space: Space) -> int:
 def test_who_was_quiet_is_next_however_much_was_published_before(
     space: Space, start_worker: StartWorker, pool: str, arguments: dict[str, Any]
 ) -> None:
-    queues = [Queue(QUEUE, queue_arguments=arguments)]
+    queues, began = [Queue(QUEUE, queue_arguments=arguments)], time.monotonic()
     with publisher(space.url, task_queues=queues) as app:
         floods, quiet = send(app, "a", 1000) + send(app, "b", 1000), send(app, "quiet")
     in_front = waiting(space).pop(QUEUE)
-    assert in_front < 20
+    seconds = time.monotonic() - began
+    assert in_front <= 1 + 2 * (2 + seconds)  # of each flood two at once, and one a second
     options: dict[str, Any] = {"queue_arguments": arguments, "conf": KEYED, "quiet": False}
     worker = start_worker(
         space, pool=pool, concurrency=2, queues=[QUEUE], loglevel="INFO", **options
@@ -85,7 +86,7 @@ def test_a_flood_of_publishers_without_us_is_sorted(
         wait_for(lambda: waiting(space).get(QUEUE, 0) <= 100, 60, worker.log)
     worker.records.started.wait_once(ids)
     order = tenants.started(worker.records.started)[2:]
-    assert order.index("quiet") <= 40  # the last hundred are moved as they are met
+    assert order.index("quiet") <= 102  # of the last hundred one at least is moved with each start
     assert order[:1000].count("other") == pytest.approx(500, abs=20)
     wait_equal(lambda: left(space), 0)
 
@@ -142,11 +143,9 @@ def test_lanes_that_somebody_has_deleted(
         with app.connection_for_write() as connection:
             deleted = connection.default_channel.queue_delete(number)
     assert deleted >= 40
-    some = {"a": 0, "b": 0}
     wait_for(lambda: left(space) == 0, 60, worker.log)
     started = {record.id for record in worker.records.started.read()}
-    some["b"] = len(started.intersection(kept))
-    assert some["b"] in {50, 50 - deleted}
+    assert len(started.intersection(kept)) in {50, 50 - deleted}
     with publisher(space.url) as other:
         worker.records.started.wait_ids(send(other, "a", 50) + send(other, "b", 50))
     assert worker.stop() == 0
@@ -179,7 +178,6 @@ def test_what_is_put_off_and_what_expires(
 ) -> None:
     gone = send(app, "a", 20, expires=0.05)
     late = send(app, "b", 20, countdown=1.5)
-    wait_for(lambda: time.monotonic() % 1 > 0 and waiting(space), 10)
     worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=KEYED)
     worker.records.started.wait_once(late)
     wait_equal(lambda: left(space), 0)
