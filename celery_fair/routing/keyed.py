@@ -47,17 +47,18 @@ def keyed(
         fair_key: Any = None,
         **options: Any,
     ) -> Any:
-        found = (options.get("headers") or {}).get(FAIR_KEY)
+        headers = options.get("headers") or {}
+        found = headers.get(FAIR_KEY)
         _, _, target = destination(amqp, queues, exchange, routing_key, queue)
         if fair_key is not None:
             try:
                 found = written_key(fair_key)
             except (TypeError, ValueError) as exc:
                 raise type(exc)(f"{name}: fair_key: {exc}") from None
-        elif FAIR_KEY not in (options.get("headers") or ()):
+        elif FAIR_KEY not in headers:
             found = _found(amqp.app, target, name, message)
         if found is not None:
-            options["headers"] = {**(options.get("headers") or {}), FAIR_KEY: found}
+            options["headers"] = {**headers, FAIR_KEY: found}
         sort_at_once(producer, queues)
         if target is not None:
             key = "/".join(read_key(found))

@@ -122,7 +122,7 @@ class Places:
         try:
             if left:
                 self._lists(queue).leave(left)
-        except Exception:
+        except Exception:  # whatever it is, it was perhaps not told; re-raised
             self.untold(queue, left)
             raise
         gone = [tag for tag, place in held.items() if place.message() is None]

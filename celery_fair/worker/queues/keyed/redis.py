@@ -139,7 +139,7 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         charge, prefix, asked = self._usual(), self._source.new_tag(), monotonic()
         try:
             waiting, unsorted, taken = self._lists.pop(wanted, charge, prefix, settled, left)
-        except Exception:
+        except Exception:  # whatever it is, it was perhaps not told; re-raised
             self._leases.untold(self.name, left)
             raise
         for number, (raw, *turn) in enumerate(taken, 1):
