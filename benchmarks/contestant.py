@@ -68,8 +68,11 @@ class Contestant:
                 name: missing * part // sum(self._queues.values()) + 1
                 for name, part in self._queues.items()
             }
-            ids = publish(self.worker.broker_url, each, self._task, persistent=False)
-            self._published += len(ids.all())
+            self._publish(each)
+            self._published += sum(each.values())
+
+    def _publish(self, counts: Mapping[str, int]) -> None:
+        publish(self.worker.broker_url, counts, self._task, persistent=False)
 
     def run(self, seconds: float) -> Run:
         """Let it work for so long, and before that for a moment that does not count.
@@ -107,12 +110,17 @@ class Contestant:
 
 @contextmanager
 def contestant(
-    name: str, server: Server, queues: Mapping[str, int], task: str = "plain", **options: Any
+    name: str,
+    server: Server,
+    queues: Mapping[str, int],
+    task: str = "plain",
+    kind: type[Contestant] = Contestant,
+    **options: Any,
 ) -> Iterator[Contestant]:
     """Start a worker (see `WorkerProcess` for the options), asleep; `queues` weighs its backlog."""
     space = server.space()
     options.setdefault("app", "benchmarks.counted")
     with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
-        found = Contestant(name, start(space, queues=list(queues), **options), queues, task)
+        found = kind(name, start(space, queues=list(queues), **options), queues, task)
         found._signal(signal.SIGSTOP)
         yield found

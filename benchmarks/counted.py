@@ -20,6 +20,11 @@ def one_ms(seq: int) -> None:  # noqa: ARG001
     sleep(0.001)
 
 
+def five_ms(seq: int) -> None:  # noqa: ARG001
+    _start()
+    sleep(0.005)
+
+
 def ten_ms(seq: int) -> None:  # noqa: ARG001
     _start()
     sleep(0.01)
@@ -28,6 +33,7 @@ def ten_ms(seq: int) -> None:  # noqa: ARG001
 app.task(name="plain")(nothing)
 app.task(name="kept", ignore_result=False)(nothing)
 app.task(name="1 ms")(one_ms)
+app.task(name="5 ms")(five_ms)
 app.task(name="10 ms")(ten_ms)
 for ack in ("before", "after"):
     app.task(base=NonRepeatableTask, name=ack, ack=ack)(nothing)

@@ -1,6 +1,6 @@
 """What fairness by key costs, and what it gives.
 
-    python -m benchmarks.keys [--json] [decision] [server] [worker] [waits]
+    python -m benchmarks.keys [--json] [decision] [server] [worker] [rabbitmq] [waits]
 
 decision    a decision of `celery_fair.core.tags`, tenants and parts, by the number of keys; and the
             memory of a key that waits. Target: 4 µs, and flat within twice from 10 to 100,000
@@ -10,6 +10,9 @@ server      what a message costs that a worker takes, and acknowledges: by ``fet
             Target: 1.3 times
 worker      tasks per second of a fair worker (no work, threads 8) with one queue, and with the same
             shared by 1,000 keys; in turns. Target: 0.8 times
+rabbitmq    the same on RabbitMQ, beside the queue that is pushed and one that is pulled, with 20 keys
+            that have a lane each; by the pool and the seconds that a task takes. Targets: 1.5 times
+            what is pulled, and with tasks of 5 ms 0.95 times what is pushed
 waits       simulated, in task times: how long a quiet tenant's message waits while so many others
             have a backlog and 8 slots are busy; with tags, and with a ring of turns
 """
@@ -19,29 +22,34 @@ import random
 import tracemalloc
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
-from kombu import Connection
+from kombu import Connection, Queue
 
-from benchmarks.contestant import contestant
+from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
 from benchmarks.turns import serving, take_turns
 from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.brokers.redis import Commands, Script
 from celery_fair.core.tags import TenantTags
+from celery_fair.headers import FAIR_KEY
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.redis_source import fetching
-from tests.brokers import RedisServer
+from tests.brokers import RabbitMQ, RedisServer
 from tests.publishing import publish
 
 COUNTS = (10, 1_000, 100_000)
 DECISIONS = 100_000
 ROUNDS = 5
 SLOTS = 8
+LANES = 20
+POOLS = {"solo": 1, "threads": 8, "prefork": 2, "gevent": 8, "eventlet": 8}
 Rows = list[dict[str, Any]]
 
 
@@ -175,6 +183,53 @@ def worker(progress: Progress) -> Rows:
     ]
 
 
+class OfLanes(Contestant):
+    """Its backlog is in lanes, as publishers with this library would have it."""
+
+    def _publish(self, counts: Mapping[str, int]) -> None:
+        url, (queue, total) = self.worker.broker_url, *counts.items()
+        lanes = Lanes(partial(Connection, url), Queue(queue), LANES)
+        while lanes.counted() < LANES:
+            lanes.add()
+        lanes.drop()
+        for number in range(LANES):
+            each = {lane(Queue(queue), number).name: total // LANES + 1}
+            headers = {FAIR_KEY: f"tenant-{number}"}
+            publish(url, each, self._task, persistent=False, headers=headers)
+
+
+def rabbitmq(progress: Progress) -> Rows:
+    """Tasks per second."""
+    rows = []
+    ways: dict[str, tuple[type[Contestant], dict[str, Any]]] = {
+        "push": (Contestant, {}),
+        "pull": (Contestant, {"fair_queues": {"jobs": {"fetch": "pull"}}}),
+        "keyed": (OfLanes, {"fair_keys": {"jobs": {}}}),
+    }
+    with serving(RabbitMQ()) as server:
+        for task in ("plain", "5 ms"):
+            for pool, slots in POOLS.items():
+                options: dict[str, Any] = {"pool": pool, "concurrency": slots, "quiet": False}
+                with ExitStack() as stack:
+                    everybody = [
+                        stack.enter_context(
+                            contestant(name, server, {"jobs": 1}, task, kind, conf=conf, **options)
+                        )
+                        for name, (kind, conf) in ways.items()
+                    ]
+                    label = f"rabbitmq {pool} {task}"
+                    take_turns(everybody, ROUNDS, 0.6, 200, progress, label)
+                row: dict[str, Any] = {"task": task, "pool": f"{pool} {slots}"}
+                for each in everybody:
+                    row[f"{each.name}, tasks/s"] = median(run.speed for run in each.runs)
+                keyed = everybody.pop()
+                for other in everybody:
+                    pairs = zip(keyed.runs, other.runs, strict=True)
+                    row[f"of {other.name}"] = median(one.speed / two.speed for one, two in pairs)
+                rows.append(row)
+    return rows
+
+
 class Ring:
     """Turns of one message each, newcomers last."""
 
@@ -242,6 +297,7 @@ PARTS: dict[str, tuple[Callable[[Progress], Rows], int]] = {
     "decision": (decision, 6),
     "server": (server, 9),
     "worker": (worker, ROUNDS),
+    "rabbitmq": (rabbitmq, 2 * len(POOLS) * ROUNDS),
     "waits": (waits, 3),
 }
 

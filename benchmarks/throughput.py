@@ -44,6 +44,8 @@ QUANTA = {f"p{number}": 4 * (number + 1) for number in range(10)}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
 BROKERS: dict[str, type[Server]] = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "threads": 8, "prefork": 2}
+GREEN = {"gevent": 100, "eventlet": 100}
+SLOTS = POOLS | GREEN
 PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
@@ -86,7 +88,7 @@ def contestants(
     stack: ExitStack, server: Server, pool: str, how: Configuration, redis: RedisServer
 ) -> list[Contestant]:
     """The fair worker, then vanilla ones."""
-    options = {"pool": pool, "concurrency": POOLS[pool], **how.options}
+    options = {"pool": pool, "concurrency": SLOTS[pool], **how.options}
     even = dict.fromkeys(QUANTA, 1)
     fair = FAIR | dict(how.fair)
     if how.writes_a_log:
@@ -128,7 +130,7 @@ def row(broker: str, pool: str, fair: Contestant, vanilla: Contestant) -> dict[s
     ratios = sorted(ours.speed / theirs.speed for ours, theirs in turns)
     return {
         "broker": broker,
-        "pool": f"{pool} {POOLS[pool]}",
+        "pool": f"{pool} {SLOTS[pool]}",
         "multiplier": int(vanilla.name),
         "vanilla_speed": median(run.speed for run in vanilla.runs),
         "fair_speed": median(run.speed for run in fair.runs),
@@ -184,8 +186,8 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    every = pairs(BROKERS, POOLS)
-    parser = arguments("benchmarks.throughput", __doc__, every, every, rounds=3)
+    every, usual = pairs(BROKERS, SLOTS), pairs(BROKERS, POOLS)
+    parser = arguments("benchmarks.throughput", __doc__, every, usual, rounds=3)
     parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
         "--as",

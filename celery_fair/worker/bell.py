@@ -29,7 +29,15 @@ from typing import Any
 
 from amqp import RecoverableConnectionError
 
-__all__ = ["Bell", "HubBell", "Interruptible", "SocketBell", "SyncBell", "bell_for"]
+__all__ = [
+    "NO_WAIT",
+    "Bell",
+    "HubBell",
+    "Interruptible",
+    "SocketBell",
+    "SyncBell",
+    "bell_for",
+]
 
 _TURN = 0.01
 """Seconds after which the event loop gets its turn: acks go out and deliveries come in there."""
@@ -37,7 +45,7 @@ _TURN = 0.01
 _MOST = 500
 """Deliveries taken in at once, after which the dispatcher gets its turn."""
 
-_NO_WAIT = 0.0001
+NO_WAIT = 0.0001
 """Seconds; py-amqp spins on a timeout of zero unless an event loop drives it."""
 
 
@@ -323,10 +331,10 @@ class Interruptible:
         """
         connection, bell = self._connection, self._bell
         bell.answer()
-        bell.wait(connection, _NO_WAIT if bell.pending else timeout)
+        bell.wait(connection, NO_WAIT if bell.pending else timeout)
         with suppress(TimeoutError):
             for _ in range(_MOST):
-                bell.drain(connection, _NO_WAIT)
+                bell.drain(connection, NO_WAIT)
         bell.answer()
 
     def heartbeat_check(self, rate: float) -> None:

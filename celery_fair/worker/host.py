@@ -17,7 +17,7 @@ from celery.app import trace, utils
 from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
-from celery_fair.worker.bell import Bell, Interruptible, SocketBell, SyncBell
+from celery_fair.worker.bell import NO_WAIT, Bell, Interruptible, SocketBell, SyncBell
 
 __all__ = [
     "acknowledge_by",
@@ -38,6 +38,9 @@ __all__ = [
     "tell_of_close",
     "write_by",
 ]
+
+_EVENTS_EVERY = 1.0
+"""Seconds between two looks for heartbeats of the connection for events."""
 
 # Celery's app ---------------------------------------------------------------------
 
@@ -93,7 +96,27 @@ def replace_loop(c: Any, bell: Bell) -> None:
 def _synchronous_loop(
     bell: SocketBell | SyncBell, obj: Any, connection: Any, *args: Any, **kwargs: Any
 ) -> None:
+    if obj.event_dispatcher and obj.event_dispatcher.connection:
+        _look_now_and_then(obj.event_dispatcher.connection)
     synloop(obj, Interruptible(connection, bell), *args, **kwargs)
+
+
+def _look_now_and_then(connection: Any) -> None:
+    """How Celery, from 5.7 on, takes in the heartbeats of the connection that it sends events on.
+
+    Its synchronous loop waits for them for 0.1 seconds, after each time that it has waited for
+    messages: a worker with greenlets would start no more than ten tasks a second.
+    """
+    drain, again_at = connection.drain_events, 0.0
+
+    def drain_events(**_: Any) -> None:
+        nonlocal again_at
+        if monotonic() < again_at:
+            raise TimeoutError
+        again_at = monotonic() + _EVENTS_EVERY
+        drain(timeout=NO_WAIT)
+
+    connection.drain_events = drain_events
 
 
 def _in_order(call_soon: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import celery
 import pytest
 
 from tests.brokers import Space
@@ -45,6 +48,20 @@ def test_greenlets_that_begin_at_once_are_all_acknowledged(
     worker.records.started.wait_once(ids)
     wait_equal(lambda: left(redis_space, *quanta), 0)
     assert "Couldn't ack" not in worker.log()
+
+
+@pytest.mark.skipif(celery.VERSION < (5, 7), reason="Celery 5.7 waits for heartbeats of events")
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_greenlets_wait_for_nothing_between_tasks(
+    rabbitmq_space: Space, start_worker: StartWorker, pool: str
+) -> None:
+    """As those of Celery's own worker do: it starts some ten a second."""
+    ids = publish(rabbitmq_space.url, {"ours": 3000, "theirs": 1000})
+    options: dict[str, Any] = {"pool": pool, "concurrency": 8, "quiet": False}
+    start_worker(rabbitmq_space, queues=["theirs"], fair=False, **options)
+    started = start_worker(rabbitmq_space, queues=["ours"], **options).records.started
+    started.wait_ids(ids["ours"])
+    assert sum(record.queue == "theirs" for record in started.read()) < 150
 
 
 def test_quorum_queues(rabbitmq_space: Space, start_worker: StartWorker) -> None:
