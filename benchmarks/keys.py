@@ -10,9 +10,9 @@ server      what a message costs that a worker takes, and acknowledges: by ``fet
             Target: 1.3 times
 worker      tasks per second of a fair worker (no work, threads 8) with one queue, and with the same
             shared by 1,000 keys; in turns. Target: 0.8 times
-rabbitmq    the same on RabbitMQ, beside the queue that is pushed and one that is pulled, with 20 keys
-            that have a lane each; by the pool and the seconds that a task takes. Targets: 1.5 times
-            what is pulled, and with tasks of 5 ms 0.95 times what is pushed
+rabbitmq    the same on RabbitMQ, with 20 keys that have a lane each, beside a queue that is pushed
+            and one that is pulled; by the pool and the seconds that a task takes. Targets: 1.5
+            times what is pulled, and with tasks of 5 ms 0.95 times what is pushed
 waits       simulated, in task times: how long a quiet tenant's message waits while so many others
             have a backlog and 8 slots are busy; with tags, and with a ring of turns
 """
