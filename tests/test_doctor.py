@@ -20,6 +20,7 @@ from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
 from tests.brokers import RedisServer, Space
 from tests.publishing import publish
+from tests.workers import StartWorker
 
 QUORUM = {"x-queue-type": "quorum"}
 
@@ -52,13 +53,13 @@ def outcome(app: Celery, *options: str) -> Outcome:
 
 
 def findings(app: Celery) -> dict[str, dict[str, str]]:
-    done = outcome(app, "--json")
+    done = outcome(app, "--json", "--timeout", "0.3")
     assert done.stderr == "", done.exception
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     found = json.loads(done.stdout)
     levels = {finding["level"] for finding in found}
     assert done.exit_code == int("wrong" in levels)
-    assert outcome(app, "--strict").exit_code == int(levels != {"ok"})
+    assert outcome(app, "--strict", "--timeout", "0").exit_code == int(levels != {"ok"})
     for finding in found:
         assert finding["level"] == "ok" or finding["mend"]
     by_topic = {finding["topic"]: finding for finding in found}
@@ -252,6 +253,39 @@ def test_what_kombu_cannot_even_begin_with(command: str, monkeypatch: pytest.Mon
         assert (done.exit_code, type(done.exception)) == (1, SystemExit)
         assert said in text
         assert "secret" not in text
+
+
+def test_queues_that_are_shared_by_key(rabbitmq_space: Space, redis_space: Space) -> None:
+    keyed: dict[str, Any] = {"fair_keys": {"jobs": {}}, "task_default_queue": "jobs"}
+    with app_on(rabbitmq_space.url, once=False, **keyed) as app:
+        found = findings(app)
+        assert found["keys of jobs"]["level"] == "ok"
+        assert "each worker keeps the keys' tags itself" in found["fair_key_store"]["text"]
+    assert not [name for name in rabbitmq_space.depths() if name.endswith(".doctor")]
+    with app_on(rabbitmq_space.url, once=False, fair_key_store=redis_space.url, **keyed) as app:
+        assert findings(app)["fair_key_store"]["level"] == "ok"
+    with app_on(rabbitmq_space.url, False, fair_key_store="redis://localhost:1", **keyed) as app:
+        assert findings(app)["fair_key_store"]["level"] == "wrong"
+
+
+def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
+    """One of Celery's own, and one with other settings."""
+    options: dict[str, Any] = {"queues": ["jobs"], "pool": "threads", "quiet": False}
+    keyed: dict[str, Any] = {"fair_keys": {"jobs": {}}}
+    own = start_worker(space, fair=False, **options).hostname
+    other = start_worker(space, conf={"fair_queues": {"jobs": {"quantum": 7}}}, **options).hostname
+    same = start_worker(space, conf=keyed, **options).hostname
+    with app_on(space.url, once=False, task_default_queue="jobs", **keyed) as app:
+        done = outcome(app, "--json", "--timeout", "5")
+    found = {each["topic"]: each for each in json.loads(done.stdout)}
+    texts = {topic: each["text"] for topic, each in found.items() if topic.startswith("worker")}
+    assert texts.pop("workers that run") == f"fair, and answering: {', '.join(sorted([other, same]))}"
+    said = texts.pop(f"worker {own}")
+    assert "Celery's own, and consumes jobs" in said
+    assert "it sees neither lanes nor what was sorted" in said
+    said = texts.pop(f"worker {other}")
+    assert "it does not share jobs by key; jobs has quantum 7, for 1 here" in said
+    assert not texts
 
 
 def test_as_text(redis_space: Space) -> None:

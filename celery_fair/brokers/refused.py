@@ -67,11 +67,12 @@ def refuse_broker(
             " settings; publishers can name keys all the same"
         )
     for name, keyed in settings.keys.items():
-        if keyed.is_limited and not broker.keeps_tags:
+        if keyed.is_limited and not broker.keeps_tags and settings.key_store is None:
             raise ImproperlyConfigured(
                 f"fair_keys[{name!r}]: this broker ({broker.driver}) does not keep count of what a"
-                " key runs in all workers together; Redis does. Leave 'max_in_flight' and 'rate'"
-                f" out, or have the queue on Redis. For the queue, set fair_queues[{name!r}]"
+                " key runs in all workers together; a Redis does. Set fair_key_store ="
+                " 'redis://…', or leave 'max_in_flight' and 'rate' out. For the queue, set"
+                f" fair_queues[{name!r}]"
             )
 
 

@@ -109,6 +109,11 @@ class Tags:
         return key in self._waiting or key in self._held
 
     @property
+    def held(self) -> list[str]:
+        """Those that have something to serve, and may not."""
+        return list(self._held)
+
+    @property
     def size(self) -> int:
         """How many entries there are, of all kinds."""
         return len(self._heap) + len(self._held) + len(self._fresh) + len(self._finishes)

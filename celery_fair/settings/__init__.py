@@ -161,6 +161,8 @@ class Settings:
     """Queues whose partitions a group of workers shares."""
     keys: Annotated[Mapping[str, KeyedQueue], keyed_queues] = field(default_factory=dict)
     """Queues that are shared fairly among the keys of their messages, such as tenants."""
+    key_store: RedisUrl = field(default=None, repr=False)
+    """The Redis that counts what keys run, where their messages are on RabbitMQ."""
     group: GroupOptions | None = None
     default_fetch: str = "push"
 
@@ -179,7 +181,9 @@ class Settings:
         every = with_keys(every, each.keys, each.partitioned, each.logical_queues)
         queues = _queues(every, each.default_quantum, each.logical_queues)
         _refuse_together(queues, each)
-        return replace(each, queues=queues, leash_url=_leash_url(each.leash_url, conf, queues))
+        leash_url = _leash_url(each.leash_url, conf, queues)
+        key_store = each.key_store or leash_url
+        return replace(each, queues=queues, leash_url=leash_url, key_store=key_store)
 
     @property
     def partitions(self) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import Broker, RedisBroker, broker_of
+from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.pricing import Pricing
@@ -31,6 +32,7 @@ from celery_fair.worker.observe.key_figures import KeyFigures
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.keyed.places import Places
+from celery_fair.worker.queues.keyed.rules import LiveRules
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["Parts"]
@@ -68,8 +70,10 @@ class Parts:
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
         self.gates = Gates(settings, c.hostname)
+        store = _key_store(settings, broker)
+        self.key_rules = LiveRules(store, settings.keys)
         self.places = Places(
-            lambda: broker.impatient(c.app.connection_for_read(), _PATIENCE), settings.keys
+            lambda: store or broker.impatient(c.app.connection_for_read(), _PATIENCE), settings.keys
         )
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
@@ -150,6 +154,7 @@ class Parts:
     def close(self) -> None:
         """Leave nothing open."""
         self.claims.close()
+        self.key_rules.close()
         self.places.close()
         self.bell.close()
         for server in self.servers:
@@ -166,6 +171,13 @@ def _settings(c: Any, broker: Broker) -> Settings:
     if isinstance(broker, RedisBroker) and c.app.conf.get("worker_disable_prefetch"):
         settings = settings.pulling()  # on other brokers Celery says that it ignores it
     return settings
+
+
+def _key_store(settings: Settings, broker: Broker) -> KeyStore | None:
+    """Return what keeps count of what keys run, if the broker does not."""
+    if not settings.keys or broker.keeps_tags or settings.key_store is None:
+        return None
+    return KeyStore(settings.key_store)
 
 
 def _path(settings: Settings) -> PlainWay:

@@ -177,6 +177,7 @@ class Session:
             return self._source.keyed(
                 keyed=keyed,
                 places=parts.places,
+                rules=parts.key_rules.of(queue.name),
                 usual=usual,
                 free=self._free_slots,
                 sorter=self._another_mover(),

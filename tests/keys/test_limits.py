@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
 import pytest
+from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner
 from kombu import Connection
 from redis import Redis
 
+from celery_fair import install
 from celery_fair.brokers.keyed.lists import KeyedLists, Turn
 from celery_fair.brokers.redis import Commands
+from celery_fair.cli import fair
 from celery_fair.core.gate import SLACK
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.places import Places
@@ -31,8 +37,22 @@ from tests.workers import StartWorker
 B = {"max_in_flight": 4, "weight": 9}
 
 
-def limited(**options: Any) -> dict[str, Any]:
-    return {"fair_keys": {QUEUE: options}}
+Limited = Callable[..., dict[str, Any]]
+
+on_redis = pytest.mark.parametrize("space", ["redis"], indirect=True)
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def space(request: pytest.FixtureRequest) -> Space:
+    space: Space = request.getfixturevalue(f"{request.param}_space")
+    return space
+
+
+@pytest.fixture
+def limited(space: Space, redis_space: Space) -> Limited:
+    """Return the settings of a queue whose keys have limits; on RabbitMQ a Redis counts."""
+    store = {"fair_key_store": redis_space.url} if space.url.startswith("amqp") else {}
+    return lambda **options: {"fair_keys": {QUEUE: options}, **store}
 
 
 def most_at_once(tenants: Tenants, records: Records) -> dict[str, int]:
@@ -50,7 +70,7 @@ def most_at_once(tenants: Tenants, records: Records) -> dict[str, int]:
 
 @pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
 def test_a_cap_is_the_clusters(
-    space: Space, start_worker: StartWorker, tenants: Tenants, pool: str
+    space: Space, start_worker: StartWorker, tenants: Tenants, pool: str, limited: Limited
 ) -> None:
     """And what it leaves free is others'."""
     conf = limited(max_in_flight=2, keys={"b": B, "c": {"max_in_flight": None}})
@@ -68,7 +88,7 @@ def test_a_cap_is_the_clusters(
 
 
 def test_places_of_a_killed_worker_come_back(
-    space: Space, start_worker: StartWorker, tenants: Tenants
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
 ) -> None:
     """While another one keeps its own."""
     conf = limited(max_in_flight=2, lease=1.5)
@@ -85,7 +105,7 @@ def test_places_of_a_killed_worker_come_back(
 
 
 def test_a_long_task_keeps_its_place(
-    space: Space, start_worker: StartWorker, tenants: Tenants
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
 ) -> None:
     """Longer than its lease, in the main thread of a worker that can do nothing else."""
     conf = limited(max_in_flight=1, lease=4)
@@ -104,7 +124,7 @@ def test_a_long_task_keeps_its_place(
 
 
 def test_a_stop_leaves_its_places(
-    space: Space, start_worker: StartWorker, tenants: Tenants
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
 ) -> None:
     conf = limited(max_in_flight=1, lease=600)
     with closing_gate() as gate:
@@ -119,7 +139,7 @@ def test_a_stop_leaves_its_places(
 
 
 def test_a_connection_that_is_lost_keeps_and_leaves_places(
-    space: Space, start_worker: StartWorker, tenants: Tenants
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
 ) -> None:
     conf = limited(max_in_flight=1, lease=600)
     with Proxy(space) as proxy, closing_gate() as gate:
@@ -136,7 +156,9 @@ def test_a_connection_that_is_lost_keeps_and_leaves_places(
         assert worker.stop() == 0
 
 
-def test_a_leash_is_the_clusters(space: Space, start_worker: StartWorker, tenants: Tenants) -> None:
+def test_a_leash_is_the_clusters(
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
+) -> None:
     """No more are chosen than its burst and what has come in; a start may trail its choice."""
     rate, burst, count = 20.0, 3, 60
     conf = limited(keys={"a": {"rate": f"{rate:g}/s", "burst": burst}})
@@ -156,7 +178,7 @@ def test_a_leash_is_the_clusters(space: Space, start_worker: StartWorker, tenant
 
 
 def test_what_waits_for_its_eta_has_no_place(
-    space: Space, start_worker: StartWorker, tenants: Tenants
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
 ) -> None:
     """And comes by the key's turn when it is due."""
     conf = limited(max_in_flight=1)
@@ -170,11 +192,9 @@ def test_what_waits_for_its_eta_has_no_place(
     assert worker.stop() == 0
 
 
+@on_redis
 def test_what_is_set_live(
-    space: Space,
-    start_worker: StartWorker,
-    tenants: Tenants,
-    run: Run,
+    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, limited: Limited
 ) -> None:
     worker = start_worker(space, pool="threads", concurrency=6, queues=[QUEUE], conf=limited())
     assert run("set-key", QUEUE, "a", "max_in_flight=1", "burst=2").exit_code == 0
@@ -206,11 +226,112 @@ def test_what_is_set_live(
     assert worker.stop() == 0
 
 
+on_rabbitmq = pytest.mark.parametrize("space", ["rabbitmq"], indirect=True)
+
+
+@pytest.fixture
+def command(space: Space, limited: Limited) -> Iterator[Run]:
+    """Run a command of an app on RabbitMQ, with a store."""
+    with Celery("shop", broker=space.url, set_as_current=False) as app:
+        app.conf.update(limited())
+        install(app)
+        context = CLIContext(app=app, no_color=True, workdir=None)
+        yield lambda *words: CliRunner().invoke(fair, words, obj=context)
+
+
+@on_rabbitmq
+def test_what_is_set_live_in_a_store(
+    space: Space, start_worker: StartWorker, tenants: Tenants, command: Run, limited: Limited
+) -> None:
+    worker = start_worker(space, pool="threads", concurrency=6, queues=[QUEUE], conf=limited())
+    assert command("set-key", QUEUE, "a", "max_in_flight=1").exit_code == 0
+    assert command("pause-key", QUEUE, "b").output == "b is paused in jobs\n"
+    with closing_gate() as gate:
+        wait_for(lambda: _is_held(command, tenants, "b"), 30)  # the worker knows
+        worker.records.started.wait_ids(tenants.publish({"a": 1}, "hold", [str(gate.path)]))
+        waiting, paused = tenants.publish({"a": 3}), tenants.publish({"b": 2})
+        worker.records.started.wait_ids(tenants.publish({"c": 1}))
+        wait_for(
+            lambda: "1 of 1 tasks run" in command("key", "a", "-q", QUEUE).output,
+            5,
+            lambda: command("key", "a", "-q", QUEUE).output,
+        )
+        found = json.loads(command("key", "b", "-q", QUEUE, "-j").output)
+        assert (found["reason"], found["running"]) == ("paused", 0)
+        assert "waiting" not in found
+        started = {record.id for record in worker.records.started.read()}
+        assert not started.intersection(waiting + paused)
+        assert command("resume-key", QUEUE, "b").exit_code == 0
+        worker.records.started.wait_ids(paused)
+        assert command("set-key", QUEUE, "a", "--reset").exit_code == 0
+        worker.records.started.wait_ids(waiting)
+    answer = command("drop-key", QUEUE, "a", "--yes")
+    assert answer.exit_code == 1
+    assert "cannot be told from the others" in answer.output
+    assert worker.stop() == 0
+    wait_equal(lambda: left(space), 0)
+
+
+def _is_held(command: Run, tenants: Tenants, tenant: str) -> bool:
+    """Whether workers ask before they start one of a tenant's."""
+    tenants.publish({tenant: 1})
+    return bool(json.loads(command("key", tenant, "-q", QUEUE, "-j").output)["reason"])
+
+
+@on_rabbitmq
+@pytest.mark.parametrize("pool", ["threads", "gevent"])
+def test_a_store_that_is_away(
+    space: Space,
+    redis_space: Space,
+    start_worker: StartWorker,
+    tenants: Tenants,
+    limited: Limited,
+    pool: str,
+) -> None:
+    """Who has a limit waits for it, and nobody else."""
+    with Proxy(redis_space) as proxy, closing_gate() as gate:
+        conf = limited(keys={"a": {"max_in_flight": 2}}) | {"fair_key_store": proxy.url}
+        worker = start_worker(space, pool=pool, concurrency=4, queues=[QUEUE], conf=conf)
+        running = tenants.publish({"a": 1}, "hold", [str(gate.path)])
+        worker.records.started.wait_ids(running)
+        proxy.refuse()
+        proxy.cut()
+        waiting = tenants.publish({"a": 5})
+        worker.records.started.wait_ids(tenants.publish({"b": 200}))
+        wait_for(lambda: "store of the keys of queue jobs cannot be reached" in worker.log(), 30)
+        assert not set(waiting) & {record.id for record in worker.records.started.read()}
+        proxy.release()
+        worker.records.started.wait_once([*running, *waiting, *tenants.of])
+        gate.open()
+        assert worker.stop() == 0
+    assert "store of the keys of queue jobs is back" in worker.log()
+    wait_equal(lambda: left(space), 0)
+
+
+@on_rabbitmq
+def test_a_key_that_waits_is_in_nobodys_way(
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
+) -> None:
+    """Neither in the front, nor as what has come from a lane and is to wait."""
+    conf = limited(keys={"a": {"max_in_flight": 1}, "z": {"max_in_flight": 1}})
+    with closing_gate() as gate:
+        flooding = Tenants(space.url, installed=True)
+        ids = tenants.publish({"a": 60}, "hold", [str(gate.path)])
+        ids += flooding.publish({"z": 60}, "hold", [str(gate.path)])
+        worker = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
+        worker.records.started.wait(2)
+        worker.records.started.wait_ids(tenants.publish({"b": 300}))
+        assert len(worker.records.started.read()) == 302
+    worker.records.started.wait_once(ids)
+    assert worker.stop() == 0
+    wait_equal(lambda: left(space), 0)
+
+
 class Message:
     """What there is to know of a message that has a place."""
 
     delivery_tag = "tag1"
-    turn = Turn("a", "", "0", "0", 1.0, "place")
+    turn = Turn("a", "", "0", "0", 1.0, "place", place="tag1")
 
     def come_by(self, turn: Turn) -> None:
         self.turn = turn
@@ -231,6 +352,7 @@ def taken(space: Space) -> KeyedQueue:
 RUNNING = f"celery-fair:keys:{QUEUE}:running:a"
 
 
+@on_redis
 def test_a_message_whose_place_is_lost_does_not_start(
     space: Space, taken: KeyedQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -245,6 +367,7 @@ def test_a_message_whose_place_is_lost_does_not_start(
     assert "1 messages of queue jobs have lost their places" in caplog.text
 
 
+@on_redis
 def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQueue) -> None:
     """Also if it is the last thing that the worker does."""
     connecting, go = Event(), Event()
@@ -267,6 +390,7 @@ def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQu
         assert redis.zcard(RUNNING) == 0
 
 
+@on_redis
 def test_a_message_that_is_gone_leaves_its_place(space: Space, taken: KeyedQueue) -> None:
     """Whoever had it has forgotten it, for an error say."""
     message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})

@@ -44,27 +44,31 @@ local function wait_for_token(tenant, rate, burst, slack)
     return 0
 end
 
--- Whether a tenant may start one; else it is held. Returns besides whether that takes a place.
+-- Whether a tenant may start one. Returns besides whether that takes a place, and a token; else until
+-- when it may not.
 local function passes(tenant, usual, slack)
     if some_paused and redis.call('HEXISTS', base .. ':paused', tenant) == 1 then
-        hold(tenant, 'inf')
-        return false
+        return false, false, false, 'inf'
     end
     local cap, rate, burst = limits(tenant, usual)
     local running = base .. ':running:' .. tenant
     if cap and redis.call('ZCARD', running) >= cap then
         redis.call('ZREMRANGEBYSCORE', running, '-inf', text(clock))
         if redis.call('ZCARD', running) >= cap then
-            hold(tenant, redis.call('ZRANGE', running, 0, 0, 'WITHSCORES')[2])
-            return false
+            return false, false, false, redis.call('ZRANGE', running, 0, 0, 'WITHSCORES')[2]
         end
     end
     local wait = rate and wait_for_token(tenant, rate, burst, slack) or 0
     if wait > 0 then
-        hold(tenant, text(clock + wait))
-        return false
+        return false, false, false, text(clock + wait)
     end
     return true, cap ~= nil, rate ~= nil
+end
+
+-- A message of a tenant has a place, until it leaves it or its lease is over.
+local function enter(tenant, named, lease)
+    redis.call('ZADD', base .. ':running:' .. tenant, text(clock + lease), named)
+    redis.call('EXPIRE', base .. ':running:' .. tenant, math.ceil(2 * lease))
 end
 
 -- A message of a tenant has its place no longer; if it did not start, its token is back, too.

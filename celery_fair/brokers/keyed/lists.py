@@ -44,13 +44,15 @@ class Turn(NamedTuple):
     "token" for that alone; "left" when it has left them."""
     begins: bool = False
     """Its tenant had nothing else waiting when it came."""
+    place: str = ""
+    """What its place is called."""
 
 
 class Left(NamedTuple):
     """A message that has its place no longer."""
 
     tenant: str
-    tag: str
+    place: str
     unused: bool
     """It did not start: if it had a token, that is to be used again."""
 
@@ -119,6 +121,7 @@ class KeyedLists:
         self._leave = _script(send, "limits.lua", "leave.lua")
         self._renew = _script(send, "limits.lua", "renew.lua")
         self._look = _script(send, "limits.lua", "look.lua")
+        self._may = _script(send, "limits.lua", "may.lua")
         self._put = _script(send, "put.lua")
         self._adopt = _script(send, "adopt.lua")
         self._merge = _script(send, "merge.lua")
@@ -186,6 +189,32 @@ class KeyedLists:
             args += [turn.tenant, turn.part, turn.finish, turn.part_finish, difference]
         waiting, unsorted, *taken = self._pop(self._keys, args)
         return int(waiting), int(unsorted), taken
+
+    def may(self, tenant: str, place: str) -> str | float:
+        """Ask whether a tenant may start a message that is not in these lists.
+
+        Arguments:
+            place: what its place is called, if it gets one.
+
+        Returns:
+            What it has for that, as in `Turn.has`; or else the seconds until it may, at the most.
+        """
+        limits = _written(self._keyed.own_limits.get(tenant, self._keyed.limits))
+        has, *wait = self._may([self._base], [tenant, limits, SLACK, self._keyed.lease, place])
+        return float(wait[0]) if has is None else has.decode()
+
+    def live(self) -> tuple[dict[str, float], set[str]]:
+        """Return what tenants weigh that it was set live for, and who is limited, or paused, so."""
+        names = ("set", "limited", "paused")
+        kinds = ("HGETALL", "HKEYS", "HKEYS")
+        commands = [(kind, f"{self._base}:{name}") for kind, name in zip(kinds, names, strict=True)]
+        pairs, limited, paused = self._send.all(commands)
+        if not isinstance(pairs, dict):  # as by RESP2
+            pairs = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        return (
+            {tenant.decode(): float(weight) for tenant, weight in pairs.items()},
+            {tenant.decode() for tenant in (*limited, *paused)},
+        )
 
     def leave(self, left: Sequence[Left]) -> None:
         """These messages have their places no longer."""
@@ -310,7 +339,7 @@ def _script(send: Commands, *names: str) -> Script:
 
 
 def _told(left: Sequence[Left]) -> list[Any]:
-    return [field for each in left for field in (each.tenant, each.tag, int(each.unused))]
+    return [field for each in left for field in (each.tenant, each.place, int(each.unused))]
 
 
 def _number(value: float | None) -> str:

@@ -51,7 +51,7 @@ for _, tenant in ipairs(found) do
         cap and text(cap) or '',
         rate and text(rate) or '',
         text(burst),
-        from and text(math.max(0, from - clock)) or '',
+        from and from > clock and text(from - clock) or '',
         redis.call('ZRANK', tenants.waiting, tenant) or '',
     }
 end

@@ -72,9 +72,12 @@ while taken < wanted do
     end
     local lists = lanes_of(tenant, part, steps)
     local raw
-    local may, has_place, has_token = true, false, false
+    local may, has_place, has_token, held_until = true, false, false, nil
     if limited and redis.call('EXISTS', unpack(lists)) > 0 then
-        may, has_place, has_token = passes(tenant, permitted, slack)
+        may, has_place, has_token, held_until = passes(tenant, permitted, slack)
+    end
+    if not may then
+        hold(tenant, held_until)
     end
     for _, list in ipairs(may and lists or {}) do
         raw = raw or redis.call('RPOP', list)
@@ -88,8 +91,7 @@ while taken < wanted do
         end)
         local named = prefix .. taken
         if has_place then
-            redis.call('ZADD', base .. ':running:' .. tenant, text(clock + lease), named)
-            redis.call('EXPIRE', base .. ':running:' .. tenant, math.ceil(2 * lease))
+            enter(tenant, named, lease)
         end
         if ok then
             redis.call('ZADD', KEYS[3], now, named)

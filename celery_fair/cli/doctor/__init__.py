@@ -9,5 +9,7 @@
     sqs_checks.py     what SQS says
     visibility.py     how long either of them lets a message be held
     ledger_checks.py  what a ledger says
+    key_checks.py     what holds for queues that are shared by key
+    worker_checks.py  what the workers say that run now
     command.py        the command
 """

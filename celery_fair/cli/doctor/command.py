@@ -19,9 +19,11 @@ from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.cli.doctor.amqp_checks import amqp_findings
 from celery_fair.cli.doctor.app_checks import app_findings
 from celery_fair.cli.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding, ok, weak, wrong
+from celery_fair.cli.doctor.key_checks import key_findings
 from celery_fair.cli.doctor.ledger_checks import ledger_findings
 from celery_fair.cli.doctor.redis_checks import redis_findings
 from celery_fair.cli.doctor.sqs_checks import sqs_findings
+from celery_fair.cli.doctor.worker_checks import worker_findings
 from celery_fair.cli.options import Outcome, outcome
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
@@ -37,13 +39,21 @@ _UNCHECKED = "nothing else about it can be checked"
 
 @click.command()
 @click.option("--strict", is_flag=True, help="Exit with 1 for what is weak, too.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Seconds to wait for workers' answers; 0: ask none.",
+)
 @outcome("Print the findings as JSON.")
 @click.pass_context
-def doctor(ctx: click.Context, strict: bool) -> Outcome:
+def doctor(ctx: click.Context, strict: bool, timeout: float) -> Outcome:
     """Say what weakens the app's promises, and how to mend it.
 
-    Reads the app's settings and tasks, the live broker and the ledger, and changes nothing there
-    but for a claim of its own, which it gives up. Each line is
+    Reads the app's settings and tasks, the live broker, the ledger and the store of keys, asks the
+    workers that run, and changes nothing there but for a claim of its own, which it gives up, and a
+    queue of its own, which it deletes. Each line is
 
     \b
     ok      as it should be
@@ -59,13 +69,13 @@ def doctor(ctx: click.Context, strict: bool) -> Outcome:
 
     Exit status: 0; 1 if something is wrong, with --strict also if something is weak.
     """
-    found = list(_findings(app_of(ctx)))
+    found = list(_findings(app_of(ctx), timeout))
     bad = {WRONG, WEAK} if strict else {WRONG}
     document = [finding._asdict() for finding in found]
     return Outcome(document, _lines(found), all(finding.level not in bad for finding in found))
 
 
-def _findings(app: Any) -> Iterator[Finding]:
+def _findings(app: Any, timeout: float) -> Iterator[Finding]:
     try:
         app.loader.import_default_modules()
         app.finalize(auto=True)
@@ -76,11 +86,11 @@ def _findings(app: Any) -> Iterator[Finding]:
         return
     yield ok("settings", "all have values that are allowed")
     yield from app_findings(app, settings)
-    yield from _broker(app, settings)
+    yield from _broker(app, settings, timeout)
     yield from ledger_findings(settings, bool(non_repeatable(app)))
 
 
-def _broker(app: Any, settings: Settings) -> Iterator[Finding]:
+def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
     queues = list(app.amqp.queues.values())
     try:
         unopened = connection_to(app.connection_for_read)
@@ -113,6 +123,9 @@ def _broker(app: Any, settings: Settings) -> Iterator[Finding]:
                 f"{shown(connection)}: fair workers are not tested with this transport",
                 "RabbitMQ, Redis or SQS",
             )
+        yield from key_findings(connection, broker, settings)
+        if isinstance(broker, AmqpBroker | RedisBroker):
+            yield from worker_findings(app, settings, timeout)
 
 
 def _lines(found: list[Finding]) -> Iterator[str]:

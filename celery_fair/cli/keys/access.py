@@ -1,7 +1,7 @@
 """The queues of ``fair_keys`` of the app that a command was given."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import click
@@ -9,12 +9,13 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["Access", "access_to", "connected", "lists_of", "lists_on", "whole_tenant"]
+__all__ = ["Access", "access_to", "connected", "lists_on", "rules_of", "whole_tenant"]
 
 
 def whole_tenant(key: str, why: str) -> str:
@@ -43,13 +44,6 @@ class Access(NamedTuple):
 
 
 @contextmanager
-def lists_of(ctx: click.Context, queue: str) -> Iterator[KeyedLists]:
-    """Connect to the app's broker for as long as the context lasts; raises as `access_to`."""
-    with access_to(ctx, queue) as access:
-        yield access.lists
-
-
-@contextmanager
 def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
     """Connect to the app's broker for as long as the context lasts.
 
@@ -60,12 +54,48 @@ def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
     with connected(ctx, queue) as (_, settings, connection):
         if not broker_of(connection).keeps_tags:
             raise click.ClickException(
-                f"on this broker, {shown(connection)}, each worker keeps the keys' tags itself, and"
-                " there is nothing to be asked or told: set what keys have in fair_keys, and start"
-                " the workers again. `fair keys` shows what waits; Redis keeps the tags"
+                f"on this broker, {shown(connection)}, messages of all keys are in the queue and"
+                " its lanes, and those of one cannot be told from the others. `fair pause-key`"
+                " keeps them from starting, if there is a fair_key_store"
             )
         channel = connection.default_channel
         yield Access(lists_on(connection, settings, queue), settings.dead_letters, channel)
+
+
+@contextmanager
+def rules_of(ctx: click.Context, queue: str) -> Iterator[tuple[KeyedLists, bool]]:
+    """Connect to what says what keys may: the broker, or the store; and say whether it is that.
+
+    Raises:
+        click.ClickException: as `connected`, and if neither keeps that.
+        click.UsageError: the queue is not shared by key.
+    """
+    with connected(ctx, queue) as (_, settings, connection):
+        if broker_of(connection).keeps_tags:
+            yield lists_on(connection, settings, queue), False
+            return
+        if settings.key_store is None:
+            raise click.ClickException(
+                f"on this broker, {shown(connection)}, each worker keeps the keys' tags itself, and"
+                " there is nothing to be asked or told without a store: set fair_key_store ="
+                " 'redis://…', or what keys have in fair_keys, and start the workers again."
+                " `fair keys` shows what waits"
+            )
+        with closing(KeyStore(settings.key_store)) as store, trouble_at_store():
+            yield store.lists(settings.keys[queue]), True
+
+
+@contextmanager
+def trouble_at_store() -> Iterator[None]:
+    """Say what is wrong with the store in one line."""
+    try:
+        yield
+    except (ImproperlyConfigured, OSError) as exc:
+        raise click.ClickException(str(exc)) from exc
+    except Exception as exc:
+        if type(exc).__module__.partition(".")[0] != "redis":
+            raise
+        raise click.ClickException(f"fair_key_store: {exc}") from exc
 
 
 def lists_on(connection: Any, settings: Settings, queue: str) -> KeyedLists:

@@ -3,7 +3,7 @@
 import click
 
 from celery_fair.brokers.keyed.lists import Backlog
-from celery_fair.cli.keys.access import lists_of, whole_tenant
+from celery_fair.cli.keys.access import rules_of, whole_tenant
 from celery_fair.cli.options import Outcome, outcome
 
 __all__ = ["key"]
@@ -25,14 +25,19 @@ def key(ctx: click.Context, key: str, queue: str) -> Outcome:
     Exit status: 0; 1 if the broker cannot be reached.
     """
     tenant = whole_tenant(key, "ask for the tenant, whose share its parts have together")
-    with lists_of(ctx, queue) as lists:
+    with rules_of(ctx, queue) as (lists, apart):
         _, unsorted, [found] = lists.look(tenant)
-    return Outcome(
-        {**found.as_dict(), "unsorted": unsorted}, [_first(queue, found), *_more(found, unsorted)]
-    )
+    document = {**found.as_dict(), "unsorted": unsorted}
+    if apart:  # the messages are on another broker
+        for name in ("waiting", "parts", "ahead", "before", "started"):
+            del document[name]
+    return Outcome(document, [_first(queue, found, apart), *_more(found, unsorted, apart)])
 
 
-def _first(queue: str, found: Backlog) -> str:
+def _first(queue: str, found: Backlog, apart: bool) -> str:
+    if apart:
+        held = _reason(found) if found.reason else "nothing keeps it from starting"
+        return f"{found.tenant} in {queue}: {held}"
     if not found.waiting:
         return f"{found.tenant} has nothing waiting in {queue}"
     return f"{found.tenant} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
@@ -53,9 +58,10 @@ def _reason(found: Backlog) -> str:
     return "it is next, when a slot is free"
 
 
-def _more(found: Backlog, unsorted: int) -> list[str]:
+def _more(found: Backlog, unsorted: int, apart: bool) -> list[str]:
     limits = found.limits
-    said = [f"weight {found.weight:g}, {found.started} started in this minute and the one before"]
+    started = f", {found.started} started in this minute and the one before"
+    said = [f"weight {found.weight:g}{'' if apart else started}"]
     if limits.max_in_flight is not None:
         said.append(f"max_in_flight {limits.max_in_flight}, {found.running} run")
     if limits.rate is not None:

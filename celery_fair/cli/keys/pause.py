@@ -2,7 +2,7 @@
 
 import click
 
-from celery_fair.cli.keys.access import lists_of, whole_tenant
+from celery_fair.cli.keys.access import rules_of, whole_tenant
 from celery_fair.cli.options import Outcome, outcome
 
 __all__ = ["pause_key", "resume_key"]
@@ -48,7 +48,7 @@ def resume_key(ctx: click.Context, queue: str, key: str) -> Outcome:
 
 def _pause(ctx: click.Context, queue: str, key: str, paused: bool) -> Outcome:
     tenant = whole_tenant(key, _PARTS)
-    with lists_of(ctx, queue) as lists:
+    with rules_of(ctx, queue) as (lists, _):
         lists.pause(tenant, paused)
     done = "paused" if paused else "resumed"
     document = {"queue": queue, "key": tenant, "paused": paused}

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.keys.access import lists_of, whole_tenant
+from celery_fair.cli.keys.access import rules_of, whole_tenant
 from celery_fair.cli.options import Outcome, assignments, outcome
 from celery_fair.settings import live_key_options
 
@@ -48,7 +48,7 @@ def set_key(
             "write what it is to have, such as weight=5 or max_in_flight=20, or else --reset"
         )
     asked = {} if reset else _checked(queue, options)
-    with lists_of(ctx, queue) as lists:
+    with rules_of(ctx, queue) as (lists, _):
         if reset:
             lists.reset(tenant)
         else:

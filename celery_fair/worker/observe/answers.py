@@ -182,6 +182,7 @@ class Answers:
         reason, until = self._chooser.why(feed.flow, now)
         return {
             "quantum": feed.gate.options.quantum,
+            "by_key": feed.name in self._settings.keys,
             "class": options.level,
             "credit": feed.flow.deficit,
             "window": feed.window.size,

@@ -122,7 +122,7 @@ class RedisSource(Source):
         return PulledRedisFeed(source=self, **options)
 
     def keyed(self, **options: Any) -> Feed:
-        del options["sorter"]  # the server's scripts sort
+        del options["sorter"], options["rules"]  # the server's scripts sort, and know them
         from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
 
         return KeyedRedisFeed(source=self, **options)

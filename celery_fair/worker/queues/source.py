@@ -117,8 +117,8 @@ class AmqpSource(Source):
         return PulledAmqpFeed(**self._supplies(options["queue"]), **options)
 
     def keyed(self, **options: Any) -> Feed:
-        del options["places"], options["free"]  # no caps; and one message is taken at a time
-        queue, keyed = options["queue"], options["keyed"]
+        del options["free"]  # one message is taken at a time
+        queue, keyed = options["queue"], options.pop("keyed")
         lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, keyed.lanes)
         watch = LaneWatch(lanes, queue.name, options.pop("sorter"))
         return KeyedAmqpFeed(watch=watch, **self._supplies(queue), **options)

@@ -11,23 +11,32 @@ yet is a newcomer. If it has turned out to be another's, that one is charged.
 
 The tags are this worker's own. All workers see the same front and lanes, and each gives every key
 the same part of its slots; so do all of them together, in the long run.
+
+Where a Redis keeps count of what keys run (see `rules`), a key that has a cap, a leash or a pause
+asks it first. One that may not start anything is left out for a while; its message in the front is
+moved out of the way, and so is one that turns out to be such a key's when it has come from a lane.
 """
 
+import logging
+import math
 from collections import deque
-from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from amqp import ChannelError
 
-from celery_fair.brokers.keyed.lists import Turn
+from celery_fair.brokers.keyed.lists import Left, Turn
 from celery_fair.core.tags import Served, TenantTags
-from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
+from celery_fair.worker.queues.keyed.placed import Placed
+from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
 
 __all__ = ["KeyedAmqpFeed"]
+
+logger = logging.getLogger(__name__)
 
 _LOOK = 0.005
 """Seconds between two looks into a front that was empty, while lanes have messages."""
@@ -38,24 +47,21 @@ _SORTING = 0.02
 _Key = tuple[str, str]  # a tenant, and a part of it
 
 
-class KeyedAmqpFeed(PulledAmqpFeed):
+class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     """Takes the message of the key with the least tag.
 
     Arguments:
-        keyed: its entry in ``fair_keys``.
-        usual: returns what to reckon for a message that is not here yet.
+        rules: what keys may, and weigh.
         watch: knows which lanes have messages.
     """
 
-    def __init__(
-        self, *, keyed: KeyedQueue, usual: Callable[[], float], watch: LaneWatch, **options: Any
-    ) -> None:
+    def __init__(self, *, rules: QueueRules, watch: LaneWatch, **options: Any) -> None:
         super().__init__(**options)
-        self._usual = usual
+        self._rules = rules
         self._watch = watch
-        weights, others = keyed.weights, keyed.weight
-        self._tags = TenantTags(lambda tenant: weights.get(tenant, others))
-        self._settled: deque[tuple[Served, float]] = deque()  # appended to by any thread
+        self._tags = TenantTags(rules.weight)
+        self._held: dict[str, float] = {}  # tenants that may start nothing, until when to ask
+        self._freed: deque[str] = deque()  # tenants of which something has ended
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
         self._front = 0  # how many were left there
@@ -78,31 +84,104 @@ class KeyedAmqpFeed(PulledAmqpFeed):
 
     def hand_back(self) -> None:
         self._head = None
+        for item in self.buffer:
+            self._leases.leave(self.name, message_of(item), unused=True)
         super().hand_back()
 
     def ask_at(self, started: int) -> float:
         """Return when to ask; at once if the watch has found something."""
-        return 0.0 if self._watch.found else super().ask_at(started)
+        if self._watch.found or self._freed:
+            return 0.0
+        return min(super().ask_at(started), *self._held.values(), math.inf)
 
-    def charged(self, item: Any, cost: float) -> None:
-        """This is the message's cost, as far as it is known; nothing if it did not start."""
-        message = message_of(item)
-        turn: Turn | None = message.turn
-        if turn is not None and cost != turn.charged:
-            served = Served(turn.tenant, turn.part, float(turn.finish), float(turn.part_finish))
-            self._settled.append((served, cost - turn.charged))
-            message.come_by(turn._replace(charged=cost))
+    def ended(self, message: Any) -> None:
+        super().ended(message)
+        if message.turn.has == "left":
+            self._freed.append(message.turn.tenant)
+
+    def _return(self, item: Any) -> None:
+        self.buffer.append(item)
+
+    @property
+    def _is_full(self) -> bool:
+        """What has come due, and may not start yet, keeps nobody else from it."""
+        return False
 
     def _next(self) -> int | None:
         """Return the place of what was chosen, or has come due."""
-        return 0 if self.buffer and self.buffer[0] is not self._head else None
+        for place, item in enumerate(self.buffer):
+            if item is not self._head and not _has_left(item):
+                return place
+        return None
 
     def _get(self) -> int:
         while self._settled:
-            self._tags.settle(*self._settled.popleft())
+            turn, difference = self._settled.popleft()
+            finishes = float(turn.finish), float(turn.part_finish)
+            self._tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
         self._hear()
-        self._choose()
-        return self._front + sum(self._depths.values()) + (self._head is not None)
+        self._leave()
+        had = len(self.buffer) - (self._head is not None)
+        if not self._lets_due_start():
+            self._choose()
+        left = self._front + sum(self._depths.values()) + (self._head is not None)
+        came = len(self.buffer) - (self._head is not None) > had
+        self.withheld = left if self._held and not came else 0
+        return left
+
+    def _leave(self) -> None:
+        """Say which places are free again, and let those try again who may have waited for them."""
+        left = self._leases.left(self.name)
+        try:
+            if left:
+                self._rules.leave(left)
+        except Exception as exc:  # noqa: BLE001 - of whatever client; told again
+            logger.debug("Cannot leave places of %s: %r", self.name, exc)
+            self._leases.untold(self.name, left)
+        while self._freed:
+            self._held.pop(self._freed.popleft(), None)
+        now = monotonic()
+        for tenant in [tenant for tenant, until in self._held.items() if until <= now]:
+            del self._held[tenant]
+        tenants = self._tags.tenants
+        for tenant in tenants.held:
+            if tenant not in self._held:
+                tenants.release(tenant)
+
+    def _may(self, tenant: str) -> Permit | None:
+        """Ask for a message's start; None if its tenant is to wait."""
+        if tenant in self._held:
+            return None
+        answer = self._rules.may(tenant)
+        if isinstance(answer, Permit):
+            return answer
+        self._held[tenant] = answer
+        return None
+
+    def _hold(self, tenant: str) -> None:
+        with suppress(KeyError):  # it is held already
+            self._tags.tenants.hold(tenant)
+
+    def _lets_due_start(self) -> bool:
+        """Let a message start that has come due, and has left its place before."""
+        for item in self.buffer:
+            if _has_left(item):
+                message = message_of(item)
+                permit = self._may(message.turn.tenant)
+                if permit is not None:
+                    self._permitted(message, message.turn, permit)
+                    return True
+        return False
+
+    def _permitted(self, message: Any, turn: Turn, permit: Permit) -> None:
+        message.come_by(turn._replace(has=permit.has, place=permit.place))
+        if permit.has == "place":
+            self._leases.take(self.name, message, monotonic())
+
+    def _unused(self, tenant: str, permit: Permit) -> None:
+        """Nothing has started by it."""
+        if permit.has:
+            self._leases.untold(self.name, [Left(tenant, permit.place, True)])
 
     def _hear(self) -> None:
         """Take in which lanes have messages."""
@@ -125,15 +204,21 @@ class KeyedAmqpFeed(PulledAmqpFeed):
         """Make a step; return whether it was the last."""
         head = self._first_of_front()
         turn = self._tags.first()
-        if self.dead or turn is None:
+        if self.dead:
             return True
+        if turn is None:  # or the front's first message is of a key that is to wait
+            return not (head is not None and monotonic() < until and self._move(head))
+        if head is not None and turn != whose(head) and monotonic() < until and self._move(head):
+            return False
+        permit = self._may(turn[0])
+        if permit is None:
+            self._hold(turn[0])
+            return False
         if head is not None and turn == whose(head):
             self._head = None  # it is in the buffer, and chosen by that
-            self._serve(head, whose(head), self._begins)
+            self._serve(head, turn, permit, self._begins)
             return True
-        if head is not None and monotonic() < until and self._move(head):
-            return False
-        return self._taken_from(self._lanes_of[turn][0], turn)
+        return self._taken_from(self._lanes_of[turn][0], turn, permit)
 
     def _first_of_front(self) -> Any:
         """Return the front's first message, which is fetched if it may be there."""
@@ -174,37 +259,67 @@ class KeyedAmqpFeed(PulledAmqpFeed):
         self._depths[number] = self._depths.get(number, 0) + 1
         return True
 
-    def _taken_from(self, number: int, turn: _Key) -> bool:
-        """Take a lane's next message, if it has one."""
+    def _taken_from(self, number: int, turn: _Key, permit: Permit) -> bool:
+        """Take a lane's next message, if it has one that may start."""
+        message = None
         try:
             raw = self.channel.basic_get(self._watch.name_of(number))
         except ChannelError as exc:
             self._refused(exc)
+        else:
+            if raw is None:
+                self._is_empty(number, turn)
+            else:
+                message = self._came_from(number, raw, turn)
+        if message is None or whose(message)[0] != turn[0]:
+            self._unused(turn[0], permit)
+        if message is None:
             return False
-        if raw is None:
-            self._is_empty(number, turn)
-            return False
+        key = whose(message)
+        if key[0] != turn[0]:
+            other = self._may(key[0])
+            if other is None:
+                return self._has_put_back(message, number, key)
+            permit = other
+        self.buffer.rotate(1)
+        if not self._depths[number]:
+            del self._depths[number]
+            self._forget(number, key)
+        self._serve(message, key, permit)
+        return True
+
+    def _came_from(self, number: int, raw: Any, turn: _Key) -> Any:
+        """A lane's next message has come for a turn, and may be another's."""
         left = int(raw.delivery_info["message_count"])
         message = self.channel.message_to_python(raw)
         message.belongs_to(self.name)
         self._unsettled += 1
         self._receive(message)
-        self.buffer.rotate(1)
         key = whose(message)
         if key != turn:
             self._is_empty(number, turn)
             self._belongs(number, key)
         self._depths[number] = left
-        if not left:
-            del self._depths[number]
-            self._forget(number, key)
-        self._serve(message, key)
-        return True
+        return message
 
-    def _serve(self, message: Any, key: _Key, begins: bool = False) -> None:
+    def _has_put_back(self, message: Any, number: int, key: _Key) -> bool:
+        """It is of a key that is to wait: back into the lane, behind what is there of that key.
+
+        What the broker does not take stays here, and starts when its key may.
+        """
+        self._hold(key[0])
+        if self.custody.move(message, self._watch.name_of(number)) and not self.dead:
+            self.buffer.remove(message)
+            self._depths[number] += 1
+        else:
+            message.come_by(Turn(*key, 0.0, 0.0, 0.0, has="left"))
+        return self.dead
+
+    def _serve(self, message: Any, key: _Key, permit: Permit, begins: bool = False) -> None:
         charge = self._usual()
         served = self._tags.serve(*key, charge, self._has_more(key))
-        message.come_by(Turn(*key, served.finish, served.part_finish, charge, begins=begins))
+        turn = Turn(*key, served.finish, served.part_finish, charge, begins=begins)
+        self._permitted(message, turn, permit)
 
     def _has_more(self, key: _Key) -> bool:
         return key in self._lanes_of or (self._head is not None and whose(self._head) == key)
@@ -221,3 +336,9 @@ class KeyedAmqpFeed(PulledAmqpFeed):
         lanes.remove(number)
         if not lanes:
             del self._lanes_of[key]
+
+
+def _has_left(item: Any) -> bool:
+    """Whether a message has come due, and is to ask once more whether it may start."""
+    turn = message_of(item).turn
+    return turn is not None and turn.has == "left"

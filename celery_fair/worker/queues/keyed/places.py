@@ -40,7 +40,7 @@ class Places:
     """The places that messages of this worker have.
 
     Arguments:
-        connect: returns a new connection to the broker.
+        connect: returns a new connection to the broker, or the store of keys.
         queues: those of ``fair_keys``, by name.
     """
 
@@ -58,8 +58,8 @@ class Places:
     def take(self, queue: str, message: Any, asked: float) -> None:
         """A message has come with a place, for which it was asked at this time."""
         with self._lock:
-            place = _Place(message.turn.tenant, ref(message), asked + self._lease)
-            self._held[queue][message.delivery_tag] = place
+            turn = message.turn
+            self._held[queue][turn.place] = _Place(turn.tenant, ref(message), asked + self._lease)
             if self._thread is None:
                 self._thread = Thread(target=self._renew_all, name="fair-key-places", daemon=True)
                 self._thread.start()
@@ -69,7 +69,7 @@ class Places:
         if message.turn is None or message.turn.has != "place":
             return True
         with self._lock:
-            place = self._held[queue].get(message.delivery_tag)
+            place = self._held[queue].get(message.turn.place)
         return place is not None and monotonic() < place.until - _MARGIN * self._lease
 
     def leave(self, queue: str, message: Any, unused: bool) -> bool:
@@ -79,8 +79,8 @@ class Places:
         if had:
             message.come_by(turn._replace(has="left"))
             with self._lock:
-                self._held[queue].pop(message.delivery_tag, None)
-                self._left[queue].append(Left(turn.tenant, message.delivery_tag, unused))
+                self._held[queue].pop(turn.place, None)
+                self._left[queue].append(Left(turn.tenant, turn.place, unused))
         return had
 
     def left(self, queue: str) -> list[Left]:
@@ -125,20 +125,20 @@ class Places:
         except Exception:  # whatever it is, it was perhaps not told; re-raised
             self.untold(queue, left)
             raise
-        gone = [tag for tag, place in held.items() if place.message() is None]
+        gone = [name for name, place in held.items() if place.message() is None]
         asked = monotonic()
-        alive = [(place.tenant, tag) for tag, place in held.items() if tag not in gone]
+        alive = [(place.tenant, name) for name, place in held.items() if name not in gone]
         lost = self._lists(queue).renew(alive) if alive else []
         with self._lock:
-            still = [tag in self._held[queue] for _, tag in alive]
-            for number, (_, tag) in enumerate(alive):
+            still = [name in self._held[queue] for _, name in alive]
+            for number, (_, name) in enumerate(alive):
                 if still[number]:
                     until = 0.0 if number in lost else asked + self._lease
-                    self._held[queue][tag] = held[tag]._replace(until=until)
+                    self._held[queue][name] = held[name]._replace(until=until)
             lost = [number for number in lost if still[number] and held[alive[number][1]].until]
-            for tag in gone:  # whoever had it did not say so
-                del self._held[queue][tag]
-                self._left[queue].append(Left(held[tag].tenant, tag, False))
+            for name in gone:  # whoever had it did not say so
+                if self._held[queue].pop(name, None) is not None:
+                    self._left[queue].append(Left(held[name].tenant, name, False))
         if lost:
             tenants = ", ".join(sorted({alive[number][0] for number in lost}))
             logger.warning(

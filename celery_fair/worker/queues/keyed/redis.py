@@ -10,7 +10,6 @@ What it took beyond its charge is told with the next question, as is that a plac
 free again.
 """
 
-from collections import deque
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -21,8 +20,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists, Left, Turn
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.keyed.places import Places
-from celery_fair.worker.queues.pulled import Pulled
+from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.redis_source import RedisFeed
 
 __all__ = ["KeyedRedisFeed"]
@@ -40,13 +38,11 @@ _SORTING = 0.05
 """Seconds for which a worker goes on sorting what has been published, when it has asked."""
 
 
-class KeyedRedisFeed(Pulled, RedisFeed):
+class KeyedRedisFeed(Placed, RedisFeed):
     """Asks for as many messages as slots are free, or are started within some milliseconds.
 
     Arguments:
         keyed: its entry in ``fair_keys``.
-        places: of capped keys' messages.
-        usual: returns what to reckon for a message that is not here yet.
         free: returns how many slots are free.
     """
 
@@ -54,17 +50,12 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         self,
         *,
         keyed: KeyedQueue,
-        places: Places,
-        usual: Callable[[], float],
         free: Callable[[], int],
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._leases = places
-        self._usual = usual
         self._free = free
         self._lists = KeyedLists(self.channel, self._source.send, keyed)
-        self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
         self._wanted_at_once = 0
         self._since, self._given_by_then = 0.0, 0
 
@@ -73,31 +64,8 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         self._cursor: int | None = 0
         super().open()
 
-    def charged(self, item: Any, cost: float) -> None:
-        """This is the message's cost, as far as it is known; nothing if it did not start.
-
-        Then it leaves its place, unless it waits for a rate limit of Celery's alone.
-        """
-        message = message_of(item)
-        turn: Turn | None = message.turn
-        if turn is not None and cost != turn.charged:
-            self._settled.append((turn, cost - turn.charged))
-            message.come_by(turn._replace(charged=cost))
-        if not cost and message.aside != "limit":
-            self._leases.leave(self.name, message, unused=True)
-
-    def ended(self, message: Any) -> None:
-        if self._leases.leave(self.name, message, unused=False):
-            self._ask_at = 0.0  # its key may have waited for that
-
-    def take(self, now: float, started: int) -> Any:
-        """Return the next message that has its place still, if it needs one."""
-        item = super().take(now, started)
-        while item is not None and not self._leases.holds(self.name, message_of(item)):
-            self.charged(item, 0.0)
-            self.custody.give_back([message_of(item)])
-            item = super().take(now, started)
-        return item
+    def _return(self, item: Any) -> None:
+        self.custody.give_back([message_of(item)])
 
     def came_due(self, message: Any, request: Any) -> None:
         """Of a limited key it has left its place, and comes again by its turn."""
@@ -107,11 +75,6 @@ class KeyedRedisFeed(Pulled, RedisFeed):
             self.custody.give_back([message])
         else:
             super().came_due(message, request)
-
-    def die(self) -> None:
-        for message in [*map(message_of, self.buffer), *self._aside.values()]:
-            self._leases.leave(self.name, message, unused=True)
-        super().die()
 
     def hand_back(self) -> None:
         """Return what is buffered, to the head of its keys' lists.
@@ -145,12 +108,13 @@ class KeyedRedisFeed(Pulled, RedisFeed):
         for number, (raw, *turn) in enumerate(taken, 1):
             tenant, part, finish, part_finish, has, first, *unread = (t.decode() for t in turn)
             record = type(self.channel.qos).append if unread else virtual.QoS.append
-            message = self._take_in(raw, f"{prefix}{number}", record)
-            came_by = Turn(tenant, part, finish, part_finish, charge, has, bool(first))
+            place = f"{prefix}{number}"
+            message = self._take_in(raw, place, record)
+            came_by = Turn(tenant, part, finish, part_finish, charge, has, bool(first), place)
             if message is None:
                 self._settled.append((came_by, -charge))
                 if has:
-                    self._leases.untold(self.name, [Left(tenant, f"{prefix}{number}", True)])
+                    self._leases.untold(self.name, [Left(tenant, place, True)])
                 continue
             message.come_by(came_by)
             if has == "place":
