@@ -309,21 +309,38 @@ def test_a_store_that_is_away(
 
 
 @on_rabbitmq
+def test_a_key_that_waits_hides_nobody_in_the_front(
+    space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
+) -> None:
+    conf = limited(keys={"a": {"max_in_flight": 1}})
+    with closing_gate() as gate:
+        ids = tenants.publish({"a": 40}, "hold", [str(gate.path)])
+        worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
+        worker.records.started.wait(1)
+        worker.records.started.wait_ids(tenants.publish({"b": 20}))  # in all fewer than are sorted
+    worker.records.started.wait_once(ids)
+    assert worker.stop() == 0
+
+
+@on_rabbitmq
 def test_a_key_that_waits_is_in_nobodys_way(
     space: Space, start_worker: StartWorker, tenants: Tenants, limited: Limited
 ) -> None:
     """Neither in the front, nor as what has come from a lane and is to wait."""
     conf = limited(keys={"a": {"max_in_flight": 1}, "z": {"max_in_flight": 1}})
+    options: dict[str, Any] = {"pool": "threads", "queues": [QUEUE], "conf": conf}
     with closing_gate() as gate:
         flooding = Tenants(space.url, installed=True)
         ids = tenants.publish({"a": 60}, "hold", [str(gate.path)])
         ids += flooding.publish({"z": 60}, "hold", [str(gate.path)])
-        worker = start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
-        worker.records.started.wait(2)
-        worker.records.started.wait_ids(tenants.publish({"b": 300}))
-        assert len(worker.records.started.read()) == 302
+        full = start_worker(space, concurrency=2, **options)
+        full.records.started.wait(2)
+        worker = start_worker(space, concurrency=4, **options)  # which does not know the lane yet
+        for _ in range(10):  # fewer than are sorted
+            worker.records.started.wait_ids(tenants.publish({"b": 20}))
+        assert len(worker.records.started.read()) == 202
     worker.records.started.wait_once(ids)
-    assert worker.stop() == 0
+    assert [each.stop() for each in (full, worker)] == [0, 0]
     wait_equal(lambda: left(space), 0)
 
 
