@@ -279,7 +279,8 @@ def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
         done = outcome(app, "--json", "--timeout", "5")
     found = {each["topic"]: each for each in json.loads(done.stdout)}
     texts = {topic: each["text"] for topic, each in found.items() if topic.startswith("worker")}
-    assert texts.pop("workers that run") == f"fair, and answering: {', '.join(sorted([other, same]))}"
+    fair_ones = ", ".join(sorted([other, same]))
+    assert texts.pop("workers that run") == f"fair, and answering: {fair_ones}"
     said = texts.pop(f"worker {own}")
     assert "Celery's own, and consumes jobs" in said
     assert "it sees neither lanes nor what was sorted" in said
