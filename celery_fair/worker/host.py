@@ -35,6 +35,7 @@ __all__ = [
     "replace_loop",
     "replace_pool",
     "replace_requests",
+    "say_in_banner",
     "tell_of_close",
     "write_by",
 ]
@@ -51,6 +52,12 @@ def hide(settings: Collection[str]) -> None:
     celerys = module.HIDDEN_SETTINGS
     hidden = (celerys.pattern, *(f"{name}$" for name in settings))
     module.HIDDEN_SETTINGS = re.compile("|".join(hidden), celerys.flags)
+
+
+def say_in_banner(worker: Any, said: Callable[[], str]) -> None:
+    """What follows in the banner that ``celery worker`` prints at its start."""
+    extra = worker.extra_info
+    worker.extra_info = lambda: said() + (extra() or "")
 
 
 # Celery's consumer, once a process ------------------------------------------------

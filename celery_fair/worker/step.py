@@ -1,7 +1,8 @@
 """The bootstep that puts fair consumption in place of Celery's own."""
 
-from typing import Any
+from typing import Any, NoReturn
 
+import click
 from celery import bootsteps
 from celery.exceptions import ImproperlyConfigured
 from celery.signals import celeryd_init
@@ -11,6 +12,7 @@ from celery_fair.brokers.refused import refuse_without_client
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import SECRETS, Settings
 from celery_fair.worker import host
+from celery_fair.worker.banner import banner
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.worker import FairWorker
 
@@ -31,7 +33,14 @@ class FairConsumerStep(bootsteps.StartStopStep):
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        c.fair = FairWorker(c)
+        try:
+            c.fair = FairWorker(c)
+        except ImproperlyConfigured as exc:
+            from celery.apps.worker import Worker
+
+            if not isinstance(c.controller, Worker):  # a test's, say, which wants the exception
+                raise
+            _refuse(exc)
 
     def start(self, c: Any) -> None:
         """Take over from Celery's consumer, on a new connection."""
@@ -60,6 +69,14 @@ def _before_queues_are_selected(instance: Any = None, **_: Any) -> None:
     if FairConsumerStep in app.steps["consumer"]:
         try:
             refuse_without_client(app)
+            settings = Settings.of(app)
+            declare_queues(app, settings)
         except ImproperlyConfigured as exc:
-            raise SystemExit(str(exc)) from None  # of other exceptions a signal makes a log entry
-        declare_queues(app, Settings.of(app))
+            _refuse(exc)
+        host.say_in_banner(instance, lambda: banner(app, settings))
+
+
+def _refuse(exc: ImproperlyConfigured) -> NoReturn:
+    """Say what is wrong in one line, and end; of an exception a signal makes a log entry."""
+    click.echo(f"Error: {exc}", err=True)
+    raise SystemExit(2) from None

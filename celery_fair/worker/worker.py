@@ -1,16 +1,20 @@
 """A fair worker: its parts, and what it consumes on the present connection."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from celery.signals import worker_shutting_down
 
 from celery_fair.routing.declared import select_levels
+from celery_fair.worker.banner import line, warnings
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.session import Session
 
 __all__ = ["FairWorker"]
+
+logger = logging.getLogger(__name__)
 
 
 class FairWorker:
@@ -31,6 +35,7 @@ class FairWorker:
         self._session: Session | None = None
         self._ended: Session | None = None
         self._declared: list[Callable[[str], object]] = []
+        self._has_said = False
         # The signal that asks for it interrupts no wait.
         worker_shutting_down.connect(self._on_shutting_down)
 
@@ -47,6 +52,11 @@ class FairWorker:
         """Take over from Celery's consumer, on a new connection."""
         self._forget_ended()
         self._session = Session(self.parts, self._c, self._declared)
+        if not self._has_said:  # not with each connection
+            self._has_said = True
+            logger.info("%s", line(self._c.app, self.parts.settings))
+            for warning in warnings(self._c.app):
+                logger.warning("%s", warning)
         for each in (*self.parts.servers, *self.parts.recorders):
             each.start()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.core.disposition import Policy
+from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable, policy_of
 from celery_fair.worker.step import FairConsumerStep
@@ -29,6 +30,13 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
         )
     yield from _tasks(app)
     yield from _windows(app, settings)
+    for names, exchange, key in collisions(app.amqp.queues.values()):
+        yield wrong(
+            f"queues {', '.join(names)}",
+            f"have one routing key, {key!r}, on exchange {exchange!r}: each message goes to all of"
+            " them",
+            f"give each its own: Queue({names[0]!r}, routing_key={names[0]!r})",
+        )
 
 
 def _versions() -> Iterator[Finding]:

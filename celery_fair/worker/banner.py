@@ -1,0 +1,75 @@
+"""What a worker says of itself at its start: that it is fair, and how."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from celery_fair.routing.collisions import collisions
+from celery_fair.settings import Settings
+from celery_fair.settings.table import table
+
+__all__ = ["banner", "line", "warnings"]
+
+_NAMED = 10
+"""Queues whose quanta are named."""
+
+_Fact = tuple[str, str]
+
+
+def warnings(app: Any) -> Iterator[str]:
+    """Yield what is probably not meant so."""
+    for names, exchange, key in collisions(app.amqp.queues.values()):
+        yield (
+            f"Queues {', '.join(names)} have one routing key, {key!r}, on exchange {exchange!r}:"
+            f" each message goes to all of them. Give each its own: Queue({names[0]!r},"
+            f" routing_key={names[0]!r})"
+        )
+    prefix = f"{app.namespace}_" if app.namespace else ""
+    for name in _djangos(prefix):
+        yield f"{name} in Django's settings is not read; it would be as {prefix}{name}"
+
+
+def _djangos(prefix: str) -> list[str]:
+    """Names of Django's settings that look like ours, without the prefix that Celery's have."""
+    module = sys.modules.get("django.conf")
+    conf = getattr(module, "settings", None)
+    if not prefix or conf is None or not conf.configured:
+        return []
+    ours = {f"FAIR_{name.upper()}" for name in table(Settings)}
+    return sorted(name for name in ours if hasattr(conf, name))
+
+
+def line(app: Any, settings: Settings) -> str:
+    """Return all of it in one line, for the log."""
+    return "Fair: " + "; ".join(f"{name} {said}" for name, said in _facts(app, settings))
+
+
+def banner(app: Any, settings: Settings) -> str:
+    """Return it as a part of the banner that Celery prints when a worker starts."""
+    facts = [f"  .> {name + ':':<13} {said}" for name, said in _facts(app, settings)]
+    return "\n".join(["", "[fair]", *facts, ""])
+
+
+def _facts(app: Any, settings: Settings) -> Iterator[_Fact]:
+    yield "policy", settings.policy
+    yield "queues", _queues(app, settings)
+    yield "fast path", "on" if settings.fast_path else "off (fair_fast_path = False)"
+    yield "ledger", "none" if settings.ledger is None else _scheme(settings.ledger)
+    yield "dead letters", settings.dead_letters
+    yield "event log", settings.event_log or "none"
+
+
+def _queues(app: Any, settings: Settings) -> str:
+    names = sorted(app.amqp.queues.consume_from)
+    named = [_queue(name, settings) for name in names[:_NAMED]]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return ", ".join(named + more)
+
+
+def _queue(name: str, settings: Settings) -> str:
+    by_key = " by key" if name in settings.keys else ""
+    return f"{name} {settings.queue(name).quantum:g}{by_key}"
+
+
+def _scheme(url: str) -> str:
+    return f"{url.partition('://')[0]}://…"

@@ -1,0 +1,113 @@
+"""What a worker says at its start, and how it refuses to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from kombu import Exchange, Queue
+
+from celery_fair.routing.collisions import collisions
+from celery_fair.settings import Settings
+from celery_fair.worker.banner import banner, line, warnings
+from tests.brokers import Space
+from tests.workers import StartWorker
+
+FAIR = {
+    "fair_queues": {"fast": {"quantum": 3}, "slow": {"quantum": 0.5}},
+    "fair_keys": {"slow": {}},
+}
+
+
+def test_the_log_and_the_banner_say_that_it_is_fair(
+    space: Space, start_worker: StartWorker
+) -> None:
+    worker = start_worker(space, queues=["fast", "slow"], conf=FAIR, loglevel="INFO", quiet=False)
+    log = worker.log()
+    assert log.count("Fair: policy dwrr; queues fast 3, slow 0.5 by key; fast path on;") == 1
+    banner, _, after = log.partition("[tasks]")
+    assert "[fair]\n  .> policy:       dwrr\n  .> queues:       fast 3, slow 0.5 by key\n" in banner
+    assert "Fair: policy" in after
+    assert worker.stop() == 0
+
+
+def test_what_is_said() -> None:
+    with Celery("shop", set_as_current=False) as app:
+        app.conf.task_queues = [Queue(f"q{n:02}", routing_key=f"q{n:02}") for n in range(12)]
+        app.conf.update(
+            fair_policy="strict",
+            fair_fast_path=False,
+            fair_ledger="redis://:secret@ledger/0",
+            fair_event_log="/var/log/fair",
+        )
+        said = line(app, Settings.of(app))
+        assert said.startswith("Fair: policy strict; queues q00 1, q01 1, ")
+        assert "q09 1, 2 more; fast path off (fair_fast_path = False)" in said
+        assert said.endswith("ledger redis://…; dead letters dead-letters; event log /var/log/fair")
+        assert "secret" not in said + banner(app, Settings.of(app))
+
+
+def test_queues_that_get_each_others_messages() -> None:
+    """As those that are made without a routing key do."""
+    with Celery("shop", set_as_current=False) as app:
+        app.conf.task_queues = [
+            Queue("interactive"),
+            Queue("bulk"),
+            Queue("apart", routing_key="apart"),
+            Queue("all", Exchange("all", type="fanout")),
+        ]
+        [(names, _, key)] = collisions(app.amqp.queues.values())
+        assert (names, key) == (["bulk", "interactive"], "celery")
+        [said] = warnings(app)
+        assert said.startswith("Queues bulk, interactive have one routing key, 'celery'")
+
+
+DJANGO = """
+from django.conf import settings
+settings.configure(FAIR_QUEUES={"a": {"quantum": 2}}, CELERY_FAIR_POLICY="strict")
+from celery import Celery
+from celery_fair.worker.banner import warnings
+app = Celery("shop")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+print(*warnings(app))
+"""
+
+
+def test_settings_of_djangos_that_are_not_read() -> None:
+    pytest.importorskip("django")
+    done = subprocess.run(
+        [sys.executable, "-c", DJANGO], capture_output=True, text=True, check=True
+    )
+    said = "FAIR_QUEUES in Django's settings is not read; it would be as CELERY_FAIR_QUEUES"
+    assert done.stdout.strip() == said
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"fair_queues": {"a": {"quantum": 0}}}, "quantum must be a finite number above zero"),
+        ({"fair_bogus": 1}, "fair_bogus is not a setting of celery_fair"),
+        ({"fair_keys": {"a": {"rate": "1/s"}}}, "Set fair_key_store = 'redis://…'"),
+    ],
+)
+def test_a_setting_that_is_refused_is_one_line(
+    conf: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from celery import Celery\nfrom celery_fair import install\n"
+        f"app = Celery('shop', broker='amqp://')\napp.conf.update({conf!r})\ninstall(app)\n"
+    )
+    command = [sys.executable, "-m", "celery", "-A", "shop", "worker", "-P", "solo"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+    )
+    assert done.returncode == 2
+    [error] = [text for text in done.stderr.splitlines() if "Error" in text]
+    assert error.startswith("Error: fair_")
+    assert said in error
+    assert "Traceback" not in done.stderr
