@@ -12,8 +12,8 @@ from celery_fair.brokers.refused import refuse_without_client
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import SECRETS, Settings
 from celery_fair.worker import host
-from celery_fair.worker.banner import banner
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
+from celery_fair.worker.observe.banner import banner
 from celery_fair.worker.worker import FairWorker
 
 __all__ = ["FairConsumerStep"]

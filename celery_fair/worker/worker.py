@@ -7,7 +7,7 @@ from typing import Any
 from celery.signals import worker_shutting_down
 
 from celery_fair.routing.declared import select_levels
-from celery_fair.worker.banner import line, warnings
+from celery_fair.worker.observe.banner import line, warnings
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.session import Session

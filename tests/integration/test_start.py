@@ -13,7 +13,7 @@ from kombu import Exchange, Queue
 
 from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
-from celery_fair.worker.banner import banner, line, warnings
+from celery_fair.worker.observe.banner import banner, line, warnings
 from tests.brokers import Space
 from tests.workers import StartWorker
 
@@ -70,7 +70,7 @@ DJANGO = """
 from django.conf import settings
 settings.configure(FAIR_QUEUES={"a": {"quantum": 2}}, CELERY_FAIR_POLICY="strict")
 from celery import Celery
-from celery_fair.worker.banner import warnings
+from celery_fair.worker.observe.banner import warnings
 app = Celery("shop")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 print(*warnings(app))
