@@ -141,8 +141,11 @@ class Lanes:
         return found
 
     def front(self) -> int:
-        """Ask how many messages wait in the queue itself."""
-        return self._depth(self._queue)
+        """Ask how many messages wait in the queue itself.
+
+        If it was deleted that is for its worker to see, who binds it again, too.
+        """
+        return self._depth_if_there(self._queue) or 0
 
     def add(self) -> int | None:
         """Add a lane; return its number, or None if there may be no more.

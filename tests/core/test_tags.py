@@ -267,6 +267,7 @@ def test_who_is_held_is_left_out_and_saves_nothing_up() -> None:
     tags.hold("b")
     tags.hold("a")
     assert tags.first() is None
+    assert sorted(tags.held) == ["a", "b"]
     tags.drop("a")
     assert "a" not in tags
     assert "b" in tags

@@ -59,7 +59,7 @@ class Fault:
     queue_types: tuple[str, ...] = ("classic", "quorum")
     """On RabbitMQ."""
     keyed: bool = True
-    """Whether it is tried, on Redis, on queues that are shared by key, too."""
+    """Whether it is tried on queues that are shared by key, too."""
     pools: tuple[str, ...] = ("threads",)
     kills: int = 0
     """Workers that die without a farewell."""
@@ -91,12 +91,14 @@ class Fault:
         A second cut may come amid the moves that the first has led to. On RabbitMQ it takes along
         the acknowledgements that are under way then; on Redis a move is one step. What starts when
         the broker has answered its acknowledgement never comes again, if the broker survives.
+        Of a queue that is shared by key RabbitMQ's workers move messages all the time.
         """
         kind = scene.space.kind
         twice = math.inf if kind == "rabbitmq" and self.cuts > 1 else 0
         dead = math.inf if self.buries and set(tasks) != {"plain"} else 0
         allowed = self.loss(kind, tasks).allowed(scene.concurrency)
-        halves = self.halves if kind == "rabbitmq" else 0
+        moves = math.inf if scene.queue_type == "keyed" else self.halves
+        halves = moves if kind == "rabbitmq" else 0
         answered = set(tasks) <= by_round_trip(kind) and kind != "sqs"  # which delivers it again
         started = halves if answered and not self.mortal else math.inf
         return allowed._replace(

@@ -186,12 +186,22 @@ class Case(NamedTuple):
         return f"{self.fault}/{self.label}/{self.pool}/{'+'.join(self.tasks)}"
 
 
+_PUSHED = (" deliver", " consume", "limit", "consumer_timeout", "SIGTERM, then cut", "9, done")
+"""What hurts who is pushed messages, or holds many: not who shares a queue of RabbitMQ's by key."""
+
+
+def _types(name: str, fault: Fault, kind: str) -> tuple[str, ...]:
+    """On which kinds of queue a fault is tried."""
+    types = fault.queue_types if kind == "rabbitmq" else ("",)
+    pushed = kind == "rabbitmq" and any(word in name for word in _PUSHED)
+    return (*types, "keyed") if fault.keyed and not pushed else types
+
+
 def cases() -> Iterator[Case]:
     """The whole matrix; with each fault all tasks in turns, and, without ledger, each alone."""
     for name, fault in FAULTS.items():
         for kind in fault.brokers:
-            on_redis = ("", "keyed") if fault.keyed else ("",)
-            for queue_type in fault.queue_types if kind == "rabbitmq" else on_redis:
+            for queue_type in _types(name, fault, kind):
                 for pool in fault.pools:
                     for beside in fault.ledgers:
                         alone = () if beside else ((task,) for task in fault.tasks)

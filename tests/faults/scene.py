@@ -53,9 +53,11 @@ CONF: dict[str, Any] = {
     "broker_native_delayed_delivery_queue_type": "classic",
 }
 KEYS = ("a", "b/1", "b/2", "c")
-KEYED: dict[str, Any] = {
-    "fair_keys": {name: {"keys": {"a": {"max_in_flight": 1}}, "lease": 2} for name in QUEUES}
+KEYED: dict[str, dict[str, Any]] = {
+    "redis": {"keys": {"a": {"max_in_flight": 1}}, "lease": 2},
+    "rabbitmq": {"keys": {"a": {"weight": 3}}},
 }
+"""Options of queues that are shared by key."""
 NAP = 0.02
 """Seconds of work in a task, so that some run when the fault comes."""
 AGE = 8
@@ -69,7 +71,7 @@ class Scene:
     """See the module.
 
     Arguments:
-        queue_type: "classic" or "quorum" on RabbitMQ; on Redis "keyed", or nothing.
+        queue_type: "classic" or "quorum" on RabbitMQ, on Redis nothing; or "keyed".
         ledger: one of `LEDGERS`, or none.
         arguments: more of the queues', on RabbitMQ.
         door: by which workers reach the broker; the broker's own without one.
@@ -93,7 +95,9 @@ class Scene:
     ) -> None:
         self.space, self.pool, self.concurrency = space, pool, concurrency
         self._door, self._python = door or space, python
-        keyed = KEYED if queue_type == "keyed" else {}
+        keyed: dict[str, Any] = {}
+        if queue_type == "keyed":
+            keyed = {"fair_keys": dict.fromkeys(QUEUES, KEYED[space.kind])}
         self._settings = _merged(CONF, keyed, conf or {}, door.conf if door else {})
         self._more_arguments = dict(arguments or {})
         self.queue_type = queue_type
@@ -117,7 +121,8 @@ class Scene:
     def _arguments(self) -> dict[str, Any]:
         if self.space.kind != "rabbitmq":
             return {}
-        return {"x-queue-type": self.queue_type} | self._more_arguments
+        kind = "classic" if self.queue_type == "keyed" else self.queue_type
+        return {"x-queue-type": kind} | self._more_arguments
 
     @property
     def _conf(self) -> dict[str, Any]:

@@ -128,6 +128,17 @@ def test_a_publisher_who_may_declare_nothing(
     assert lanes(space) == 8
 
 
+def test_a_front_that_is_gone_is_not_made_again_in_passing(space: Space, app: Celery) -> None:
+    """Its worker declares it, and binds it, which who looks at it would not."""
+    queue = Queue(QUEUE, routing_key=QUEUE)
+    lanes = Lanes(app.connection_for_write, queue, 20)
+    assert lanes.front() == 0
+    assert QUEUE not in space.depths()
+    publish(space.url, {QUEUE: 3})
+    assert lanes.front() == 3
+    lanes.close()
+
+
 def test_lanes_that_somebody_has_deleted(
     space: Space, start_worker: StartWorker, app: Celery
 ) -> None:

@@ -1,6 +1,7 @@
 """``fair keys``."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from celery_fair.cli.keys.access import connected, lists_on
 from celery_fair.cli.keys.lanes import of_lanes
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 
-__all__ = ["keys"]
+__all__ = ["keys", "watched"]
 
 _HEADS = ("key", "weight", "share", "waiting", "parts", "started", "running", "behind", "held")
 
@@ -58,9 +59,21 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
         if broker_of(connection).has_lanes:
             return of_lanes(app, settings, connection, queue, top, merge)
         lists = lists_on(connection, settings, queue)
-        if merge:
-            return _merged(queue, lists)
-        tenants, unsorted, found = lists.look()
+        return _merged(queue, lists) if merge else _of_lists(lists, queue, top)
+
+
+def watched(ctx: click.Context, queue: str, top: int = 20) -> Iterator[Outcome]:
+    """Yield what `keys` shows, again and again, on one connection."""
+    with connected(ctx, queue) as (app, settings, connection):
+        while True:
+            if broker_of(connection).has_lanes:
+                yield of_lanes(app, settings, connection, queue, top, False)
+            else:
+                yield _of_lists(lists_on(connection, settings, queue), queue, top)
+
+
+def _of_lists(lists: KeyedLists, queue: str, top: int) -> Outcome:
+    tenants, unsorted, found = lists.look()
     weights = sum(each.weight for each in found) or 1.0
     found.sort(key=lambda each: (-each.waiting, each.tenant))
     rows = [_row(each, each.weight / weights) for each in found[:top]]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import click
 
 from celery_fair.cli.interrupt import interruptible
+from celery_fair.cli.keys.list import watched
 from celery_fair.cli.live.answers import Answers, NoAnswer
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.keys import keys
@@ -17,7 +18,7 @@ from celery_fair.cli.live.options import asking
 from celery_fair.cli.live.tables import LIVE, tables
 from celery_fair.cli.live.trend import Trends
 from celery_fair.cli.live.workers import Workers
-from celery_fair.cli.options import Seconds
+from celery_fair.cli.options import Outcome, Seconds
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
 
 __all__ = ["Picture", "top"]
@@ -39,14 +40,21 @@ _HINT = (
     help="Time from one picture to the next.",
 )
 @click.option("-n", "--count", metavar="N", type=click.IntRange(1), help="End after N pictures.")
+@click.option("--keys", "queue", metavar="QUEUE", help="Watch the keys of a queue of fair_keys.")
 @asking
 def top(
-    ctx: click.Context, workers: Workers, as_json: bool, interval: float, count: int | None
+    ctx: click.Context,
+    workers: Workers,
+    as_json: bool,
+    interval: float,
+    count: int | None,
+    queue: str | None,
 ) -> None:
     """Watch the queues of all workers; q or Ctrl-C ends it.
 
     The columns are those of `status`, with two more: a trend of the achieved share, whose bars are
-    half high when the queue is on target, and starts per second.
+    half high when the queue is on target, and starts per second. With --keys it is what `keys`
+    shows of a queue that is shared by key.
 
     Where standard output is no terminal, each picture is printed below the one before, under its
     time; with --json, as one line of JSON.
@@ -55,12 +63,15 @@ def top(
     Examples:
       celery -A shop fair top
       celery -A shop fair top -d celery@host1 --interval 5
+      celery -A shop fair top --keys jobs
       celery -A shop fair top --count 3 > shares.txt
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers, at the beginning or
     in the last of --count pictures.
     """
-    pictures = _pictures(_Crowd(workers))
+    pictures: Iterator[Picture | _OfKeys] = (
+        _pictures(_Crowd(workers)) if queue is None else _of_keys(ctx, queue)
+    )
     first = next(pictures)
     screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
     try:
@@ -104,6 +115,31 @@ class Picture(NamedTuple):
         }
         picture = {"time": datetime.now().astimezone().isoformat(), "workers": workers}
         click.echo(json.dumps(picture | ({"errors": self.trouble} if self.trouble else {})))
+
+
+class _OfKeys(NamedTuple):
+    """What `keys` shows."""
+
+    found: Outcome
+    since: float
+    trouble: tuple[()] = ()
+
+    def draw(self, screen: Screen) -> None:
+        parts = [Line(click.unstyle(text)) for text in self.found.lines]
+        time = datetime.now().astimezone().isoformat(" ", "seconds")
+        end = Line("q or Ctrl-C ends.", "dim")
+        screen.draw(*parts, end, lines=[Line(time), *parts, Line()])
+
+    def print_json(self) -> None:
+        time = datetime.now().astimezone().isoformat()
+        click.echo(json.dumps({"time": time, **self.found.document}))
+
+
+def _of_keys(ctx: click.Context, queue: str) -> Iterator[_OfKeys]:
+    now = monotonic()
+    for found in watched(ctx, queue):
+        yield _OfKeys(found, now)
+        now = monotonic()
 
 
 def _pictures(crowd: "_Crowd") -> Iterator[Picture]:
