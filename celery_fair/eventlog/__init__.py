@@ -12,6 +12,6 @@ from one process, with ``_open-…`` in front of its name while it is being writ
 """
 
 from celery_fair.eventlog.sweeper import sweep
-from celery_fair.eventlog.writer import EventLog, Policy, quoted
+from celery_fair.eventlog.writer import EventLog, Policy, host_folder, quoted
 
-__all__ = ["EventLog", "Policy", "quoted", "sweep"]
+__all__ = ["EventLog", "Policy", "host_folder", "quoted", "sweep"]

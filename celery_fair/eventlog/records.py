@@ -33,7 +33,7 @@ FIELDS: Final[Kind] = {
     "node": ("string", "the worker's node name, `celery@host`"),
     "pid": ("long", "process id"),
     "boot": ("string", "random; different for each process that ever was"),
-    "seq": ("long", "0, 1, 2, … within the process"),
+    "seq": ("long", "0, 1, 2, … within the process; not in `dead`"),
     "at": ("microseconds", "when it was written"),
 }
 """What every record has."""

@@ -2,13 +2,19 @@
 
 A process always has an open file, from its first record to its end: it makes the next before it
 seals the last. So an open file without an owner, which may be empty, shows that it has died. The
-record that says so goes into its last file, after everything that it wrote.
+record that says so goes into its last file, after everything that it wrote. It has no number: the
+one that would be next may be that of a record which was lost.
+
+What a killed process has written is the system's to keep. Lost may be what was written before the
+host went down, or on a host of which nothing is known here; and a line that is torn shows that one
+was. Such a log counts as one that a record was dropped of, so that nothing is proved by its gaps.
 """
 
 import fcntl
 import json
 import logging
 import os
+import time as clocks
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,7 +36,10 @@ _MOMENT = 60.0
 """Seconds after which a file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
-_NEEDED = ("v", "node", "pid", "boot", "seq")
+_NEEDED = ("v", "node", "pid", "boot", "at")
+
+_CLOCK = 1.0
+"""Seconds by which the host's clock may have been set since it was started."""
 
 
 def sweep(policy: Policy) -> int:
@@ -40,7 +49,7 @@ def sweep(policy: Policy) -> int:
     """
     own = host_folder(policy.folder)
     found = [path for path in policy.folder.glob(f"*/{OPEN}*.jsonl") if _may_be_swept(path, own)]
-    swept = sum(_seal(path) for path in found)
+    swept = sum(_seal(path, path.parent != own) for path in found)
     _remove_stillborn(own)
     _shrink(own, policy.limit)
     return swept
@@ -59,8 +68,12 @@ def _may_be_swept(path: Path, own: Path) -> bool:
     return False
 
 
-def _seal(path: Path) -> bool:
-    """Do so if the owner is gone."""
+def _seal(path: Path, foreign: bool) -> bool:
+    """Do so if the owner is gone.
+
+    Arguments:
+        foreign: whether it is another host's.
+    """
     try:
         with _locked(path) as fd:
             before, after = _neighbours(path)
@@ -69,7 +82,8 @@ def _seal(path: Path) -> bool:
                 if last is None and before:
                     last, _ = _last_record(before[-1])
                 if last is not None:
-                    line = json.dumps(_death(last), separators=(",", ":")).encode() + b"\n"
+                    lossy = torn or foreign or _went_down_after(last)
+                    line = json.dumps(_death(last, lossy), separators=(",", ":")).encode() + b"\n"
                     os.write(fd, b"\n" + line if torn else line)
             if path.stat().st_size:
                 path.rename(path.with_name(path.name.removeprefix(OPEN)))
@@ -117,10 +131,25 @@ def _last_record(path: Path) -> tuple[dict[str, Any] | None, bool]:
     return None, False
 
 
-def _death(last: dict[str, Any]) -> dict[str, Any]:
-    """Return what to say after a process's last record."""
+def _death(last: dict[str, Any], lossy: bool) -> dict[str, Any]:
+    """Return what to say after a process's last record.
+
+    Arguments:
+        lossy: whether some may be lost that were written after it.
+    """
     now = time() if last["v"] < 2 else time_ns() // 1000
-    return last | {"kind": "process", "seq": last["seq"] + 1, "at": now, "state": "dead"}
+    said = {name: last[name] for name in ("v", "node", "pid", "boot")}
+    dropped = {"dropped": 1} if lossy else {}
+    return said | {"kind": "process", "at": now, "state": "dead"} | dropped
+
+
+def _went_down_after(last: dict[str, Any]) -> bool:
+    """Whether this host has been started again since a record was written, as far as it tells."""
+    clock = getattr(clocks, "CLOCK_BOOTTIME", None)
+    if clock is None:  # not Linux
+        return False
+    written = last["at"] if last["v"] < 2 else last["at"] / 1e6
+    return bool(written <= time() - clocks.clock_gettime(clock) + _CLOCK)
 
 
 def _shrink(folder: Path, limit: int) -> None:

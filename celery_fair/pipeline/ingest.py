@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,9 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
     run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
     staged = run.replace("staged", _staged(spark, files, copies))
-    every = _bronze(run, staged, done, say)
-    if done.events or not run.has("attempts"):
-        _silver(run, every, say)
+    every, torn = _bronze(run, staged, done, say)
+    if done.events or done.quarantined or not run.has("attempts"):
+        _silver(run, every, torn, say)
     run.drop("staged")
     run.publish()
     return done
@@ -123,8 +124,10 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     return lines.select("value", F.col("_metadata.file_path").alias("file"))
 
 
-def _bronze(run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], None]) -> DataFrame:
-    """Write the bronze tables; return all events."""
+def _bronze(
+    run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], None]
+) -> tuple[DataFrame, DataFrame]:
+    """Write the bronze tables; return all events, and all that is in quarantine."""
     reasons = {row["reason"]: row["count"] for row in staged.groupBy("reason").count().collect()}
     good = reasons.pop(None, 0)
     say(f"writing events: {good} lines are records, {sum(reasons.values())} are not")
@@ -134,20 +137,26 @@ def _bronze(run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], No
     files = bad.select("file").distinct()
     # A file that has grown since is read whole: what it had in quarantine is judged anew.
     before = run.known("quarantine", bad.schema).join(files, "file", "left_anti")
-    run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
+    torn = run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
     done.lines, done.quarantined = good + sum(reasons.values()), reasons
     done.events = added.count()
     done.duplicates = good - done.events
     every = run.known("events", found.schema)
     # What a version before this one has written may lack a field.
     new = (field for field in found.schema.fields if field.name not in every.columns)
-    return every.select("*", *(F.lit(None).cast(each.dataType).alias(each.name) for each in new))
+    added_fields = (F.lit(None).cast(each.dataType).alias(each.name) for each in new)
+    return every.select("*", *added_fields), torn
 
 
-def _silver(run: Run, every: DataFrame, say: Callable[[str], None]) -> None:
-    for name, made in {"attempts": attempts, "backlog": backlog, "processes": processes}.items():
+def _silver(run: Run, every: DataFrame, torn: DataFrame, say: Callable[[str], None]) -> None:
+    made: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "attempts": attempts,
+        "backlog": backlog,
+        "processes": partial(processes, quarantine=torn),
+    }
+    for name, make in made.items():
         say(f"writing {name}")
-        run.replace(name, made(every))
+        run.replace(name, make(every))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,12 @@ def _whole(path: Path) -> str:
 
 
 def processes(folder: Path) -> dict[tuple[str, int, str], list[Record]]:
-    """The records of each process, by their number."""
+    """The records of each process, by their number; last, what others say of its end."""
     by_process = defaultdict(list)
     for record in records(folder):
         by_process[record["node"], record["pid"], record["boot"]].append(record)
     return {
-        process: sorted(found, key=lambda record: record["seq"])
+        process: sorted(found, key=lambda record: record.get("seq", inf))
         for process, found in by_process.items()
     }
 

@@ -126,7 +126,8 @@ def test_writers_that_are_killed_lose_nothing_and_tear_nothing(tmp_path: Path) -
         assert writer.pid is not None
         *written, end = known[writer.pid]
         assert (end["kind"], end["state"]) == ("process", "dead")
-        assert [record["seq"] for record in [*written, end]] == list(range(len(written) + 1))
+        assert "seq" not in end
+        assert [record["seq"] for record in written] == list(range(len(written)))
         assert count <= len(written) <= count + 1
         assert [record["id"] for record in written] == [str(n) for n in range(len(written))]
 
@@ -159,7 +160,8 @@ def test_who_was_killed_between_two_files_is_dead(tmp_path: Path, sealed: bool) 
 
     assert not list(tmp_path.rglob("_*"))
     ((_, found),) = processes(tmp_path).items()
-    assert [record["seq"] for record in found] == [0, 1]
+    assert [record.get("seq") for record in found] == [0, None]
+    assert "dropped" not in found[1]
     assert (found[1]["kind"], found[1]["state"], found[1]["v"]) == ("process", "dead", VERSION)
 
 
@@ -180,12 +182,13 @@ def test_a_file_that_could_not_be_renamed_does_not_make_its_owner_dead(tmp_path:
 def test_a_dead_process_of_the_version_before(tmp_path: Path) -> None:
     folder = host_folder(tmp_path)
     folder.mkdir()
-    record = {"v": 1, "kind": "queue", "node": "n", "pid": 1, "boot": "b", "seq": 4, "at": 1.5}
+    now = time()
+    record = {"v": 1, "kind": "queue", "node": "n", "pid": 1, "boot": "b", "seq": 4, "at": now}
     (folder / "_open-1-n-1-b-0.jsonl").write_text(json.dumps(record) + "\n")
     before = time()
     assert sweep(Policy(tmp_path)) == 1
     _, dead = records(tmp_path)
-    assert (dead["v"], dead["seq"], dead["state"]) == (1, 5, "dead")
+    assert (dead["v"], dead["state"], dead.get("dropped")) == (1, "dead", None)
     assert before <= dead["at"] <= time()
 
 
@@ -221,8 +224,33 @@ def test_a_torn_line_is_ended_before_the_next(tmp_path: Path) -> None:
 
     lines = sealed.read_text().splitlines()
     assert lines[1] == '{"v":1,"node":"worker@host","pi'
-    assert [json.loads(lines[n])["seq"] for n in (0, 2)] == [0, 1]
-    assert json.loads(lines[2])["state"] == "dead"
+    dead = json.loads(lines[2])
+    assert (dead["state"], dead["dropped"]) == ("dead", 1)
+
+
+@pytest.mark.parametrize("age", [0.0, 1e9])
+def test_what_was_written_before_the_host_went_down_may_be_lost(tmp_path: Path, age: float) -> None:
+    folder = host_folder(tmp_path)
+    folder.mkdir()
+    at = int((time() - age) * 1e6)
+    record = {"v": 2, "kind": "queue", "node": "n", "pid": 1, "boot": "b", "seq": 4, "at": at}
+    (folder / "_open-1-n-1-b-0.jsonl").write_text(json.dumps(record) + "\n")
+    assert sweep(Policy(tmp_path)) == 1
+    _, dead = records(tmp_path)
+    assert dead.get("dropped") == (1 if age else None)
+
+
+def test_what_another_host_has_left_may_be_cut_off(tmp_path: Path) -> None:
+    other = tmp_path / "another-host"
+    other.mkdir()
+    at = int(time() * 1e6)
+    record = {"v": 2, "kind": "queue", "node": "n", "pid": 1, "boot": "b", "seq": 4, "at": at}
+    left = other / "_open-1-n-1-b-0.jsonl"
+    left.write_text(json.dumps(record) + "\n")
+    os.utime(left, (time() - 7200, time() - 7200))
+    assert sweep(Policy(tmp_path)) == 1
+    _, dead = records(tmp_path)
+    assert dead["dropped"] == 1
 
 
 def fill_the_disk(folder: Path) -> None:

@@ -210,11 +210,27 @@ def test_states_of_queues(
     assert (told("a")[-1], told("b")[-1]) == ("unassigned", "unassigned")
 
 
-def test_a_disk_that_takes_nothing(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
-    """A folder that cannot be made; the tasks run all the same, and the loss is said."""
+def test_a_folder_that_cannot_be_written(
+    space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """The worker does not start."""
     (tmp_path / "file").write_text("not a folder")
-    worker = start_worker(space, app=APP, queues=["a"], conf=settings(tmp_path / "file" / "log"))
+    conf = settings(tmp_path / "file" / "log")
+    worker = start_worker(space, wait=False, app=APP, queues=["a"], conf=conf)
+    assert worker.wait() == 2
+    assert "Error: fair_event_log = " in worker.log()
+    assert "this worker cannot write there" in worker.log()
+    assert "Traceback" not in worker.log()
+
+
+def test_a_disk_that_takes_nothing(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
+    """From some time on; the tasks run all the same, and the loss is said."""
+    log = tmp_path / "log"
+    conf = settings(log) | {"fair_event_log_rotate": 0.01}
+    worker = start_worker(space, app=APP, queues=["a"], conf=conf)
+    log.rename(tmp_path / "aside")
+    log.write_text("not a folder")
     worker.records.finished.wait_once(publish(space.url, {"a": 50}, "before").all())
+    wait_for(lambda: "tasks go on" in worker.log(), 30, worker.log)
     assert worker.log().count("Cannot write the event log") < 5
-    assert "tasks go on" in worker.log()
     assert worker.stop() == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_fair.pipeline.gold.audit import audit, replayable
+from celery_fair.pipeline.gold.audit import CLOCKS, audit, replayable
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes as processes_of
 from tests.pipeline.planted import T0, Process
@@ -131,8 +131,8 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
         made[name] = verdict, [rejecter, other]
         return other
 
-    world("beating", "REPLAYABLE").beats(50)
-    world("too_old", "UNKNOWN").beats(49.9)
+    world("beating", "REPLAYABLE").beats(50 + CLOCKS)
+    world("too_old", "UNKNOWN").beats(49.9 + CLOCKS)
     world("ended", "REPLAYABLE").ends(30)
     world("found_dead", "REPLAYABLE").ends(30, "dead")
     world("undated", "UNKNOWN", published=None).ends(30)
@@ -145,10 +145,11 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
     p = world("dropped", "UNKNOWN")
     p.ends(55, dropped=3)
 
-    p = world("gap_before", "REPLAYABLE")
-    p.beats(6)
-    p.forgets()
-    p.ends(9)  # gone before the message was there
+    for name, verdict, end in (("gap_before", "REPLAYABLE", 14.9), ("gap_about", "UNKNOWN", 15.1)):
+        p = world(name, verdict, published=15.0 + CLOCKS)
+        p.beats(6)
+        p.forgets()
+        p.ends(end)  # gone before the message was there, or, by another clock, perhaps not
 
     p = world("headless", "UNKNOWN")
     p.ends(60)
@@ -160,15 +161,16 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
     child.ends(40)
     made["orphan"][1].append(child)
 
-    p = world("later", "REPLAYABLE")
-    p.ends(30)
-    late = Process(node="celery@late").boots(51)  # alive, and not of that time
-    late.beats(52)
-    made["later"][1].append(late)
+    for name, verdict, birth in (("later", "REPLAYABLE", 50.1), ("about", "UNKNOWN", 49.9)):
+        p = world(name, verdict)
+        p.ends(30)
+        late = Process(node="celery@late").boots(birth + CLOCKS)  # alive, and not of that time
+        late.beats(birth + CLOCKS + 0.05)
+        made[name][1].append(late)
     return made
 
 
-UNBOUNDED = {"beating", "too_old", "headless", "later"}
+UNBOUNDED = {"beating", "too_old", "headless", "later", "about"}
 """Worlds with a process that may have lived for ever; the others are put one after another."""
 
 

@@ -178,6 +178,23 @@ def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Pat
     assert warehouse.table("quarantine").count() == 1
 
 
+def test_a_log_with_a_torn_line_is_not_whole(
+    spark: SparkSession, logs: Logs, tmp_path: Path
+) -> None:
+    """Also if it is read when the rest has been: what it was, nobody knows."""
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    torn, whole = Process().boots(0), Process().boots(0)
+    for process in (torn, whole):
+        process.runs(f"of {process.boot}", 1)
+        process.ends(9)
+    path, _ = logs.plant(torn, whole)
+    ingest(warehouse, logs.folder)
+    path.with_name(path.name.replace("-0.jsonl", "-1.jsonl")).write_text('{"v":2,"kind":"sta')
+    assert ingest(warehouse, logs.folder).quarantined == {"torn or no JSON": 1}
+    complete = {row["boot"]: row["complete"] for row in warehouse.table("processes").collect()}
+    assert complete == {torn.boot: False, whole.boot: True}
+
+
 def test_folder_that_is_not(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="is no folder"):
         ingest(Warehouse(spark, tmp_path / "warehouse"), tmp_path / "logs")

@@ -53,9 +53,9 @@ def test_process_of_which_nothing_was_read(spark: SparkSession, logs: Logs, tmp_
     rejecter.rejects("long before", 4, published=2)
     rejecter.ends(60)
     logs.write(file_of(rejecter, 0), rejecter.lines)
-    busy = Process().boots(5)
-    busy.starts("of that time", 20)
-    logs.write(f"{OPEN}{file_of(busy, 5)}", busy.lines)
+    busy = Process().boots(20)  # also by another host's clock
+    busy.starts("of that time", 30)
+    logs.write(f"{OPEN}{file_of(busy, 20)}", busy.lines)
     late = Process().boots(58)
     logs.write(f"{OPEN}{file_of(late, 58)}", late.lines)
 

@@ -96,7 +96,7 @@ def test_a_worker_without_the_brokers_client(tmp_path: Path, missing: str) -> No
     done = subprocess.run(
         command, env=os.environ | paths, text=True, capture_output=True, timeout=120, check=False
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     said = done.stdout + done.stderr
     assert "broker_url: the client library that kombu needs there is not installed" in said
     assert "Traceback" not in said

@@ -13,7 +13,8 @@ UNKNOWN           the log does not have what a verdict needs
 What proves that nothing was started is the absence of a record, and it proves that only where no
 record can be missing: every process that lived between the publication and the rejection has a
 complete log (see `celery_fair.pipeline.silver.processes`) that reaches up to the rejection, or up
-to the end of the process. Nor may there be a process of which nothing has been read yet: see
+to the end of the process. These are times of different hosts, whose clocks may differ by `CLOCKS`.
+Nor may there be a process of which nothing has been read yet: see
 `celery_fair.pipeline.silver.unread`. There is a premise that no log can prove: *every* worker that
 consumed the queue in that time wrote its log to the folder that was ingested, and none of its files
 was removed as a whole. `since` says from when on that is true; a message published before is
@@ -28,7 +29,7 @@ after that.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["REPORTED", "VERDICTS", "audit", "replayable"]
+__all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "replayable"]
 
 VERDICTS = (
     "DUPLICATE",
@@ -40,6 +41,9 @@ VERDICTS = (
     "FINISHED",
 )
 """The worst first."""
+
+CLOCKS = 10.0
+"""Seconds by which two hosts' clocks may differ."""
 
 REPORTED = 30.0
 """Seconds after a child process's end within which its worker has said so of the task that it ran.
@@ -144,10 +148,10 @@ def _dubious(processes: DataFrame, unread: DataFrame | None) -> DataFrame:
 
 def _doubtful(suspects: DataFrame, dubious: DataFrame) -> DataFrame:
     """Those in whose time some process may have started them without a record here."""
-    lived = (F.col("born_at") <= F.col("rejected_at")) & (
-        F.col("ended_at").isNull() | (F.col("ended_at") >= F.col("published"))
+    lived = (F.col("born_at") <= F.col("rejected_at") + CLOCKS) & (
+        F.col("ended_at").isNull() | (F.col("ended_at") >= F.col("published") - CLOCKS)
     )
-    covered = F.col("ended_at").isNotNull() | (F.col("last_at") >= F.col("rejected_at"))
+    covered = F.col("ended_at").isNotNull() | (F.col("last_at") >= F.col("rejected_at") + CLOCKS)
     doubt = lived & ~(F.col("complete") & covered)
     joined = suspects.select("id", "retries", "published", "rejected_at").join(
         F.broadcast(dubious), doubt

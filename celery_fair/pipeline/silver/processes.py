@@ -1,9 +1,10 @@
 """Silver: one row per process, and whether its log is all there.
 
 A process numbers its records from 0. It wrote at least ``max(seq) + 1``; those that are not here
-are *missing*, those that it could not write are *dropped*. Its log is complete if there are none of
-either, and the log of its parent process is here at all. What a process wrote after the last record
-that is here cannot be known, so the log also says how the process ended:
+are *missing*; *dropped* are those that it could not write, and lines of its files that are torn, or
+otherwise no records. Its log is complete if there are none of either, and the log of its parent
+process is here at all. What a process wrote after the last record that is here cannot be known, so
+the log also says how the process ended:
 
 ended    the log has its `exit`, or another process has found it `dead`
 alive    its last record is no older than three heartbeats before the log's last record of all
@@ -28,9 +29,16 @@ SHARING = ("costs", "max_wait", "classes", "rates", "shared_rates", "bursts", "c
 
 _KEY = ("node", "pid", "boot")
 
+_NAME = r"-([^-/]+)-[0-9]+\.jsonl$"
+"""The end of a file's name: the process's boot, and which of its files it is."""
 
-def processes(events: DataFrame) -> DataFrame:
-    """One row per process."""
+
+def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
+    """One row per process.
+
+    Arguments:
+        quarantine: lines that are no records; None: there are none.
+    """
     is_process = F.col("kind") == "process"
     counted = events.groupBy(*_KEY).agg(
         F.min("at").alias("first_at"),
@@ -47,6 +55,8 @@ def processes(events: DataFrame) -> DataFrame:
         F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
         F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
     )
+    if quarantine is not None:
+        counted = _with_torn(counted, quarantine)
     with_quanta = counted.join(_quanta(events), list(_KEY), "left")
     return _with_liveness(with_quanta).select(
         *_KEY,
@@ -67,6 +77,14 @@ def processes(events: DataFrame) -> DataFrame:
         "quanta",
         *SHARING,
     )
+
+
+def _with_torn(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """A line that is no record may have been one: by its file, of which process."""
+    lines = quarantine.where("reason <> 'empty'")
+    torn = lines.select(F.regexp_extract("file", _NAME, 1).alias("boot")).groupBy("boot").count()
+    counted = counted.join(F.broadcast(torn), "boot", "left")
+    return counted.withColumn("dropped", F.greatest("dropped", F.coalesce("count", F.lit(0))))
 
 
 def _quanta(events: DataFrame) -> DataFrame:

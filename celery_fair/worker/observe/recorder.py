@@ -12,11 +12,12 @@ from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Thread
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
-from celery.exceptions import Terminated, TimeLimitExceeded
+from celery.exceptions import ImproperlyConfigured, Terminated, TimeLimitExceeded
 from celery.signals import (
     task_postrun,
     task_prerun,
@@ -28,7 +29,7 @@ from celery.signals import (
 from celery_fair.brokers.depths import Depths
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.fair_key import read_key
-from celery_fair.eventlog import EventLog, Policy, quoted, sweep
+from celery_fair.eventlog import EventLog, Policy, host_folder, quoted, sweep
 from celery_fair.headers import FAIR_KEY, PUBLISHED, time_of
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
@@ -238,6 +239,9 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
 
     Arguments:
         c: Celery's consumer.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: this process may not write there.
     """
     if settings.event_log is None:
         return None
@@ -247,9 +251,24 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
         rotate=settings.event_log_rotate,
         limit=settings.event_log_limit,
     )
+    _try(policy)
     log = EventLog(policy, c.hostname)
     queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read), log)
     return Recorder(log, queues, settings, c)
+
+
+def _try(policy: Policy) -> None:
+    """Write something there: later on a worker is not held up by its log, and only says so."""
+    folder = host_folder(policy.folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as file:
+            file.write(b"\n")
+    except OSError as exc:
+        raise ImproperlyConfigured(
+            f"fair_event_log = {str(policy.folder)!r}: this worker cannot write there ({exc})."
+            " Let its user write there, name another folder, or leave fair_event_log out"
+        ) from exc
 
 
 def about(task: str, id_: str, retries: int, note: Note) -> str:

@@ -2,9 +2,9 @@
 WITH doubt AS (
     SELECT a.id FROM attempts a, processes p
     WHERE a.rejections > 0
-      AND (p.born_at IS NULL OR p.born_at <= a.rejected_at)
-      AND (p.ended_at IS NULL OR p.ended_at >= a.published)
-      AND (NOT p.complete OR (p.ended_at IS NULL AND p.last_at < a.rejected_at))
+      AND (p.born_at IS NULL OR p.born_at <= a.rejected_at + 10)
+      AND (p.ended_at IS NULL OR p.ended_at >= a.published - 10)
+      AND (NOT p.complete OR (p.ended_at IS NULL AND p.last_at < a.rejected_at + 10))
 ),
 judged AS (
     SELECT a.*, p.liveness, w.ended_at IS NOT NULL OR w.last_at >= p.ended_at + 30 AS reported,
