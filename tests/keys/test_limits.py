@@ -279,7 +279,9 @@ def _is_held(command: Run, tenants: Tenants, tenant: str) -> bool:
 
 
 @on_rabbitmq
-@pytest.mark.parametrize("pool", ["threads", "gevent"])
+@pytest.mark.parametrize(
+    ("pool", "how"), [("threads", "refuse"), ("threads", "hold"), ("gevent", "hold")]
+)
 def test_a_store_that_is_away(
     space: Space,
     redis_space: Space,
@@ -287,21 +289,25 @@ def test_a_store_that_is_away(
     tenants: Tenants,
     limited: Limited,
     pool: str,
+    how: str,
 ) -> None:
-    """Who has a limit waits for it, and nobody else."""
+    """Who has a limit waits for it, and nobody else, also while what has ended cannot be told."""
     with Proxy(redis_space) as proxy, closing_gate() as gate:
         conf = limited(keys={"a": {"max_in_flight": 2}}) | {"fair_key_store": proxy.url}
         worker = start_worker(space, pool=pool, concurrency=4, queues=[QUEUE], conf=conf)
         running = tenants.publish({"a": 1}, "hold", [str(gate.path)])
-        worker.records.started.wait_ids(running)
-        proxy.refuse()
-        proxy.cut()
+        ending = tenants.publish({"a": 1}, "nap", (1,))
+        worker.records.started.wait_ids(running + ending)
+        getattr(proxy, how)()
+        if how == "refuse":
+            proxy.cut()
+        worker.records.finished.wait_ids(ending)
         waiting = tenants.publish({"a": 5})
-        worker.records.started.wait_ids(tenants.publish({"b": 200}))
+        worker.records.started.wait_ids(tenants.publish({"b": 300}))
         wait_for(lambda: "store of the keys of queue jobs cannot be reached" in worker.log(), 30)
         assert not set(waiting) & {record.id for record in worker.records.started.read()}
         proxy.release()
-        worker.records.started.wait_once([*running, *waiting, *tenants.of])
+        worker.records.started.wait_once(tenants.of)
         gate.open()
         assert worker.stop() == 0
     assert "store of the keys of queue jobs is back" in worker.log()

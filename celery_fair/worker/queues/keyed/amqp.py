@@ -17,7 +17,6 @@ asks it first. One that may not start anything is left out for a while; its mess
 moved out of the way, and so is one that turns out to be such a key's when it has come from a lane.
 """
 
-import logging
 import math
 from collections import deque
 from contextlib import suppress
@@ -35,8 +34,6 @@ from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
 
 __all__ = ["KeyedAmqpFeed"]
-
-logger = logging.getLogger(__name__)
 
 _LOOK = 0.005
 """Seconds between two looks into a front that was empty, while lanes have messages."""
@@ -132,11 +129,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def _leave(self) -> None:
         """Say which places are free again, and let those try again who may have waited for them."""
         left = self._leases.left(self.name)
-        try:
-            if left:
-                self._rules.leave(left)
-        except Exception as exc:  # noqa: BLE001 - of whatever client; told again
-            logger.debug("Cannot leave places of %s: %r", self.name, exc)
+        if left and not self._rules.leave(left):
             self._leases.untold(self.name, left)
         while self._freed:
             self._held.pop(self._freed.popleft(), None)
@@ -266,6 +259,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             raw = self.channel.basic_get(self._watch.name_of(number))
         except ChannelError as exc:
             self._refused(exc)
+        except Exception:  # the connection's end; re-raised
+            self._unused(turn[0], permit)
+            raise
         else:
             if raw is None:
                 self._is_empty(number, turn)

@@ -8,12 +8,12 @@ too many runs. While the store is away such keys start nothing, and the others g
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
 from threading import Event, Thread
 from time import monotonic
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from celery.exceptions import ImproperlyConfigured
@@ -25,6 +25,8 @@ from celery_fair.settings import KeyedQueue
 __all__ = ["KeyRules", "LiveRules", "Permit", "QueueRules"]
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _EVERY = 0.5
 """Seconds between two looks at what was set live."""
@@ -57,12 +59,8 @@ class QueueRules(Protocol):
     def may(self, tenant: str) -> Permit | float:
         """Ask for a message's start; else return until when not to, on the monotonic clock."""
 
-    def leave(self, left: list[Left]) -> None:
-        """These messages have their places no longer.
-
-        Raises:
-            Exception: that could not be told.
-        """
+    def leave(self, left: list[Left]) -> bool:
+        """These messages have their places no longer; return whether that could be told."""
 
 
 class KeyRules:
@@ -79,8 +77,9 @@ class KeyRules:
         """Let it start."""
         return Permit()
 
-    def leave(self, left: list[Left]) -> None:
+    def leave(self, left: list[Left]) -> bool:
         """Nothing has a place."""
+        return True
 
 
 class _StoreRules(KeyRules):
@@ -109,29 +108,24 @@ class _StoreRules(KeyRules):
     def may(self, tenant: str) -> Permit | float:
         if not self._is_limited(tenant):
             return Permit()
-        now = monotonic()
-        if now < self._away_until:
-            return self._away_until
-        from redis.exceptions import RedisError
-
         place = f"{self._prefix}.{next(self._numbers)}"
-        try:
-            answer = self._lists.may(tenant, place)
-        except (RedisError, OSError) as exc:
-            return self._cannot(exc, now)
-        if self._is_away:
-            self._is_away = False
-            logger.warning("The store of the keys of queue %s is back", self._name)
+        answer = self._asked(lambda: self._lists.may(tenant, place))
+        if answer is None:
+            return self._away_until
         if isinstance(answer, str):
             self._waits.pop(tenant, None)
             return Permit(answer, place)
         if answer <= _LONGEST:  # for a token, or for the end of a lease
-            return now + answer
+            return monotonic() + answer
         wait = self._waits[tenant] = min(_LONGEST, max(_AGAIN, 2 * self._waits.get(tenant, 0.0)))
-        return now + wait
+        return monotonic() + wait
 
-    def leave(self, left: list[Left]) -> None:
-        self._lists.leave(left)
+    def leave(self, left: list[Left]) -> bool:
+        def tell() -> bool:
+            self._lists.leave(left)
+            return True
+
+        return self._asked(tell) is not None
 
     def look(self) -> None:
         """Take in what was set live."""
@@ -147,7 +141,24 @@ class _StoreRules(KeyRules):
         limits = self._own.get(tenant, self._others)
         return limits.max_in_flight is not None or limits.rate is not None
 
-    def _cannot(self, exc: Exception, asked: float) -> float:
+    def _asked(self, ask: Callable[[], _T]) -> _T | None:
+        """Return the store's answer; None if it has none, or had none a moment ago."""
+        from redis.exceptions import RedisError
+
+        began = monotonic()
+        if began < self._away_until:
+            return None
+        try:
+            answer = ask()
+        except (RedisError, OSError) as exc:
+            self._cannot(exc, began)
+            return None
+        if self._is_away:
+            self._is_away = False
+            logger.warning("The store of the keys of queue %s is back", self._name)
+        return answer
+
+    def _cannot(self, exc: Exception, asked: float) -> None:
         now = monotonic()
         self._away_until = now + max(_RETRY, _PATIENCE * (now - asked))
         if not self._is_away:
@@ -158,7 +169,6 @@ class _StoreRules(KeyRules):
                 self._name,
                 exc,
             )
-        return self._away_until
 
 
 class LiveRules:
