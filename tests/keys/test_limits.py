@@ -272,6 +272,19 @@ def test_what_is_set_live_in_a_store(
     wait_equal(lambda: left(space), 0)
 
 
+@on_rabbitmq
+def test_a_store_that_no_command_reaches(space: Space, limited: Limited) -> None:
+    with Celery("shop", broker=space.url, set_as_current=False) as app:
+        app.conf.update(limited() | {"fair_key_store": "redis://:secret@127.0.0.1:1"})
+        install(app)
+        context = CLIContext(app=app, no_color=True, workdir=None)
+        answer = CliRunner().invoke(fair, ["pause-key", QUEUE, "a"], obj=context)
+    assert answer.exit_code == 1
+    assert answer.output.startswith("Error: fair_key_store: ")
+    assert len(answer.output.splitlines()) == 1
+    assert "secret" not in answer.output
+
+
 def _is_held(command: Run, tenants: Tenants, tenant: str) -> bool:
     """Whether workers ask before they start one of a tenant's."""
     tenants.publish({tenant: 1})

@@ -81,21 +81,17 @@ def rules_of(ctx: click.Context, queue: str) -> Iterator[tuple[KeyedLists, bool]
                 " 'redis://…', or what keys have in fair_keys, and start the workers again."
                 " `fair keys` shows what waits"
             )
-        with closing(KeyStore(settings.key_store)) as store, trouble_at_store():
-            yield store.lists(settings.keys[queue]), True
+        try:
+            store = KeyStore(settings.key_store)
+        except ImproperlyConfigured as exc:
+            raise click.ClickException(str(exc)) from exc
+        from redis.exceptions import RedisError
 
-
-@contextmanager
-def trouble_at_store() -> Iterator[None]:
-    """Say what is wrong with the store in one line."""
-    try:
-        yield
-    except (ImproperlyConfigured, OSError) as exc:
-        raise click.ClickException(str(exc)) from exc
-    except Exception as exc:
-        if type(exc).__module__.partition(".")[0] != "redis":
-            raise
-        raise click.ClickException(f"fair_key_store: {exc}") from exc
+        with closing(store):
+            try:
+                yield store.lists(settings.keys[queue]), True
+            except (RedisError, OSError) as exc:
+                raise click.ClickException(f"fair_key_store: {exc}") from exc
 
 
 def lists_on(connection: Any, settings: Settings, queue: str) -> KeyedLists:
