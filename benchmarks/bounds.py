@@ -13,7 +13,6 @@ Messages per second, and microseconds of the main process's CPU; medians of the 
 """
 
 import json
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from statistics import median
 from time import perf_counter, process_time, time
@@ -24,7 +23,7 @@ from kombu import Connection
 from kombu.asynchronous import Hub, set_event_loop
 from redis import Redis
 
-from benchmarks.turns import serving
+from benchmarks.turns import parser_of, serving
 from celery_fair.brokers.redis import Commands, Script
 from celery_fair.worker.queues.redis_source import fetching
 from tests.brokers import RedisServer
@@ -106,12 +105,7 @@ def by_script(url: str) -> Figures:
 
 
 def main() -> None:
-    parser = ArgumentParser(
-        prog="python -m benchmarks.bounds",
-        description=__doc__,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser = parser_of("benchmarks.bounds", __doc__)
     parser.add_argument("--rounds", type=int, default=5, help="(default: 5)")
     args = parser.parse_args()
     with serving(RedisServer()) as server:

@@ -20,7 +20,6 @@ waits       simulated, in task times: how long a quiet tenant's message waits wh
 import json
 import random
 import tracemalloc
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -33,7 +32,7 @@ from kombu import Connection, Queue
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
-from benchmarks.turns import serving, take_turns
+from benchmarks.turns import parser_of, serving, take_turns
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.brokers.redis import Commands, Script
@@ -310,12 +309,7 @@ def show(rows: Rows) -> None:
 
 
 def main() -> None:
-    parser = ArgumentParser(
-        prog="python -m benchmarks.keys",
-        description=__doc__,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser = parser_of("benchmarks.keys", __doc__)
     parser.add_argument("what", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     args = parser.parse_args()
     what = args.what or list(PARTS)

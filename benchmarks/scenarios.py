@@ -26,12 +26,12 @@ reversed   thirty tenants, each with a tenth less than the one before, the large
 
 import json
 import random
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import deque
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
+from benchmarks.turns import parser_of
 from celery_fair.core.tags import Served, TenantTags
 
 SLOTS = 8
@@ -248,12 +248,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = ArgumentParser(
-        prog="python -m benchmarks.scenarios",
-        description=__doc__,
-        formatter_class=RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser = parser_of("benchmarks.scenarios", __doc__)
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn (default: 1)")
     parser.add_argument("what", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)}")
     args = parser.parse_args()

@@ -24,7 +24,6 @@ laboratory      -l WARNING, without gossip, mingle and heartbeats, which nobody 
 """
 
 import json
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import product
@@ -188,7 +187,6 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     every, usual = pairs(BROKERS, SLOTS), pairs(BROKERS, POOLS)
     parser = arguments("benchmarks.throughput", __doc__, every, usual, rounds=3)
-    parser.formatter_class = RawDescriptionHelpFormatter
     parser.add_argument(
         "--as",
         dest="ways",

@@ -1,6 +1,6 @@
 """Contestants in turns, and what the scripts that let them have in common on the command line."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
@@ -10,7 +10,7 @@ from benchmarks.contestant import LEAD, Contestant
 from benchmarks.progress import Progress
 from tests.conftest import running
 
-__all__ = ["arguments", "pairs", "row", "serving", "show_speeds", "take_turns"]
+__all__ = ["arguments", "pairs", "parser_of", "row", "serving", "show_speeds", "take_turns"]
 
 _BACKLOG_SECONDS_AT = 15000
 """Tasks per second that no contestant reaches: the backlog is sized by it."""
@@ -18,6 +18,17 @@ _BACKLOG_SECONDS_AT = 15000
 
 serving = contextmanager(running)
 """Start a broker, wait until it answers, and end it."""
+
+
+def parser_of(prog: str, doc: str | None) -> ArgumentParser:
+    """Return a script's parser, with --json."""
+    parser = ArgumentParser(
+        prog=f"python -m {prog}",
+        description=doc,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser
 
 
 def arguments(
@@ -29,8 +40,7 @@ def arguments(
         every: the pairs of broker and pool that there are.
         usual: those that are meant when none is named.
     """
-    parser = ArgumentParser(prog=f"python -m {prog}", description=doc)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser = parser_of(prog, doc)
     parser.add_argument("--rounds", type=int, default=rounds, help=f"of turns (default: {rounds})")
     parser.add_argument("--seconds", type=float, default=0.6, help="a turn (default: 0.6)")
     parser.add_argument(
