@@ -233,8 +233,9 @@ def serve(scenario: Scenario, order: Order) -> tuple[list[float], float]:
     return waits, now
 
 
-def measure(name: str) -> dict[str, Any]:
-    """One scenario by all orders."""
+def measure(name: str, seed: int) -> dict[str, Any]:
+    """One scenario by all orders; alike whichever others are measured."""
+    random.seed(f"{seed} {name}")
     scenario = SCENARIOS[name]()
     row: dict[str, Any] = {"scenario": name}
     for order, make in ORDERS.items():
@@ -254,8 +255,7 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := set(args.what) - set(SCENARIOS):
         parser.error(f"no scenario {', '.join(unknown)}; there are: {', '.join(SCENARIOS)}")
-    random.seed(args.seed)
-    rows = [measure(name) for name in args.what or SCENARIOS]
+    rows = [measure(name, args.seed) for name in args.what or SCENARIOS]
     if args.json:
         print(json.dumps(rows))
         return
