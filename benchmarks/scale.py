@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale [--json] [--rounds N] [--queues N] [--etas N] [BROKER ...]
 
-Workers (solo) that consume so many idle queues: seconds until the worker is ready, and then the
-worker's share of a processor; *once* is a worker whose app has non-repeatable tasks. And, on
+Workers (solo) that consume so many idle queues: seconds until the worker is ready, and then its
+share of a processor, and its memory; *once* is a worker whose app has non-repeatable tasks. And, on
 Redis, workers that hold so many messages with an ETA, of such tasks there: seconds from SIGTERM to
 the end. Vanilla Celery takes part in each round; ratios are medians of those within one.
 """
@@ -17,6 +17,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any
+
+from psutil import Process
 
 from benchmarks.progress import Progress
 from benchmarks.turns import serving
@@ -36,7 +38,7 @@ REST = 5.0
 """Seconds after a worker is ready, of which nothing counts."""
 IDLE = 15.0
 """Seconds of idling that count."""
-PATIENCE = 120
+PATIENCE = 900
 
 
 def started(start: Any, space: Space, kind: str, queues: list[str]) -> WorkerProcess:
@@ -48,7 +50,7 @@ def started(start: Any, space: Space, kind: str, queues: list[str]) -> WorkerPro
 
 
 def idling(space: Space, kind: str, queues: int) -> dict[str, float]:
-    """Seconds until ready, and then the share of a processor."""
+    """Seconds until ready, then the share of a processor, and MiB of memory."""
     names = [f"q{number}" for number in range(queues)]
     with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
         before = monotonic()
@@ -57,7 +59,9 @@ def idling(space: Space, kind: str, queues: int) -> dict[str, float]:
         sleep(REST)
         cpu, since = worker.cpu_seconds(), monotonic()
         sleep(IDLE)
-        return {"ready": ready, "idle": (worker.cpu_seconds() - cpu) / (monotonic() - since)}
+        idle = (worker.cpu_seconds() - cpu) / (monotonic() - since)
+        memory = Process(worker.pid).memory_info().rss / 2**20
+        return {"ready": ready, "idle": idle, "memory": memory}
 
 
 def stopping(space: Space, kind: str, etas: int) -> dict[str, float]:
@@ -118,13 +122,13 @@ def _medians(
 def show(rows: list[dict[str, Any]]) -> None:
     print(
         f"{'broker':<9} {'worker':<8} {'ready, s':>9} {'ratio':>6} {'idle, %':>8}"
-        f" {'stop, s':>8} {'ratio':>6}"
+        f" {'MiB':>5} {'ratio':>6} {'stop, s':>8} {'ratio':>6}"
     )
     for r in rows:
         stop = f"{r['stop']:>8.1f} {r['stop ratio']:>6.2f}" if "stop" in r else ""
         print(
             f"{r['broker']:<9} {r['worker']:<8} {r['ready']:>9.1f} {r['ready ratio']:>6.2f}"
-            f" {100 * r['idle']:>8.1f} {stop}"
+            f" {100 * r['idle']:>8.1f} {r['memory']:>5.0f} {r['memory ratio']:>6.2f} {stop}"
         )
 
 
