@@ -88,7 +88,8 @@ def test_all_that_happens(
     assert (letter["queue"], letter["task"]) == ("a", "nosuchtask")
     assert letter["key"] == "acme/42"
     for process, found in processes(log).items():
-        assert [record["seq"] for record in found] == list(range(len(found))), process
+        numbers = [record["seq"] for record in found if record.get("state") != "dead"]
+        assert numbers == list(range(len(numbers))), process
     assert all(s[0] == "boot" and s[-1] == "exit" for s in states(log).values())
     assert {r.get("pool") for r in records(log, "process")} == {pool.removesuffix("s")}
     assert len(states(log)) == (3 if pool == "prefork" else 1)
@@ -141,7 +142,8 @@ def test_a_start_is_there_before_the_work(
     assert {r["id"] for r in records(log, "finished")}.isdisjoint(held)
     assert other.stop() == 0
     for process, found in processes(log).items():
-        assert [record["seq"] for record in found] == list(range(len(found))), process
+        numbers = [record["seq"] for record in found if record.get("state") != "dead"]
+        assert numbers == list(range(len(numbers))), process
 
 
 def dead(log: Path) -> set[int]:

@@ -205,6 +205,16 @@ class Scene:
         self._probe(30)
         if self._ledger is not None:
             self._ledger.trust()
+            wait_for(self._asks_ledger, 30, self._logs, interval=0.2)
+
+    def _asks_ledger(self) -> bool:
+        """Whether the victim does: one that an earlier fault has kept from it tries after a while.
+
+        Until then it gives back by copies what may be claimed, and a kill would leave two of them.
+        """
+        self._probe(30)
+        log = self.worker.log()
+        return log.count("The ledger cannot be reached") == log.count("The ledger is back")
 
     def age(self) -> None:
         """Wait until the queues are old enough to survive their node."""
