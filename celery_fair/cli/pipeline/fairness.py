@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["fairness"]
 
-_HEADS = ("queue", "quantum", "share", "target", "off by", "intervals", "starved s", "held s", "")
+_HEADS = (
+    *("queue", "quantum", "of", "share", "target", "off by", "of seconds"),
+    *("intervals", "starved s", "held s", "verdict", "intervals that are"),
+)
 _LIMIT = 1000
 
 
@@ -30,37 +33,40 @@ _LIMIT = 1000
     default=0.05,
     help="How far a share may be off its target, as a part of the target.",
 )
-@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if an interval is UNFAIR.")
+@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if a queue is UNFAIR.")
 @on_warehouse
 def fairness(
     context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
 ) -> Outcome:
-    """Compare each queue's share of processing time with its quantum's.
+    """Compare each queue's share with its quantum's.
 
-    A queue's target is its quantum divided by the quanta of all queues that had work at the same
-    time. Each interval gets one of
+    What is shared is what the workers count: messages, or with fair_cost = "runtime" seconds, or
+    what a callable says; the share of processing time stands beside it (of seconds). A queue's
+    target is its quantum divided by the quanta of all queues that had work at the same time. Each
+    interval gets one of
 
     \b
-    FAIR               on target, or off by no more than one round of the scheduler
+    FAIR               on target, or off by no more than the scheduler may owe
     UNFAIR             off by more than the tolerance
     STARVED_BY_BROKER  short because the worker had none of its messages, and the broker had some
     HELD               held back by its own leash or cap
     ALONE              nothing to compare with
 
-    The table on the screen sums up the intervals; `fairness` in the warehouse has each of them.
+    The table on the screen sums up the intervals; `fairness` in the warehouse has each of them. A
+    queue is UNFAIR if more than the tolerance of what it was due was due in UNFAIR intervals.
 
     \b
     Examples:
       python -m celery_fair pipeline fairness warehouse
       python -m celery_fair pipeline fairness warehouse --interval 10 --json
 
-    Exit status: 0; 1 if an interval is UNFAIR and --fail-on-unfair was given.
+    Exit status: 0; 1 if a queue is UNFAIR and --fail-on-unfair was given.
     """
     from celery_fair.pipeline.publish import write_fairness
 
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
-    queues = _by_queue(made)
-    unfair = any(queue["verdicts"].get("UNFAIR") for queue in queues)
+    queues = _by_queue(made, tolerance)
+    unfair = any(queue["verdict"] == "UNFAIR" for queue in queues)
     return Outcome(
         {"interval": interval, "tolerance": tolerance, "queues": queues},
         table(_HEADS, map(_row, queues), "no queue had work in any interval"),
@@ -68,22 +74,31 @@ def fairness(
     )
 
 
-def _by_queue(made: "DataFrame") -> list[dict[str, Any]]:
+def _by_queue(made: "DataFrame", tolerance: float) -> list[dict[str, Any]]:
     from celery_fair.pipeline.gold.fairness import by_queue
 
-    return [row.asDict(recursive=True) for row in by_queue(made).limit(_LIMIT).collect()]
+    rows = by_queue(made, tolerance).limit(_LIMIT).collect()
+    return [row.asDict(recursive=True) for row in rows]
 
 
 def _row(queue: dict[str, Any]) -> list[Any]:
     verdicts = ", ".join(f"{count} {name}" for name, count in sorted(queue["verdicts"].items()))
-    off = queue["deviation"]
     return [
         queue["queue"],
         queue["quantum"],
-        *(None if queue[name] is None else f"{queue[name]:.2%}" for name in ("share", "target")),
-        None if off is None else f"{off:+.2%}",
+        queue["unit"],
+        percent(queue["share"]),
+        percent(queue["target"]),
+        percent(queue["deviation"], "+.2%"),
+        percent(queue["share_of_seconds"]),
         queue["intervals"],
         queue["starved_seconds"],
         queue["held_seconds"],
+        queue["verdict"],
         verdicts,
     ]
+
+
+def percent(part: float | None, form: str = ".2%") -> str | None:
+    """Return a part of a whole as it is read; None if it is not known."""
+    return None if part is None else format(part, form)

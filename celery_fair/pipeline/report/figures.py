@@ -105,7 +105,7 @@ def _states(processes: DataFrame) -> DataFrame:
 
 def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
     """Shares and targets of some queues by interval, of all workers together."""
-    sums = ("seconds", "due", "total")
+    sums = ("served", "due", "total")
     return (
         shares.where(F.col("queue").isin(*queues) & F.col("total").isNotNull())
         .groupBy("since", "queue")
@@ -113,7 +113,7 @@ def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
         .select(
             "since",
             "queue",
-            F.expr("seconds / total").alias("share"),
+            F.expr("served / total").alias("share"),
             F.expr("due / total").alias("target"),
         )
         .orderBy("since", "queue")

@@ -52,11 +52,10 @@ def _introduction(shown: Figures) -> str:
 
 
 def _summary(shown: Figures) -> str:
-    unfair = sum(queue["verdicts"].get("UNFAIR", 0) for queue in shown.queues)
-    intervals = sum(queue["intervals"] for queue in shown.queues)
+    unfair = sum(queue["verdict"] == "UNFAIR" for queue in shown.queues)
     twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
     verdicts = [
-        _verdict(unfair, f"Unfair: {unfair:,} of {intervals:,} intervals of a queue."),
+        _verdict(unfair, f"Unfair: {unfair:,} of {len(shown.queues):,} queues."),
         _verdict(twice, f"Started twice: {twice:,}."),
         _verdict(lost, f"Started and lost: {lost:,}."),
     ]
@@ -79,15 +78,21 @@ def _shares(shown: Figures) -> str:
         )
         for queue in shown.queues
     ]
-    chart = lines(series, "Share of processing time of each queue", 1.5 * shown.interval)
-    heads = ("queue", "quantum", "share", "target", "off by", "verdicts")
+    chart = lines(series, "Share of each queue", 1.5 * shown.interval)
+    heads = (
+        *("queue", "quantum", "of", "share", "target", "off by", "of seconds", "verdict"),
+        "intervals that are",
+    )
     rows = [
         (
             queue["queue"],
             _number(queue["quantum"]),
+            queue["unit"],
             _percent(queue["share"]),
             _percent(queue["target"]),
             _percent(queue["deviation"], signed=True),
+            _percent(queue["share_of_seconds"]),
+            queue["verdict"],
             ", ".join(f"{n} {name}" for name, n in sorted(queue["verdicts"].items())),
         )
         for queue in shown.queues
