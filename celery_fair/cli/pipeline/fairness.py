@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_fair.cli.options import SECONDS, Outcome, table
-from celery_fair.cli.pipeline.options import Context, on_warehouse
+from celery_fair.cli.pipeline.options import (
+    Context,
+    by_key_option,
+    on_warehouse,
+    percent,
+)
+from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,6 +22,14 @@ __all__ = ["fairness"]
 _HEADS = (
     *("queue", "quantum", "of", "share", "target", "off by", "of seconds"),
     *("intervals", "starved s", "held s", "verdict", "intervals that are"),
+)
+_BY_KEY = (
+    *("queue", "key", "weight", "of", "served", "share", "target", "off by", "seconds"),
+    *("intervals", "verdict"),
+)
+_NOISY = (
+    *("queue", "noisy key", "intervals", "in flight", "others' p95", "share", "target"),
+    "fair in",
 )
 _LIMIT = 1000
 
@@ -33,12 +47,18 @@ _LIMIT = 1000
     default=0.05,
     help="How far a share may be off its target, as a part of the target.",
 )
-@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if a queue is UNFAIR.")
+@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if a queue, or a key, is UNFAIR.")
+@by_key_option("A row for each queue, or for each key of a queue that is shared by key.")
 @on_warehouse
 def fairness(
-    context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
+    context: Context,
+    warehouse: Path,
+    interval: float,
+    tolerance: float,
+    fail_on_unfair: bool,
+    by: str,
 ) -> Outcome:
-    """Compare each queue's share with its quantum's.
+    """Compare each queue's share with its quantum's, or each key's with its weight's.
 
     What is shared is what the workers count: messages, or with fair_cost = "runtime" seconds, or
     what a callable says; the share of processing time stands beside it (of seconds). A queue's
@@ -55,15 +75,24 @@ def fairness(
     The table on the screen sums up the intervals; `fairness` in the warehouse has each of them. A
     queue is UNFAIR if more than the tolerance of what it was due was due in UNFAIR intervals.
 
+    With --by key the tenants of each queue in fair_keys are compared, and the parts of a tenant
+    with each other, while they have something waiting: the 1000 that got or were due most, and the
+    others as one. HELD are those below their share that have a cap or a leash. Below that are keys
+    which Amazon SQS would call noisy: more than a tenth of what runs is theirs, while others wait.
+    That may be no more than their share.
+
     \b
     Examples:
       python -m celery_fair pipeline fairness warehouse
       python -m celery_fair pipeline fairness warehouse --interval 10 --json
+      python -m celery_fair pipeline fairness warehouse --by key
 
-    Exit status: 0; 1 if a queue is UNFAIR and --fail-on-unfair was given.
+    Exit status: 0; 1 if a queue, or a key, is UNFAIR and --fail-on-unfair was given.
     """
     from celery_fair.pipeline.publish import write_fairness
 
+    if by == "key":
+        return _by_key(context, warehouse, interval, tolerance, fail_on_unfair)
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
     queues = _by_queue(made, tolerance)
     unfair = any(queue["verdict"] == "UNFAIR" for queue in queues)
@@ -79,6 +108,57 @@ def _by_queue(made: "DataFrame", tolerance: float) -> list[dict[str, Any]]:
 
     rows = by_queue(made, tolerance).limit(_LIMIT).collect()
     return [row.asDict(recursive=True) for row in rows]
+
+
+def _by_key(
+    context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
+) -> Outcome:
+    from celery_fair.pipeline.gold.fairness_by_key import by_key
+    from celery_fair.pipeline.gold.noisy import by_tenant
+    from celery_fair.pipeline.publish import write_fairness_by_key
+
+    known = context.warehouse(warehouse)
+    made, loud = write_fairness_by_key(known, interval, tolerance, context.say)
+    keys = [row.asDict() for row in by_key(made, tolerance).limit(_LIMIT).collect()]
+    noisy = [row.asDict() for row in by_tenant(loud).limit(_LIMIT).collect()]
+    unfair = any(key["verdict"] == "UNFAIR" for key in keys)
+    lines = [*table(_BY_KEY, map(_key_row, keys), "no two keys of a queue had work at one time")]
+    if noisy:
+        lines += ["", *table(_NOISY, map(_noisy_row, noisy), "")]
+    return Outcome(
+        {"interval": interval, "tolerance": tolerance, "keys": keys, "noisy": noisy},
+        lines,
+        good=not (fail_on_unfair and unfair),
+    )
+
+
+def _key_row(key: dict[str, Any]) -> list[Any]:
+    return [
+        key["queue"],
+        named(key),
+        key["weight"],
+        key["unit"],
+        key["served"],
+        percent(key["share"]),
+        percent(key["target"]),
+        percent(key["deviation"], "+.2%"),
+        key["seconds"],
+        key["intervals"],
+        key["verdict"],
+    ]
+
+
+def _noisy_row(key: dict[str, Any]) -> list[Any]:
+    return [
+        key["queue"],
+        named(key),
+        key["intervals"],
+        percent(key["in_flight"]),
+        key["others_p95"],
+        percent(key["share"]),
+        percent(key["target"]),
+        key["fair"],
+    ]
 
 
 def _row(queue: dict[str, Any]) -> list[Any]:
@@ -97,8 +177,3 @@ def _row(queue: dict[str, Any]) -> list[Any]:
         queue["verdict"],
         verdicts,
     ]
-
-
-def percent(part: float | None, form: str = ".2%") -> str | None:
-    """Return a part of a whole as it is read; None if it is not known."""
-    return None if part is None else format(part, form)

@@ -12,28 +12,23 @@ MESSAGES, COST, SECONDS = "messages", "cost", "seconds"
 
 
 def units(processes: DataFrame) -> DataFrame:
-    """One row per process: its worker's `unit`, and `slots` in which charges are not settled yet.
+    """One row per process: its worker's `unit` and `concurrency`, and `slots`, those of them whose
+    charges are not settled before a task ends.
 
     A log that does not say what costs are is of a version before; its unit is the second.
     """
-    if "costs" not in processes.columns:  # of an older warehouse
-        processes = processes.withColumn("costs", F.lit(None).cast("string"))
-    known = [name for name in ("costs", "concurrency") if name in processes.columns]
-    of_worker = processes.where("boot = worker").select("node", "worker", *known)
-    if "concurrency" not in known:
-        of_worker = of_worker.withColumn("concurrency", F.lit(1))
-    said = of_worker.groupBy("node", "worker").agg(
-        F.max("costs").alias("costs"), F.max("concurrency").alias("concurrency")
-    )
-    unit = F.when(F.col("costs") == "one", MESSAGES).when(F.col("costs") == "custom", COST)
+    for name, kind in (("costs", "string"), ("concurrency", "long")):
+        if name not in processes.columns:  # of an older warehouse
+            processes = processes.withColumn(name, F.lit(None).cast(kind))
+    of_workers = processes.where("boot = worker").groupBy("node", "worker")
+    said = of_workers.agg(*(F.max(name).alias(name) for name in ("costs", "concurrency")))
+    costs, slots = F.col("costs"), F.coalesce("concurrency", F.lit(1))
+    unit = F.when(costs == "one", MESSAGES).when(costs == "custom", COST).otherwise(SECONDS)
     return (
         processes.select("node", "pid", "boot", "worker")
         .join(F.broadcast(said), ["node", "worker"], "left")
-        .withColumn("unit", unit.otherwise(SECONDS))
-        .withColumn("slots", F.when(F.col("unit") == SECONDS, F.coalesce("concurrency", F.lit(1))))
-        .select(
-            "node", "pid", "boot", "worker", "unit", F.coalesce("slots", F.lit(0)).alias("slots")
-        )
+        .select("node", "pid", "boot", "worker", unit.alias("unit"), slots.alias("concurrency"))
+        .withColumn("slots", F.when(F.col("unit") == SECONDS, F.col("concurrency")).otherwise(0))
     )
 
 
