@@ -14,6 +14,7 @@ from celery_fair.settings import SECRETS, Settings
 from celery_fair.worker import host
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.observe.banner import banner
+from celery_fair.worker.seams import require
 from celery_fair.worker.worker import FairWorker
 
 __all__ = ["FairConsumerStep"]
@@ -34,6 +35,7 @@ class FairConsumerStep(bootsteps.StartStopStep):
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
         try:
+            require()
             c.fair = FairWorker(c)
         except ImproperlyConfigured as exc:
             from celery.apps.worker import Worker
