@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-FLOODS = {"heavy": 300, "light": 150}
-FEW = {"quiet": 1, "part/1": 5, "part/2": 5}
+FLOODS: dict[Any, int] = {"heavy": 300, "light": 150}
+FEW: dict[Any, int] = {"quiet": 1, ("part", 1): 5, ("part", 2): 5}
 UNEVEN: dict[str, Any] = {"fair_keys": {QUEUE: {"keys": {"heavy": {"weight": 3}}}}}
 
 

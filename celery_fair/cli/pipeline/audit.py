@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
 from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse
 from celery_fair.pipeline.key_names import named
@@ -129,15 +130,15 @@ def audit(
 def _by_key(
     context: Context, warehouse: Path, audited: "DataFrame", counts: dict[str, int], good: bool
 ) -> Outcome:
-    from pyspark.sql.functions import col, desc
+    from pyspark.sql.functions import desc
 
     from celery_fair.pipeline.publish import write_audit_by_key
 
     made = write_audit_by_key(context.warehouse(warehouse), audited, context.say)
-    order = (col("tenant").isNull(), desc("to_look_at"), desc("attempts"), "queue", "tenant")
+    order = (desc("to_look_at"), desc("attempts"), "queue", "tenant")
     rows = [row.asDict() for row in made.orderBy(*order).limit(_LIMIT).collect()]
     names = ["attempts", *(name.lower() for name in counts)]
-    lines = ([row["queue"], named(row), *(row[name] for name in names)] for row in rows)
+    lines = ([row["queue"], escaped(named(row)), *(row[name] for name in names)] for row in rows)
     heads = ["queue", "key", *names]
     document = {"verdicts": counts, "keys": rows}
     return Outcome(document, table(heads, lines, "no attempt is of a queue with keys"), good=good)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
 from celery_fair.cli.pipeline.options import (
     Context,
@@ -76,16 +77,17 @@ def costs(
 
 
 def _by_key(context: Context, warehouse: Path, limit: int) -> Outcome:
-    from pyspark.sql.functions import col, desc
+    from pyspark.sql.functions import desc
 
     from celery_fair.pipeline.publish import write_costs_by_key
 
     made = write_costs_by_key(context.warehouse(warehouse), context.say)
-    made = made.orderBy("queue", col("tenant").isNull(), desc("seconds"), "tenant")
+    made = made.orderBy(desc("seconds"), "queue", "tenant")
     rows = [row.asDict() for row in made.limit(limit).collect()]
+    shown = ("n", "mean", "longest", "seconds")
     lines = (
         [
-            *(row["queue"], named(row), row["n"], row["mean"], row["longest"], row["seconds"]),
+            *(row["queue"], escaped(named(row)), *(row[name] for name in shown)),
             *(percent(row["part_of_queue"]), row["charged"]),
         ]
         for row in rows

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import SECONDS, Outcome, table
 from celery_fair.cli.pipeline.options import (
     Context,
@@ -32,6 +33,8 @@ _NOISY = (
     "fair in",
 )
 _LIMIT = 1000
+_KEYS = 10_000
+"""Rows by key of all queues; of each there are 1001, and as many of parts, at the most."""
 
 
 @click.command()
@@ -119,7 +122,7 @@ def _by_key(
 
     known = context.warehouse(warehouse)
     made, loud = write_fairness_by_key(known, interval, tolerance, context.say)
-    keys = [row.asDict() for row in by_key(made, tolerance).limit(_LIMIT).collect()]
+    keys = [row.asDict() for row in by_key(made, tolerance).limit(_KEYS).collect()]
     noisy = [row.asDict() for row in by_tenant(loud).limit(_LIMIT).collect()]
     unfair = any(key["verdict"] == "UNFAIR" for key in keys)
     lines = [*table(_BY_KEY, map(_key_row, keys), "no two keys of a queue had work at one time")]
@@ -135,7 +138,7 @@ def _by_key(
 def _key_row(key: dict[str, Any]) -> list[Any]:
     return [
         key["queue"],
-        named(key),
+        escaped(named(key)),
         key["weight"],
         key["unit"],
         key["served"],
@@ -151,7 +154,7 @@ def _key_row(key: dict[str, Any]) -> list[Any]:
 def _noisy_row(key: dict[str, Any]) -> list[Any]:
     return [
         key["queue"],
-        named(key),
+        escaped(named(key)),
         key["intervals"],
         percent(key["in_flight"]),
         key["others_p95"],
