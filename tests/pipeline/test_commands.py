@@ -94,6 +94,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert model["keys"]["t"]["k"]["n"] == 1
     html = tmp_path / "report.html"
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
+    assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
     check_documented_tables(Warehouse(spark, warehouse))
 
 

@@ -21,9 +21,10 @@ FEW: dict[Any, int] = {"quiet": 1, ("part", 1): 5, ("part", 2): 5}
 UNEVEN: dict[str, Any] = {"fair_keys": {QUEUE: {"keys": {"heavy": {"weight": 3}}}}}
 
 
+@pytest.mark.timeout(1200)  # five commands, each of many jobs
 @pytest.mark.usefixtures("spark")
 def test_what_keys_got(redis_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
-    log, warehouse, html = (tmp_path / name for name in ("log", "warehouse", "report.html"))
+    log, warehouse = tmp_path / "log", tmp_path / "warehouse"
     with publisher(redis_space.url) as app:
         ids = [id_ for key, count in (FLOODS | FEW).items() for id_ in send(app, key, count)]
     conf = UNEVEN | {"fair_event_log": str(log)}
@@ -50,7 +51,3 @@ def test_what_keys_got(redis_space: Space, start_worker: StartWorker, tmp_path: 
     assert {row["tenant"]: row["n"] for row in used} == counts
     audited = json.loads(run("audit", warehouse, "--by", "key", "--json", "--quiet").stdout)
     assert {row["tenant"]: row["finished"] for row in audited["keys"]} == counts
-    assert run("report", warehouse, html, "--quiet").exit_code == 0
-    text = html.read_text()
-    assert "Unfair: 0 keys of queues that are shared by key." in text
-    assert "<td>part/2</td>" in text
