@@ -33,6 +33,7 @@ class Process:
     pid: int = field(default_factory=lambda: next(_numbers))
     boot: str = ""
     parent: str | None = None
+    queue: str = "q"
     seq: int = 0
     records: list[dict[str, Any]] = field(default_factory=list)
 
@@ -49,7 +50,8 @@ class Process:
 
     def boots(self, at: float, **fields: Any) -> Process:
         """Write that it has begun."""
-        fields = {"heartbeat": 10.0, "concurrency": 1, "pool": "solo", "dropped": 0} | fields
+        known = {"heartbeat": 10.0, "concurrency": 1, "pool": "solo", "dropped": 0}
+        fields = known | {"quanta": {self.queue: 1.0}} | fields
         parent = self.parent or self.boot
         self.write("process", at, state="boot", parent=parent, **fields)
         return self
@@ -63,13 +65,13 @@ class Process:
     def starts(
         self, task_id: str, at: float, published: float | None = None, **fields: Any
     ) -> None:
-        fields = {"retries": 0, "task": "t", "queue": "q", "repeatable": False} | fields
+        fields = {"retries": 0, "task": "t", "queue": self.queue, "repeatable": False} | fields
         if published is not None:
             fields["published"] = T0 + published
         self.write("started", at, id=task_id, **fields)
 
     def finishes(self, task_id: str, at: float, runtime: float = 1.0, **fields: Any) -> None:
-        fields = {"retries": 0, "task": "t", "queue": "q", "state": "SUCCESS"} | fields
+        fields = {"retries": 0, "task": "t", "queue": self.queue, "state": "SUCCESS"} | fields
         self.write("finished", at, id=task_id, runtime=runtime, **fields)
 
     def breaks_off(self, task_id: str, at: float) -> None:
@@ -87,7 +89,7 @@ class Process:
     def rejects(
         self, task_id: str | None, at: float, published: float | None, **fields: Any
     ) -> None:
-        fields = {"retries": 0, "task": "t", "queue": "q", "reason": "redelivered"} | fields
+        fields = {"retries": 0, "task": "t", "queue": self.queue, "reason": "redelivered"} | fields
         when = None if published is None else T0 + published
         self.write("rejected", at, id=task_id, published=when, **fields)
 

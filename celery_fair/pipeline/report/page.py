@@ -122,7 +122,7 @@ def _waits(shown: Figures) -> str:
 
 def _audit(shown: Figures) -> str:
     counts = [[verdict, f"{count:,}"] for verdict, count in shown.verdicts.items()]
-    names = ("id", "verdict", "queue", "task", "node")
+    names = ("id", "verdict", "queue", "task", "node", "why")
     none = "Nothing was started twice, lost, or is unknown."
     return _table(("verdict", "attempts"), counts, "") + _columns(names, shown.troubles, none)
 
