@@ -153,7 +153,7 @@ class Parts:
     def _metrics(self, c: Any, labels: Labels, observed: Observed) -> tuple[Any, Depths]:
         """Return what serves them, and what asks the broker for some of them; to be started."""
         try:
-            from celery_fair.worker.observe.metrics import metrics_server
+            from celery_fair.worker.observe.metrics import FairCollector, metrics_server
         except ImportError as exc:
             raise ImproperlyConfigured(
                 f"fair_metrics = '{self.settings.metrics}' needs a package ({exc}):"
@@ -161,8 +161,7 @@ class Parts:
             ) from exc
         assert self.settings.metrics is not None
         depths = Depths(c.app.connection_for_read, _DEPTHS)
-        served = metrics_server(
-            self.settings.metrics,
+        collector = FairCollector(
             self.answers,
             labels,
             observed,
@@ -171,7 +170,7 @@ class Parts:
             depths,
             self.settings.dead_letters,
         )
-        return served, depths
+        return metrics_server(self.settings.metrics, collector), depths
 
     def close(self) -> None:
         """Leave nothing open."""

@@ -31,37 +31,29 @@ from celery_fair.worker.observe.letter_figures import LetterFigures
 from celery_fair.worker.observe.metrics_server import MetricsServer
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["metrics_server"]
+__all__ = ["FairCollector", "metrics_server"]
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 
 
-def metrics_server(
-    address: Address,
-    answers: Answers,
-    labels: Labels,
-    observed: Observed,
-    keys: Iterable[KeyFigures],
-    letters: LetterFigures,
-    depths: Depths,
-    dead_letters: str,
-) -> MetricsServer:
+def metrics_server(address: Address, collector: Collector) -> MetricsServer:
     """Return a server of the worker's metrics, bound to its address, not yet started.
-
-    Arguments:
-        depths: knows what waits at the broker, once it was started.
-        dead_letters: the name of the queue of dead letters.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
     """
     registry = CollectorRegistry()
-    registry.register(FairCollector(answers, labels, observed, keys, letters, depths, dead_letters))
+    registry.register(collector)
     return MetricsServer(address, registry)
 
 
 class FairCollector(Collector):
-    """Reads one worker, from the server's threads: only what is copied in one step."""
+    """Reads one worker, from the server's threads: only what is copied in one step.
+
+    Arguments:
+        depths: knows what waits at the broker, once it was started.
+        dead_letters: the name of the queue of dead letters.
+    """
 
     def __init__(
         self,
