@@ -108,7 +108,7 @@ test-live: environment brokers spark ## a prediction against a live run; wants a
 
 .PHONY: brokers
 brokers:
-	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless
+	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless prometheus
 
 .PHONY: spark
 spark:
