@@ -253,7 +253,7 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
     )
     _try(policy)
     log = EventLog(policy, c.hostname)
-    queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read), log)
+    queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read, settings.keys), log)
     return Recorder(log, queues, settings, c)
 
 
