@@ -19,10 +19,18 @@ from threading import RLock
 from time import monotonic
 from typing import Any
 
-from amqp import AccessRefused, ChannelError, NotFound, spec
+from amqp import AccessRefused, ChannelError, NotFound, PreconditionFailed, spec
 from kombu import Exchange, Queue
 
-__all__ = ["LaneChooser", "Lanes", "depths_by_name", "lane", "register", "waiting_in_lanes"]
+__all__ = [
+    "LaneChooser",
+    "Lanes",
+    "NotEmptyError",
+    "depths_by_name",
+    "lane",
+    "register",
+    "waiting_in_lanes",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +127,10 @@ def waiting_in_lanes(channel: Any, queue: str) -> int:
     return total
 
 
+class NotEmptyError(Exception):
+    """A lane that was removed was not empty after all."""
+
+
 class Lanes:
     """A queue's lanes, on a connection of their own: one that publishes may be blocked by an alarm.
 
@@ -213,6 +225,34 @@ class Lanes:
         if found is None and depths:
             found = min(depths, key=depths.__getitem__)
         return found
+
+    def remove_last(self) -> bool:
+        """Remove the last lane if it is empty, and its mark; return whether it was.
+
+        Only where no worker and no publisher of the queue runs: a quorum queue cannot be deleted on
+        condition that it is empty, and what a worker holds of any lane does not show.
+
+        Raises:
+            NotEmptyError: messages came into it in just that moment, and are gone.
+        """
+        last = lane(self._queue, self.count - 1)
+        kind = (self._queue.queue_arguments or {}).get("x-queue-type", "classic")
+        certain = {} if kind == "quorum" else {"if_unused": True, "if_empty": True}
+        try:
+            if self._depth_if_there(last):
+                return False
+            with self._intact():
+                gone = self.channel.queue_delete(last.name, **certain)
+        except PreconditionFailed:  # something has come
+            return False
+        with self._intact():
+            mark = self.channel.basic_get(self._register.name)
+            if mark is not None:
+                self.channel.basic_ack(mark.delivery_tag)
+        self.count -= 1
+        if gone:
+            raise NotEmptyError(f"{gone} messages came into {last.name} while it was removed")
+        return True
 
     def drop(self) -> None:
         """Close the connection without a word."""

@@ -9,8 +9,9 @@ import click
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.cli.keys.access import connected, lists_on
-from celery_fair.cli.keys.lanes import of_lanes
+from celery_fair.cli.keys.lanes import of_lanes, shrunk
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
+from celery_fair.settings import Settings
 
 __all__ = ["keys", "watched"]
 
@@ -21,9 +22,11 @@ _HEADS = ("key", "weight", "share", "waiting", "parts", "started", "running", "b
 @click.argument("queue")
 @click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
 @click.option("--merge", is_flag=True, help="Put everything back into the queue itself.")
+@click.option("--shrink", is_flag=True, help="Remove empty lanes (RabbitMQ).")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether all is stopped.")
 @outcome("Print an object as JSON.")
 @click.pass_context
-def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
+def keys(ctx: click.Context, queue: str, top: int, merge: bool, shrink: bool, yes: bool) -> Outcome:
     """Show whose messages wait in QUEUE, which is shared by key.
 
     \b
@@ -47,19 +50,41 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool) -> Outcome:
     order, for workers without fair_keys. Stop workers with fair_keys first: they would sort it
     again.
 
+    With --shrink lanes of RabbitMQ that are empty are removed, the highest numbers first. Stop all
+    workers and all publishers of the queue before: what one of them sends to a lane just then would
+    be lost, and so could be what a worker runs of it. It asks whether you have, and refuses while a
+    worker of the queue answers. A lane that is not empty stays.
+
     \b
     Examples:
       celery -A shop fair keys jobs
       celery -A shop fair keys jobs --json | python -m json.tool
       celery -A shop fair keys jobs --merge
+      celery -A shop fair keys jobs --shrink --yes
 
-    Exit status: 0; 1 if the broker cannot be reached.
+    Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
     """
+    if merge and shrink:
+        raise click.UsageError("--merge first, and then --shrink")
     with connected(ctx, queue) as (app, settings, connection):
+        if shrink:
+            return _shrunk(app, settings, connection, queue, yes)
         if broker_of(connection).has_lanes:
             return of_lanes(app, settings, connection, queue, top, merge)
         lists = lists_on(connection, settings, queue)
         return _merged(queue, lists) if merge else _of_lists(lists, queue, top)
+
+
+def _shrunk(app: Any, settings: Settings, connection: Any, queue: str, yes: bool) -> Outcome:
+    if not broker_of(connection).has_lanes:
+        raise click.UsageError("there are lanes on RabbitMQ alone; Redis removes lists itself")
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("say --yes when all workers and publishers of the queue are stopped")
+    if not yes:
+        click.confirm(
+            f"Are all workers and all publishers of {queue} stopped?", abort=True, err=True
+        )
+    return shrunk(app, settings, connection, queue)
 
 
 def watched(ctx: click.Context, queue: str, top: int = 20) -> Iterator[Outcome]:

@@ -43,7 +43,7 @@ class Workers:
         named = tuple(named) or self.named
         raw = self._broadcast(command, named, enough, arguments)
         if not raw:
-            raise NoAnswer(self._silence(command, named))
+            raise NoAnswer(self._silence(command, named), silent=True)
         return Answers.of(raw, named, self.timeout)
 
     def waiting(
