@@ -9,7 +9,7 @@ acknowledged when its own copy is confirmed.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from amqp import Channel, spec
@@ -32,6 +32,9 @@ __all__ = ["AmqpLetters"]
 _CONFIRM_TIMEOUT = 10.0
 """Seconds for the broker to confirm a message: one under a memory alarm never does."""
 
+_RETURN_TIMEOUT = 2.0
+"""Seconds to wait for what was got to be back: longer only if somebody else takes it meanwhile."""
+
 _HEADERS = "application_headers"
 
 _AT_ONCE = 100
@@ -46,6 +49,7 @@ class AmqpLetters(LetterQueue):
 
     at_once = _AT_ONCE
     _held: Any = None
+    _removed = 0
 
     def count(self) -> int:
         channel = self._connection.channel()
@@ -62,15 +66,19 @@ class AmqpLetters(LetterQueue):
             return
         channel = self._held = self._connection.channel()
         channel.auto_decode = False  # of the body, by whatever codec a message names
+        self._removed = 0
         try:
-            while there > 0:
-                some = list(_got(channel, self._name, min(there, _GOT)))
+            for first in range(0, there, _GOT):
+                wanted = min(_GOT, there - first)
+                some = list(_got(channel, self._name, wanted))
                 for message in some:
                     yield _letter(message)
-                there = there - len(some) if len(some) == min(there, _GOT) else 0
+                if len(some) < wanted:
+                    break
         finally:
             self._held = None
             _close(channel)
+            self._await(there - self._removed)
 
     def replay(self, letters: Sequence[Letter]) -> list[Result]:
         results: dict[int, Result] = {}
@@ -98,11 +106,22 @@ class AmqpLetters(LetterQueue):
         if letter.handle.channel is not self._held or not self._held.is_open:
             raise GoneError("the broker has closed the channel that held it")
         self._held.basic_ack(letter.handle.delivery_tag)
+        self._removed += 1
 
     def is_lost(self, error: Exception) -> bool:
         return isinstance(error, self._connection.connection_errors) or not (
             self._connection.connected
         )
+
+    def _await(self, count: int) -> None:
+        """Wait until so many letters are there: a channel is closed before they are put back.
+
+        Who looks again at once, to replay what was just looked at, would find it gone.
+        """
+        deadline = monotonic() + _RETURN_TIMEOUT
+        with suppress(Exception):  # no connection any more: the next look says so
+            while self.count() < count and monotonic() < deadline:
+                sleep(0.01)
 
 
 class _Copies:
