@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-__all__ = ["COLUMNS", "Column", "Row", "figure"]
+__all__ = ["COLUMNS", "Column", "Row", "duration", "figure"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     if seconds < 6000:
@@ -62,11 +63,11 @@ def _time(seconds: float) -> str:
 
 
 def _until(seconds: float) -> str:
-    return "grows" if seconds == inf else "now" if not seconds else _time(seconds)
+    return "grows" if seconds == inf else "now" if not seconds else duration(seconds)
 
 
 def _waiting(row: Row) -> str:
-    return _time(row.figures["waiting_seconds"]) if row.figures["buffered"] else "–"
+    return duration(row.figures["waiting_seconds"]) if row.figures["buffered"] else "–"
 
 
 def _held(row: Row) -> str:
@@ -77,7 +78,7 @@ def _held(row: Row) -> str:
     if figures["held"] == "cap":
         return f"cap {figures['max_in_flight']}"
     if figures["held"] == "leash":
-        return f"leash {_time(figures['throttled_seconds'])}"
+        return f"leash {duration(figures['throttled_seconds'])}"
     return figures["held"] or ""
 
 
@@ -128,7 +129,7 @@ COLUMNS = {
     "workers": Column("workers", _number("workers"), "work-\ners"),
     "at_broker": Column("at broker", _known("waiting_at_broker", figure), "at\nbroker"),
     "at_workers": Column("at workers", _number("buffered"), "at\nworkers"),
-    "oldest": Column("oldest", _known("oldest_seconds", _time), "old-\nest"),
+    "oldest": Column("oldest", _known("oldest_seconds", duration), "old-\nest"),
     "empty": Column("empty in", _known("empty_in_seconds", _until), "empty\nin"),
     "held": Column("held back", _held, "held\nback"),
     "limits": Column("limits", _limits),
