@@ -60,7 +60,14 @@ def _limits(connection: Any, queues: int) -> Iterator[Finding]:
 
 def _rights(connection: Any, queue: str, exchange: Any, no_declare: bool = False) -> Finding | None:
     """Return what the user may not do, None if all that workers and publishers do."""
-    lacks = missing_rights(connection, queue, exchange)
+    try:
+        lacks = missing_rights(connection, queue, exchange)
+    except TimeoutError:
+        return wrong(
+            f"queue {queue}",
+            "the broker takes no message for it: is there a memory or disk alarm?",
+            "rabbitmq-diagnostics alarms",
+        )
     if no_declare and "configure" in lacks:
         lacks.remove("configure")
     if not lacks:

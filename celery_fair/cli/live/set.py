@@ -60,8 +60,10 @@ def set_options(
     Exit status: 0; 1 if a worker answers with an error or no worker answers; 2 if no worker was
     asked, because of an option.
     """
-    if forget == bool(options) or (forget and keep):
-        raise click.UsageError("write what it is to have, such as quantum=8, or else --forget")
+    if forget and (options or keep):
+        raise click.UsageError("--forget keeps nothing any more: leave out options and --keep")
+    if not (forget or options):
+        raise click.MissingParameter(param_type="argument", param_hint="'OPTION=VALUE...'")
     if forget:
         was = forgotten(ctx.obj.app, lambda keeping: keeping.forget(queue) != KeptQueue())
         said = "is not kept any more; workers that run go on as they are" if was else "was not kept"
