@@ -10,7 +10,7 @@ acknowledged when its own copy is confirmed.
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from amqp import Channel, spec
 from amqp.exceptions import MessageNacked, NotFound
@@ -105,7 +105,7 @@ class AmqpLetters(LetterQueue):
     def remove(self, letter: Letter) -> None:
         if letter.handle.channel is not self._held or not self._held.is_open:
             raise GoneError("the broker has closed the channel that held it")
-        self._held.basic_ack(letter.handle.delivery_tag)
+        self._held.basic_ack(letter.handle.tag)
         self._removed += 1
 
     def is_lost(self, error: Exception) -> bool:
@@ -122,6 +122,14 @@ class AmqpLetters(LetterQueue):
         with suppress(Exception):  # no connection any more: the next look says so
             while self.count() < count and monotonic() < deadline:
                 sleep(0.01)
+
+
+class _Got(NamedTuple):
+    """A letter's message, where it was got, and by which tag."""
+
+    channel: Any
+    tag: int
+    message: Any
 
 
 class _Copies:
@@ -159,7 +167,7 @@ class _Copies:
 
     def _publish(self, number: int, letter: Letter) -> None:
         exchange, key = letter.origin
-        message = letter.handle
+        message = letter.handle.message
         headers = letter.replayed_headers()
         while (mark := (headers[PUBLISHED], letter.body)) in self._sent:
             headers[PUBLISHED] += 1e-6
@@ -217,7 +225,7 @@ def _unroutable(exchange: str, key: str, error: Exception) -> ReplayError:
     return found
 
 
-def _got(channel: Any, queue: str, most: int) -> Iterator[Any]:
+def _got(channel: Any, queue: str, most: int) -> Iterator[_Got]:
     """Yield a queue's next messages, so many at the most, when all of them have come."""
     for _ in range(most):
         channel.send_method(spec.Basic.Get, "Bsb", (0, queue, False))
@@ -225,19 +233,18 @@ def _got(channel: Any, queue: str, most: int) -> Iterator[Any]:
     answers = [channel.wait(kinds, returns_tuple=True) for _ in range(most)]
     for answer in answers:
         if len(answer) > 1:
-            message = answer[-1]
-            message.channel, message.delivery_info = channel, {"delivery_tag": answer[0]}
-            yield message
+            yield _Got(channel, answer[0], answer[-1])
 
 
-def _letter(message: Any) -> Letter:
+def _letter(got: _Got) -> Letter:
+    message = got.message
     headers = message.properties.get(_HEADERS)
     body = message.body
     return Letter(
         headers=headers if isinstance(headers, dict) else {},
         properties={n: v for n, v in message.properties.items() if n != _HEADERS},
         body=body.encode() if isinstance(body, str) else bytes(body),
-        handle=message,
+        handle=got,
     )
 
 

@@ -181,8 +181,10 @@ def test_why_nothing_starts(
         ids = tenants.publish({"acme": 3})
         assert explained() == (
             "no_slot",
-            "its turn is next: its credit is 0 of a quantum of 1. It waits for a free slot, 1 of 1"
-            " are busy",
+            (
+                "its turn is next: its credit is 0 of a quantum of 1. It waits for a free slot, 1 of 1"
+                " are busy"
+            ),
         )
     wait_equal(lambda: explained()[0], "keys")
     assert explained()[1].startswith("3 messages wait, of keys that may start none now")
