@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
-__all__ = ["COLUMNS", "Column", "Row", "figure"]
+__all__ = ["COLUMNS", "Column", "Row", "duration", "figure"]
 
 
 @dataclass(frozen=True)
@@ -51,22 +52,33 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
     if seconds < 100:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.0f} h" if hours < 100 else f"{figure(hours / 24)} d"
+
+
+def _until(seconds: float) -> str:
+    return "grows" if seconds == inf else "now" if not seconds else duration(seconds)
 
 
 def _waiting(row: Row) -> str:
-    return _time(row.figures["waiting_seconds"]) if row.figures["buffered"] else "–"
+    return duration(row.figures["waiting_seconds"]) if row.figures["buffered"] else "–"
 
 
 def _held(row: Row) -> str:
     figures = row.figures
+    everywhere = figures.get("workers", 1)
+    if figures["held"] and figures.get("held_workers", everywhere) < everywhere:
+        return f"{figures['held']} on {figures['held_workers']} of {everywhere}"
     if figures["held"] == "cap":
         return f"cap {figures['max_in_flight']}"
     if figures["held"] == "leash":
-        return f"leash {_time(figures['throttled_seconds'])}"
+        return f"leash {duration(figures['throttled_seconds'])}"
     return figures["held"] or ""
 
 
@@ -86,6 +98,10 @@ def _per_second(row: Row) -> str:
 
 def _buffered_of_window(row: Row) -> str:
     return f"{figure(row.figures['buffered'])}/{figure(row.figures['window'])}"
+
+
+def _known(key: str, text: Callable[[float], str]) -> Text:
+    return lambda row: "–" if row.figures[key] is None else text(row.figures[key])
 
 
 def _number(key: str) -> Text:
@@ -110,6 +126,11 @@ COLUMNS = {
     "served": Column("served", _number("served")),
     "per_second": Column("starts/s", _per_second, "starts\n/s"),
     "waiting": Column("waiting", _waiting, "wait-\ning"),
+    "workers": Column("workers", _number("workers"), "work-\ners"),
+    "at_broker": Column("at broker", _known("waiting_at_broker", figure), "at\nbroker"),
+    "at_workers": Column("at workers", _number("buffered"), "at\nworkers"),
+    "oldest": Column("oldest", _known("oldest_seconds", duration), "old-\nest"),
+    "empty": Column("empty in", _known("empty_in_seconds", _until), "empty\nin"),
     "held": Column("held back", _held, "held\nback"),
     "limits": Column("limits", _limits),
 }
