@@ -176,7 +176,7 @@ def test_quantiles() -> None:
 def run(trace: list[Message], scenarios: list[Scenario]) -> Outcomes:
     found = {}
     for scenario in scenarios:
-        for queue, outcome in outcomes(Machine(scenario).run(trace)).items():
+        for (queue, _), outcome in outcomes(Machine(scenario).run(trace)).items():
             row = dict(zip(COLUMNS, outcome.row(scenario.name, queue), strict=True))
             found[scenario.name, queue] = row
     return found

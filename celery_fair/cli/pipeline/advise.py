@@ -94,8 +94,8 @@ def _document(advice: "Advice", queues: list[str]) -> dict[str, Any]:
     return {
         "means": advice.means,
         "concurrency": scenario.concurrency,
-        "quanta": {queue: scenario.plan(queue).quantum for queue in queues},
-        "classes": {queue: scenario.plan(queue).level for queue in queues},
+        "quanta": {queue: scenario.last_plan(queue).quantum for queue in queues},
+        "classes": {queue: scenario.last_plan(queue).level for queue in queues},
         "tried": advice.tried,
         "proof": list(advice.outcomes.values()),
     }
@@ -113,7 +113,15 @@ def _lines(
     for queue in queues:
         row = advice.outcomes[now.name, queue]
         waits = [value for p in percents for value in (row[f"p{p}"], targets.get((queue, p)))]
-        rows.append([queue, now.plan(queue).quantum, now.plan(queue).level, row["started"], *waits])
+        rows.append(
+            [
+                queue,
+                now.last_plan(queue).quantum,
+                now.last_plan(queue).level,
+                row["started"],
+                *waits,
+            ]
+        )
     heads = [head for p in percents for head in (f"p{p}", "target")]
     yield from table(["queue", "quantum", "class", "messages", *heads], rows, "no queues")
     yield f"proven by replaying {advice.tried} scenarios"

@@ -92,7 +92,7 @@ def _ladder(base: Scenario, goals: list[Goal]) -> Iterable[Scenario]:
     for powers in sorted(steps, key=lambda powers: (sum(powers), powers)):
         scenario = base
         for queue, power in zip(queues, powers, strict=True):
-            quantum = base.plan(queue).quantum * 2.0**power
+            quantum = base.last_plan(queue).quantum * 2.0**power
             scenario = scenario.with_plan(queue, quantum=quantum)
         yield replace(scenario, name=f"{base.name} quanta {powers}")
 
@@ -100,10 +100,10 @@ def _ladder(base: Scenario, goals: list[Goal]) -> Iterable[Scenario]:
 def _finer(base: Scenario, goals: list[Goal]) -> Scenario:
     """The same shares in shorter turns."""
     others = base.queues.keys() - {goal.queue for goal in goals}
-    largest = max((base.plan(queue).quantum for queue in others), default=1.0)
+    largest = max((base.last_plan(queue).quantum for queue in others), default=1.0)
     scenario = base
     for queue in {*base.queues, *(goal.queue for goal in goals)}:
-        quantum = base.plan(queue).quantum / max(largest, 1.0)
+        quantum = base.last_plan(queue).quantum / max(largest, 1.0)
         scenario = scenario.with_plan(queue, quantum=quantum)
     return replace(scenario, name=f"{base.name} finer")
 
@@ -121,14 +121,14 @@ def _widened(scenario: Scenario) -> Iterable[Scenario]:
     slots = scenario.concurrency
     counts = sorted({max(slots + 1, round(slots * factor)) for factor in _MORE_SLOTS})
     for count in counts:
-        yield replace(scenario, name=f"{scenario.name} {count} slots", concurrency=count)
+        wide = scenario.with_slots(count)
+        yield replace(wide, name=f"{scenario.name} {count} slots")
 
 
 def _relaxed(base: Scenario, goals: list[Goal], found: Scenario, run: Run, tried: int) -> Advice:
     """With that many slots, quanta may be enough where it took a class before."""
-    wide = replace(
-        base, name=f"{base.name} {found.concurrency} slots", concurrency=found.concurrency
-    )
+    slots = found.concurrency
+    wide = replace(base.with_slots(slots), name=f"{base.name} {slots} slots")
     ladders = [*_ladder(wide, goals), *_ladder(_finer(wide, goals), goals)]
     scenarios = [wide, *ladders, found]
     outcomes = run(scenarios)
