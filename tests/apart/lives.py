@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -59,6 +59,18 @@ class Life:
     def queues(self) -> list[str]:
         return sorted({queue for queue, _ in self.flows})
 
+    def named(self, name: str) -> Life:
+        """Return it with queues that no other life has."""
+        conf = {
+            setting: {f"{name}-{queue}": options for queue, options in value.items()}
+            if isinstance(value, dict)
+            else value
+            for setting, value in self.conf.items()
+        }
+        return replace(
+            self, conf=conf, flows=[(f"{name}-{queue}", flow) for queue, flow in self.flows]
+        )
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -83,9 +95,8 @@ def planned(life: Life) -> list[Planned]:
     return sorted(found, key=lambda message: message.after)
 
 
-def live(life: Life, space: Space, start: StartWorker, folder: Path) -> Path:
-    """Let workers do all of it; return where their log is."""
-    log = folder / "log"
+def live(life: Life, space: Space, start: StartWorker, log: Path) -> None:
+    """Let workers do all of it."""
     conf = {"fair_event_log": str(log), **life.conf}
 
     def begin() -> WorkerProcess:
@@ -120,7 +131,6 @@ def live(life: Life, space: Space, start: StartWorker, folder: Path) -> Path:
     wait_equal(lambda: len(done.read()) - before, len(messages), timeout=300)
     for worker in workers:
         assert worker.stop() == 0
-    return log
 
 
 def _quanta(**quanta: int) -> dict[str, Any]:
@@ -167,7 +177,7 @@ LIVES = {
         {"fair_keys": {"jobs": {"keys": {"other": {"weight": 2}}}}},
         broker="redis",
     ),
-    "two workers": Life(_THREE, _FOUR_TWO_ONE, workers=2, slots=1),
+    "two_workers": Life(_THREE, _FOUR_TWO_ONE, workers=2, slots=1),
     "redis": Life(_THREE, _FOUR_TWO_ONE, broker="redis"),
     "prefork": Life(_THREE, _FOUR_TWO_ONE, pool="prefork"),
     "stopped": Life(_TWO, _quanta(interactive=4, bulk=1), stops=(2.0, 6.0)),

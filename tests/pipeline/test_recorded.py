@@ -24,7 +24,9 @@ def said(*workers: Process, until: float = NEVER) -> Scenario:
     """The scenario that the records of main processes make."""
     blank = {"queue": None, "state": None, "concurrency": None}
     records = [blank | record for worker in workers for record in worker.records]
-    return scenario_of(sorted(records, key=lambda record: record["at"]), T0 + until)
+    return scenario_of(
+        sorted(records, key=lambda record: record["at"]), dict.fromkeys("abls", T0 + until)
+    )
 
 
 def plain(queue: str = "a", **options: Any) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def test_a_silent_worker_is_gone() -> None:
     first = worker(0, plain())
     silent = {"boot": first.boot, "kind": "silent", "queue": None, "at": T0 + 7, "seq": None}
     scenario = scenario_of(
-        [*({"queue": None, "state": None} | r for r in first.records), silent], T0 + NEVER
+        [*({"queue": None, "state": None} | r for r in first.records), silent], {"a": T0 + NEVER}
     )
     assert scenario.fleets == (Fleet(("a",), ((T0 + 1, 2), (T0 + 7, 0))),)
 

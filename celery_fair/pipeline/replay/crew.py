@@ -122,7 +122,7 @@ class Crew:
         elif known is None or known[0] is not head:
             price = self._price_of(head)
             self._heads[flow] = head, price
-            self.chooser.offer(flow, price.cost, head.published, now)
+            self.chooser.offer(flow, price.cost, head.arrives, now)
 
     # Messages -------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Crew:
         else:
             next_price = self._price_of(head)
             self._heads[flow] = head, next_price
-            cost, since = next_price.cost, head.published
+            cost, since = next_price.cost, head.arrives
         self.chooser.served(flow, price.cost, cost, False, since, now)
         self.free -= 1
         return Work(self, flow, taken, price)

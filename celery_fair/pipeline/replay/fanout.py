@@ -36,7 +36,11 @@ def replay(trace: DataFrame, scenarios: list[Scenario], by_key: bool = False) ->
         trace: as `celery_fair.pipeline.traces` makes it.
         scenarios: of different names.
     """
-    for name, absent in (("key", "cast(null as string)"), ("handover", "0.0D")):
+    for name, absent in (
+        ("key", "cast(null as string)"),
+        ("handover", "0.0D"),
+        ("transit", "0.0D"),
+    ):
         if name not in trace.columns:
             trace = trace.withColumn(name, F.expr(absent))
     rows = [(scenario.name, scenario.to_json()) for scenario in scenarios]
@@ -44,7 +48,9 @@ def replay(trace: DataFrame, scenarios: list[Scenario], by_key: bool = False) ->
     copies = trace.crossJoin(supposed.hint("broadcast")).select(*_COLUMNS)
     return (
         copies.repartition(len(scenarios), "scenario")
-        .sortWithinPartitions("scenario", "published", "queue", "runtime")
+        .sortWithinPartitions(
+            "scenario", F.col("published") + F.col("transit"), "published", "queue", "runtime"
+        )
         .mapInPandas(partial(_replayed, by_key), SCHEMA)
     )
 

@@ -53,13 +53,14 @@ class Machine:
         """Yield the starts, in the order in which slots were given away."""
         begun = False
         for message in trace:
+            now = message.published + message.transit
             if not begun:
                 begun = True
-                self._plan_turns(message.published)
-            yield from self._until(message.published)
-            self._take_turns(message.published)
-            if self._arrive(message):
-                yield from self._dispatch(message.published)
+                self._plan_turns(now)
+            yield from self._until(now)
+            self._take_turns(now)
+            if self._arrive(message, now):
+                yield from self._dispatch(now)
         yield from self._until(math.inf)
 
     def _until(self, end: float) -> Iterator[Start]:
@@ -147,9 +148,9 @@ class Machine:
         self._keyed.append((queue, keyed))
         return keyed
 
-    def _arrive(self, message: Message) -> bool:
+    def _arrive(self, message: Message, now: float) -> bool:
         """Take in a message; return whether it can change what is chosen."""
-        queue, now = message.queue, message.published
+        queue = message.queue
         line = self._lines.get(queue) or self._declared(queue, now)
         if not line.put(message):
             return False

@@ -9,7 +9,7 @@ from typing import Any
 from celery_fair.pipeline.replay.message import Start
 from celery_fair.pipeline.replay.resampling import resampled
 
-__all__ = ["QUANTILES", "SCHEMA", "Outcome", "Whose", "outcomes", "quantile"]
+__all__ = ["COLUMNS", "QUANTILES", "SCHEMA", "Outcome", "Whose", "outcomes", "quantile"]
 
 QUANTILES = (50, 90, 95, 99)
 SCHEMA = (
@@ -21,6 +21,8 @@ SCHEMA = (
 )
 """Low and high: the interval that a quantile would be in, as a rule, of another trace; null where
 `doubt` says why there is none. Bound: what it would hardly ever be above, in a part of one."""
+
+COLUMNS = tuple(column.split()[0] for column in SCHEMA.split(", "))
 
 
 Whose = tuple[str, str | None]

@@ -10,6 +10,10 @@ from then to its start; from its publication, if that was later and so the slot 
 not known of the first n of a worker, nor where a leash, a cap or a pause may have held the message
 back. There it is taken to be the mean of its worker's, or else of all workers' with the same pool;
 and so is what is longer than `_LONGEST`, which nobody waits for a free slot.
+
+The *transit* of a message is the time from its publication to its arrival, as far as it came while
+all slots were taken; whoever publishes an urgent message in that time is too late for the next free
+slot. What takes longer than `_TRANSIT` is not on its way: the worker does not want it yet.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -18,18 +22,21 @@ from pyspark.sql import functions as F
 __all__ = ["handovers", "with_handover"]
 
 _LONGEST = 1.0
+_TRANSIT = 0.2
 """Seconds."""
 
 
 def with_handover(attempts: DataFrame, processes: DataFrame) -> DataFrame:
-    """Attempts with what their starts cost, in seconds; the rest of their columns as they are."""
+    """Attempts with what their starts cost, and their way to the worker, both in seconds."""
     timed = _timed(attempts, processes)
     of_worker = Window.partitionBy("node", "worker")
     of_pool = Window.partitionBy("pool")
     usual = F.coalesce(
         F.mean("measured").over(of_worker), F.mean("measured").over(of_pool), F.lit(0.0)
     )
-    return timed.withColumn("handover", F.coalesce("measured", usual))
+    return timed.withColumn("handover", F.coalesce("measured", usual)).withColumn(
+        "transit", F.coalesce(_transit(), F.lit(0.0))
+    )
 
 
 def handovers(attempts: DataFrame, processes: DataFrame) -> DataFrame:
@@ -66,6 +73,11 @@ def _measured() -> Column:
     cost = F.col("started_at") - F.greatest("free_at", "published")
     free = F.col("free_at").isNotNull() & ~F.array_contains("throttled", F.col("queue"))
     return F.when(free & cost.between(0.0, _LONGEST), cost)
+
+
+def _transit() -> Column:
+    took = F.col("received") - F.col("published")
+    return F.when((F.col("received") < F.col("free_at")) & took.between(0.0, _TRANSIT), took)
 
 
 def _workers(processes: DataFrame) -> DataFrame:

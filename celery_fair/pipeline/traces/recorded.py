@@ -32,6 +32,7 @@ def recorded_trace(attempts: DataFrame, processes: DataFrame) -> DataFrame:
         F.greatest("runtime", F.lit(0.0)).alias("runtime"),
         "key",
         "handover",
+        "transit",
     )
 
 
@@ -40,8 +41,8 @@ def recorded_scenario(events: DataFrame, attempts: DataFrame) -> Scenario:
 
     A custom cost cannot be replayed: each message then costs one.
     """
-    until = attempts.agg(F.max("last_started_at")).collect()[0][0]
-    return scenario_of(_said(events), float("-inf") if until is None else until)
+    last = attempts.where("queue is not null").groupBy("queue").agg(F.max("last_started_at"))
+    return scenario_of(_said(events), {queue: at for queue, at in last.collect() if at is not None})
 
 
 def _said(events: DataFrame) -> list[Said]:

@@ -7,6 +7,7 @@ A leash or a cap that each worker has of its own is multiplied by the number of 
 the queue at the time.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -77,23 +78,21 @@ def _of_queue(said: Said, queue: str) -> dict[str, Any]:
     }
 
 
-def scenario_of(said: Iterable[Said], until: float) -> Scenario:
+def scenario_of(said: Iterable[Said], until: Mapping[str, float]) -> Scenario:
     """Return the scenario that workers lived under.
 
     Arguments:
         said: in the order of time.
-        until: when the last message was started; what was said later changes nothing.
+        until: by queue, when its last message was started; who leaves after that is taken to stay,
+            for a replay may take longer.
     """
     told = _Told()
-    heard = list(said)
-    for each, after in pairwise([*heard, None]):
+    for each, after in pairwise([*said, None]):
         assert each is not None
         told.hear(each)
         if after is None or after["at"] - each["at"] > _TOGETHER:
-            if each["at"] > until and told.fleets:
-                break
             told.note(each["at"])
-    return told.scenario()
+    return told.scenario(until)
 
 
 class _Told:
@@ -107,7 +106,7 @@ class _Told:
         self._changes: list[Change] = []
         self._general: Said = {}
         self._most = 0
-        self.fleets: dict[tuple[str, ...], list[tuple[float, int]]] = {}
+        self._fleets: dict[tuple[str, ...], list[tuple[float, int]]] = {}
 
     def hear(self, said: Said) -> None:
         self._workers.setdefault(said["boot"], _Worker()).hear(said)
@@ -120,7 +119,7 @@ class _Told:
             slots[tuple(sorted(worker.consumed))] += worker.concurrency
         for queues in slots.keys() | self._now.keys():
             if slots[queues] != self._now[queues]:
-                self.fleets.setdefault(queues, []).append((at, slots[queues]))
+                self._fleets.setdefault(queues, []).append((at, slots[queues]))
         self._now = +slots
         self._most = max(self._most, slots.total())
         for queue, plan in self._plans_of(present):
@@ -140,18 +139,27 @@ class _Told:
                 self._general = said
             yield queue, _plan(said, len(all_said))
 
-    def scenario(self) -> Scenario:
+    def scenario(self, until: Mapping[str, float]) -> Scenario:
+        fleets = (
+            Fleet(queues, tuple(_while_needed(queues, slots, until)))
+            for queues, slots in sorted(self._fleets.items())
+        )
         return Scenario(
             "recorded",
             concurrency=max(1, self._most),
             cost="runtime" if self._general.get("costs") == "runtime" else "one",
             max_wait=self._general.get("max_wait"),
             queues=self._first,
-            fleets=tuple(
-                Fleet(queues, tuple(slots)) for queues, slots in sorted(self.fleets.items())
-            ),
+            fleets=tuple(fleets),
             changes=tuple(self._changes),
         )
+
+
+def _while_needed(
+    queues: tuple[str, ...], slots: list[tuple[float, int]], until: Mapping[str, float]
+) -> Iterator[tuple[float, int]]:
+    last = max((until.get(queue, -math.inf) for queue in queues), default=-math.inf)
+    return ((at, count) for at, count in slots if count or at <= last)
 
 
 def _plan(said: Said, workers: int) -> Plan:
