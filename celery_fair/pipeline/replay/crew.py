@@ -74,17 +74,6 @@ class Crew:
         self.free += slots - self._slots
         self._slots = slots
 
-    @property
-    def usual(self) -> float:
-        """What a key is charged for a message of which nothing is known."""
-        return 1.0 if self._pricing is None else self._pricing.usual
-
-    @property
-    def wake_at(self) -> float:
-        """When to choose again although nothing has happened."""
-        # With no slot free an open gate changes nothing, and would be asked for ever.
-        return self.chooser.wake_at if self.free > 0 else float("inf")
-
     # Queues ---------------------------------------------------------------------
 
     def add(self, queue: str, plan: Plan, leash: LocalLeash | None) -> None:
@@ -126,6 +115,11 @@ class Crew:
 
     # Messages -------------------------------------------------------------------
 
+    @property
+    def usual(self) -> float:
+        """What a key is charged for a message of which nothing is known."""
+        return 1.0 if self._pricing is None else self._pricing.usual
+
     def choose(self, now: float) -> Flow | None:
         """Return whose message is to start, if any is."""
         self.chooser.advance(now)
@@ -140,7 +134,8 @@ class Crew:
         else:
             next_price = self._price_of(head)
             self._heads[flow] = head, next_price
-            cost, since = next_price.cost, head.arrives
+            cost = next_price.cost
+            since = head.arrives if self.chooser.ages else now
         self.chooser.served(flow, price.cost, cost, False, since, now)
         self.free -= 1
         return Work(self, flow, taken, price)

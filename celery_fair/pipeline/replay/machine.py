@@ -48,38 +48,50 @@ class Machine:
         self._leashes: dict[str, LocalLeash | None] = {}
         self._work: list[tuple[float, int, Work]] = []  # a heap, by end
         self._started = 0
+        self._made: list[Start] = []
+        self._overhead = scenario.overhead
 
     def run(self, trace: Iterable[Message]) -> Iterator[Start]:
         """Yield the starts, in the order in which slots were given away."""
-        begun = False
+        begun, made = False, self._made
         for message in trace:
             now = message.published + message.transit
             if not begun:
                 begun = True
                 self._plan_turns(now)
-            yield from self._until(now)
+            while (at := self._next()) < now:
+                self._happen(at)
             self._take_turns(now)
             if self._arrive(message, now):
-                yield from self._dispatch(now)
-        yield from self._until(math.inf)
+                self._dispatch(now)
+            if made:
+                yield from made
+                made.clear()
+        while (at := self._next()) < math.inf:
+            self._happen(at)
+            yield from made
+            made.clear()
 
-    def _until(self, end: float) -> Iterator[Start]:
-        """Everything that happens before `end`."""
-        while (now := self._next()) < end:
-            while self._work and self._work[0][0] <= now:
-                self._finish(heappop(self._work)[2], now)
-            self._take_turns(now)
-            for queue, line in self._keyed:
-                if line.wake_at <= now:
-                    self._look_at(queue, line, now)
-            yield from self._dispatch(now)
+    def _happen(self, now: float) -> None:
+        """Everything that is to happen by now, besides messages."""
+        work = self._work
+        while work and work[0][0] <= now:
+            self._finish(heappop(work)[2], now)
+        self._take_turns(now)
+        for queue, line in self._keyed:
+            if line.wake_at <= now:
+                self._look_at(queue, line, now)
+        self._dispatch(now)
 
     def _next(self) -> float:
+        """When something happens again besides messages."""
         at = self._work[0][0] if self._work else math.inf
-        if self._turns:
-            at = min(at, self._turns[0][0])
+        if self._turns and self._turns[0][0] < at:
+            at = self._turns[0][0]
         for crew in self._crews:
-            at = min(at, crew.wake_at)
+            # With no slot free an open gate changes nothing, and would be asked for ever.
+            if crew.free > 0 and (wake_at := crew.chooser.wake_at) < at:
+                at = wake_at
         for _, line in self._keyed:
             at = min(at, line.wake_at)
         return at
@@ -163,32 +175,28 @@ class Machine:
         for crew in self._crews_of[queue]:
             crew.offer(queue, head, now)
 
-    def _dispatch(self, now: float) -> Iterator[Start]:
+    def _dispatch(self, now: float) -> None:
+        """Start what can be started."""
         for crew in self._crews:
-            while crew.free > 0:
-                flow = crew.choose(now)
-                if flow is None:
-                    break
+            while crew.free > 0 and (flow := crew.choose(now)) is not None:
                 queue = flow.key
                 line = self._lines[queue]
                 taken = line.take(now, crew.usual)
                 head = line.head(now)
-                work = crew.start(flow, taken, head, now)
+                self._start(crew.start(flow, taken, head, now), now)
                 crews = self._crews_of[queue]
                 if len(crews) > 1:
                     for other in crews:
                         if other is not crew:
                             other.offer(queue, head, now)
-                yield self._start(work, now)
 
-    def _start(self, work: Work, now: float) -> Start:
+    def _start(self, work: Work, now: float) -> None:
         message = work.taken.message
-        handover = self._scenario.overhead
-        at = now + (message.handover if handover is None else handover)
+        at = now + (message.handover if self._overhead is None else self._overhead)
         self._running.begin(message.queue)
         self._started += 1
         heappush(self._work, (at + message.runtime, self._started, work))
-        return Start(message, at)
+        self._made.append(Start(message, at))
 
     def _finish(self, work: Work, now: float) -> None:
         message = work.taken.message
