@@ -15,6 +15,7 @@ import argparse
 import csv
 import json
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -153,6 +154,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if not arguments.data.is_dir():
+        sys.exit(f"there are no traces in {arguments.data}: name their folder with --data")
     rows = []
     total = Counted()
     for name, trace in requests(arguments.data).items():

@@ -20,8 +20,12 @@ from tests.brokers import RabbitMQ, RedisServer
 from tests.workers import starting_workers
 
 TOLERANCE = 0.10
+LOOSE = 0.15
+"""Of workers beside each other, which each hold messages in windows of their own, while the replay
+has one buffer; and of one life predicted by another's log, which had another course."""
 LEAST = 0.010
 """Seconds: a shorter error is none. Waits of few milliseconds are those of a loaded machine."""
+ANOTHERS = "equal as quanta"
 
 SUPPOSED = "as quanta: " + " ".join(
     f"equal-{queue}.quantum={quantum}"
@@ -49,8 +53,9 @@ class Row:
 
     @property
     def good(self) -> bool:
+        tolerance = LOOSE if self.life in ("two_workers", ANOTHERS) else TOLERANCE
         return all(
-            abs(p - w) <= max(TOLERANCE * w, LEAST)
+            abs(p - w) <= max(tolerance * w, LEAST)
             for p, w in zip(self.predicted, self.live, strict=True)
         )
 
@@ -100,7 +105,7 @@ def _table(logs: list[Path]) -> list[Row]:
             for queue, waited in sorted(_waited(waits).items())
         ]
     rows += [
-        Row("equal as quanta", queue, lived[f"quanta-{queue}"], supposed[f"equal-{queue}"])
+        Row(ANOTHERS, queue, lived[f"quanta-{queue}"], supposed[f"equal-{queue}"])
         for queue in LIVES["quanta"].queues
     ]
     return rows
