@@ -88,6 +88,7 @@ class Crew:
             head = self._heads.pop(flow, None)
             self.chooser.remove(flow, now)
             self.add(queue, plan, leash)
+            self._gates[queue].pause(gate.paused)
             if head is not None:
                 self.offer(queue, head[0], now)
             return
