@@ -21,7 +21,7 @@ from tests.workers import starting_workers
 
 TOLERANCE = 0.10
 LOOSE = 0.15
-"""Of workers beside each other, whose windows the replay does not know, and of one life predicted by
+"""Of workers beside each other, whose windows the replay does not know, and of a life predicted by
 another's log: neither keeps to `TOLERANCE` each time, and it is not known why."""
 LEAST = 0.010
 """Seconds: a shorter error is none. Waits of few milliseconds are those of a loaded machine."""

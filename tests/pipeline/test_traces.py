@@ -197,10 +197,9 @@ def test_the_page_on_own_traces(
         for scenario in ("mail first", "recorded")
         for queue in ("mail", "search")
     ]
-    assert {(row["key"], row["started"], row["seconds"]) for row in second} == {
-        ("acme", 2, pytest.approx(0.24 + 1.2 + 0.16 + 1.83)),
-        ("zeta", 1, pytest.approx(0.018 + 0.21)),
-    }
+    assert {(row["key"], row["started"]) for row in second} == {("acme", 2), ("zeta", 1)}
+    seconds = {row["key"]: row["seconds"] for row in second}
+    assert seconds == pytest.approx({"acme": 0.24 + 1.2 + 0.16 + 1.83, "zeta": 0.018 + 0.21})
     assert third["means"] == "nothing"
 
 
