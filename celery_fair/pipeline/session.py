@@ -27,6 +27,12 @@ _ALWAYS = {
     # Times are seconds since 1970; dates are theirs in UTC, wherever the driver stands.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A small file costs about as much as so many bytes more, and a list of folders few jobs.
+    "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+    # Lines that are records and those that are not are written at once, and need not be sorted.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    "spark.sql.parquet.compression.codec": "zstd",
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_fair.pipeline.bronze import new_events, parsed
+from celery_fair.pipeline.bronze import distinct, numbers, parsed, suspects
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
@@ -66,7 +66,7 @@ def new_record() -> str:
 def test_lines_that_are_no_records(spark: SparkSession) -> None:
     rows = [(line, "planted") for line in GARBAGE]
     lines = parsed(spark.createDataFrame(rows, "value string, file string"))
-    assert {row["text"]: row["reason"] for row in lines.collect()} == GARBAGE
+    assert {row["text"]: row["wrong"] for row in lines.collect()} == GARBAGE
 
 
 def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
@@ -154,7 +154,7 @@ def test_logs_of_the_version_before(spark: SparkSession) -> None:
 
     both = bronze_of_lines(spark, [*process.former_lines, *process.lines])
     assert len(rows(both)) == len(process.records)
-    assert new_events(former, now).count() == 0
+    assert distinct(now, suspects(numbers(now), numbers(former))).count() == 0
 
 
 def rows(events: DataFrame) -> list[str]:

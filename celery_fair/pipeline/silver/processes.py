@@ -19,7 +19,7 @@ more.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["BEATS", "SHARING", "processes"]
+__all__ = ["BEATS", "SHARING", "lives", "processes", "processes_of"]
 
 BEATS = 3
 """Heartbeats that may be missing before a process counts as silent."""
@@ -39,26 +39,43 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
     Arguments:
         quarantine: lines that are no records; None: there are none.
     """
-    is_process = F.col("kind") == "process"
+    return processes_of(lives(events), quarantine)
+
+
+def lives(events: DataFrame) -> DataFrame:
+    """What each process says by itself, without the others.
+
+    It is made again only for those of which there are new events.
+    """
     counted = events.groupBy(*_KEY).agg(
         F.min("at").alias("first_at"),
         F.min(F.when(F.col("seq") == 0, F.col("at"))).alias("born_at"),
         F.max("at").alias("last_at"),
         F.count("seq").alias("records"),
-        (F.max("seq") + 1 - F.count_distinct("seq")).alias("missing"),
-        F.coalesce(F.max("dropped"), F.lit(0)).alias("dropped"),
+        (F.max("seq") + 1 - F.count("seq")).alias("missing"),
+    )
+    # These are few; what is added up of all events above are numbers, which needs no sorting.
+    said = events.where("kind = 'process'").groupBy(*_KEY)
+    of_itself = said.agg(
+        F.max("dropped").alias("dropped"),
         _last("parent"),
         _last("concurrency"),
         _last("pool"),
         _last("heartbeat"),
         *map(_last, SHARING),
-        F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
-        F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
+        F.max_by("state", F.when(_is_end(), F.col("at"))).alias("end"),
+        F.min(F.when(_is_end(), F.col("at"))).alias("ended_at"),
     )
+    counted = counted.join(of_itself, list(_KEY), "left")
+    counted = counted.withColumn("dropped", F.coalesce("dropped", F.lit(0)))
+    return counted.join(_quanta(events), list(_KEY), "left")
+
+
+def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
+    """One row per process, of all lives."""
     if quarantine is not None:
         counted = _with_torn(counted, quarantine)
-    with_quanta = counted.join(_quanta(events), list(_KEY), "left")
-    return _with_liveness(with_quanta).select(
+    return _with_liveness(counted).select(
         *_KEY,
         F.coalesce("parent", "boot").alias("worker"),
         "born_at",
