@@ -23,9 +23,7 @@ INTERVAL = 60.0
 SILVER = ("attempts", "backlog", "processes")
 
 
-def spark(
-    table: str, warehouse: Path, folder: Path, memory: str, master: str | None = None
-) -> float:
+def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None = None) -> float:
     """Make `table` as the commands do.
 
     Arguments:

@@ -108,14 +108,15 @@ def _questions(logs: Path) -> dict[str, str]:
         for fields in (FIELDS, *KINDS.values())
         for name, (kind, _) in fields.items()
     }
-    told = ", ".join(f"{name}: '{kind}'" for name, kind in columns.items())
-    seconds = ", ".join(f"({name} / 1e6) AS {name}" for name in MICROSECONDS)
+    told = ", ".join(f"'{name}': '{kind}'" for name, kind in columns.items())
+    seconds = ", ".join(f'("{name}" / 1e6) AS "{name}"' for name in MICROSECONDS)
     worker = ", ".join(WORKER)
     started, finished, rejected = (
-        ", ".join(f"'{name}': {name}" for name in names) for names in (STARTED, FINISHED, REJECTED)
+        ", ".join(f"'{name}': \"{name}\"" for name in names)
+        for names in (STARTED, FINISHED, REJECTED)
     )
     last = ", ".join(
-        f"arg_max({name}, at) FILTER ({name} IS NOT NULL) AS {name}"
+        f'arg_max({name}, "at") FILTER ({name} IS NOT NULL) AS {name}'
         for name in ("parent", "concurrency", "pool", "heartbeat", "quanta")
     )
     return {
@@ -128,18 +129,18 @@ def _questions(logs: Path) -> dict[str, str]:
             SELECT id, retries, count(*) FILTER (kind = 'started') AS starts,
                 count(*) FILTER (kind = 'finished') AS finishes,
                 count(*) FILTER (kind = 'rejected') AS rejections,
-                arg_min({{{started}}}, at) FILTER (kind = 'started') AS started,
-                arg_max({{{finished}}}, at) FILTER (kind = 'finished') AS finished,
-                arg_max({{{rejected}}}, at) FILTER (kind = 'rejected') AS rejected
+                arg_min({{{started}}}, "at") FILTER (kind = 'started') AS started,
+                arg_max({{{finished}}}, "at") FILTER (kind = 'finished') AS finished,
+                arg_max({{{rejected}}}, "at") FILTER (kind = 'rejected') AS rejected
             FROM events WHERE kind IN ('started', 'finished', 'rejected') AND id IS NOT NULL
             GROUP BY id, retries""",
         "backlog": f"""
-            SELECT {worker}, queue, state, quantum, level, depth, coalesce(since, at) AS since,
-                lead(at) OVER (PARTITION BY {worker}, queue ORDER BY at, seq) AS until
+            SELECT {worker}, queue, state, quantum, level, depth, coalesce(since, "at") AS since,
+                lead("at") OVER (PARTITION BY {worker}, queue ORDER BY "at", seq) AS until
             FROM events WHERE kind = 'queue'""",
         "processes": f"""
-            SELECT {worker}, min(at) AS first_at, max(at) AS last_at, count(seq) AS records,
+            SELECT {worker}, min("at") AS first_at, max("at") AS last_at, count(seq) AS records,
                 max(seq) + 1 - count(seq) AS missing, max(dropped) AS dropped, {last},
-                max(at) FILTER (state IN ('exit', 'dead')) AS ended_at
+                max("at") FILTER (state IN ('exit', 'dead')) AS ended_at
             FROM events GROUP BY {worker}""",
     }

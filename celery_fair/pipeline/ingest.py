@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.bronze import (
     EVENTS,
     NUMBERS,
@@ -30,12 +31,15 @@ from celery_fair.pipeline.bronze import (
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
-from celery_fair.pipeline.silver.unread import unread
+from celery_fair.pipeline.silver.unread import packed, unread
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["Ingested", "ingest"]
 
 _OPEN = "_open-*.jsonl"
+_NAMES = "*.{jsonl,jsonl.gz,jsonl.zst}"
+_TRIES = 3
+_GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 _GROWING = ("files", "numbers", "events", "attempts")
 """The tables that get a folder more with each run."""
 
@@ -77,6 +81,19 @@ def ingest(
         raise PipelineError(
             f"{logs.absolute()} is no folder: give the one that fair_event_log names"
         )
+    for _ in range(_TRIES - 1):
+        try:
+            return _tried(warehouse, logs, include_open, say)
+        except Exception as exc:  # Spark's errors have no common class; others are re-raised
+            if not any(word in str(exc) for word in _GONE):
+                raise
+            say("a file is gone that was there a moment ago, and was packed, it seems: once more")
+    return _tried(warehouse, logs, include_open, say)
+
+
+def _tried(
+    warehouse: Warehouse, logs: Path, include_open: bool, say: Callable[[str], None]
+) -> Ingested:
     run = warehouse.begin()
     try:
         with _open_copies(warehouse.root, logs, include_open) as copies:
@@ -89,11 +106,15 @@ def ingest(
 def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None]) -> Ingested:
     spark = run.warehouse.spark
     say(f"listing the files below {logs}")
-    found = _listed(spark, logs)
+    # What is being packed may be overlooked, its files and the pack, but not twice.
+    found = _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
     known = run.known("files", found.schema)
     files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
-    (total,) = files.agg(F.count("file").alias("n"), F.sum("size").alias("bytes")).collect()
-    done = Ingested(version=run.version, files=total["n"])
+    is_packed = F.col("file").endswith(PACKED)
+    (counts,) = files.agg(F.count("file").alias("n"), F.count_if(is_packed).alias("p")).collect()
+    done = Ingested(version=run.version, files=counts["n"])
+    if counts["p"]:
+        files = files.join(packed(known), "file", "left_anti")
     if copies is not None:
         done.open_files = len(list(copies.iterdir()))
     if not done.files and not done.open_files:
@@ -113,12 +134,12 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
 def _listed(spark: SparkSession, logs: Path) -> DataFrame:
     """Every sealed file; Spark leaves out those whose names begin with an underscore."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-    files = reader.option("pathGlobFilter", "*.jsonl").load(str(logs))
+    files = reader.option("pathGlobFilter", _NAMES).load(str(logs))
     return files.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
 def _staged(spark: SparkSession, files: DataFrame, copies: Path | None) -> DataFrame:
-    paths = [_UNGLOBBED.sub(r"\\\1", row["file"]) for row in files.collect()]
+    paths = [_UNGLOBBED.sub(r"\\\1", row["file"]) for row in files.select("file").collect()]
     staged = parsed(_lines(spark, paths))
     if copies is not None:
         of_open = parsed(_lines(spark, [str(copies)]))

@@ -152,7 +152,7 @@ class Run:
     def split(self, rows: "DataFrame", by: str, tables: Sequence[str]) -> dict[str, str]:
         """Write rows once, to the table that the column `by` names; return each table's folder."""
         root = self.warehouse.root
-        together = root / self._folder("staged")
+        together = root / f"staged-{self._number}" / "run=0"
         rows.write.partitionBy(by).parquet(str(together))
         found = {}
         for table in tables:
@@ -161,7 +161,7 @@ class Run:
                 found[table] = self._folder(table)
                 (root / table).mkdir(exist_ok=True)
                 written.rename(root / found[table])
-        shutil.rmtree(together)
+        shutil.rmtree(together.parent)
         return found
 
     def remove(self, folder: str) -> None:
@@ -213,7 +213,8 @@ class Run:
 
     def discard(self) -> None:
         """Remove what this run has written, instead of publishing it."""
-        for path in self.warehouse.root.glob(f"*/run=*{self._number}"):
+        root = self.warehouse.root
+        for path in (*root.glob(f"*/run=*{self._number}"), root / f"staged-{self._number}"):
             shutil.rmtree(path, ignore_errors=True)
 
     def _write(self, table: str, rows: "DataFrame") -> str:
