@@ -34,10 +34,11 @@ from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import packed, unread
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
-__all__ = ["Ingested", "ingest"]
+__all__ = ["Ingested", "check", "ingest"]
 
 _OPEN = "_open-*.jsonl"
-_NAMES = "*.{jsonl,jsonl.gz,jsonl.zst}"
+_ENDS = ("jsonl", "jsonl.gz", "jsonl.zst")
+_NAMES = f"*.{{{','.join(_ENDS)}}}"
 _TRIES = 3
 _GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 _GROWING = ("files", "numbers", "events", "attempts")
@@ -75,12 +76,9 @@ def ingest(
         say: is told what is being done.
 
     Raises:
-        PipelineError: `logs` is no folder, or another run has published meanwhile.
+        PipelineError: `logs` is no folder, or an empty one, or another run has published meanwhile.
     """
-    if not logs.is_dir():
-        raise PipelineError(
-            f"{logs.absolute()} is no folder: give the one that fair_event_log names"
-        )
+    check(logs)
     for _ in range(_TRIES - 1):
         try:
             return _tried(warehouse, logs, include_open, say)
@@ -89,6 +87,23 @@ def ingest(
                 raise
             say("a file is gone that was there a moment ago, and was packed, it seems: once more")
     return _tried(warehouse, logs, include_open, say)
+
+
+def check(logs: Path) -> None:
+    """See to it that there is something to read, before Spark is started for it.
+
+    Raises:
+        PipelineError: `logs` is no folder, or has no file of a log.
+    """
+    if not logs.is_dir():
+        raise PipelineError(
+            f"{logs.absolute()} is no folder: give the one that fair_event_log names"
+        )
+    if not any(next(logs.rglob(f"*.{name}"), None) for name in _ENDS):
+        raise PipelineError(
+            f"{logs.absolute()} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
+            " folder that fair_event_log names?"
+        )
 
 
 def _tried(
@@ -118,6 +133,11 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
     if copies is not None:
         done.open_files = len(list(copies.iterdir()))
     if not done.files and not done.open_files:
+        if known.isEmpty():
+            raise PipelineError(
+                f"{logs} has no sealed file yet: what workers are writing is read with"
+                " --include-open"
+            )
         run.discard()
         done.version -= 1
         return done

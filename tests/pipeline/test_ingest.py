@@ -69,6 +69,22 @@ def test_lines_that_are_no_records(spark: SparkSession) -> None:
     assert {row["text"]: row["wrong"] for row in lines.collect()} == GARBAGE
 
 
+def test_names_that_look_like_what_they_are_not(spark: SparkSession) -> None:
+    names = ["} {", '"} {"', "\\", "a,b", "line\nline", "{}{}"]
+    process = Process().boots(0)
+    for number, name in enumerate(names):
+        process.runs(f"{number}", 1 + number, queue=name, cost_key=name)
+    rows = [(line, "planted") for line in process.lines]
+    rows += [(line + " " + line, "planted") for line in process.lines]
+    lines = parsed(spark.createDataFrame(rows, "value string, file string"))
+    wrong = [row["wrong"] for row in lines.collect()]
+    assert wrong == [None] * len(process.records) + ["two records in one line"] * len(
+        process.records
+    )
+    found = lines.where("wrong is null and kind = 'started'").select("queue").collect()
+    assert [row["queue"] for row in found] == names
+
+
 def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
     process = Process().boots(0)
     process.runs("a", 1)
@@ -203,7 +219,11 @@ def test_folder_that_is_not(spark: SparkSession, tmp_path: Path) -> None:
 def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    assert ingest(warehouse, tmp_path / "logs").files == 0
+    with pytest.raises(PipelineError, match="no file of an event log"):
+        ingest(warehouse, tmp_path / "logs")
+    (tmp_path / "logs" / "_open-1-n-1-b-0.jsonl").touch()
+    with pytest.raises(PipelineError, match="no sealed file yet"):
+        ingest(warehouse, tmp_path / "logs")
     with pytest.raises(PipelineError, match="no table 'attempts'"):
         warehouse.table("attempts")
 

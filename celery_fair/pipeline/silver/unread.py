@@ -47,7 +47,7 @@ def packed(read: DataFrame) -> DataFrame:
     `celery_fair.eventlog.packer`.
     """
     parts = F.regexp_extract("file", _PATH, 1), F.regexp_extract("file", _PATH, 2)
-    since = F.regexp_extract("file", _PATH, 3).cast("long")
+    since = F.regexp_extract("file", _PATH, 3).try_cast("long")
     named = read.select(
         parts[0].alias("folder"),
         F.floor(since / HOUR).alias("hour"),
