@@ -1,13 +1,18 @@
-"""The pipeline's tables: Spark on one machine and on clusters, beside DuckDB on the same files.
+"""The pipeline: Spark on one machine and on clusters, beside a lean job, and beside DuckDB.
 
-    python -m benchmarks.pipeline [--json] [--events N] [--executors N ...] [--memory SIZE]
+    python -m benchmarks.pipeline [--json] [--events N] [--files N] [--increment N]
+                                  [--executors N ...] [--memory SIZE]
 
-A fleet's log of so many events is made up, and its silver tables by Spark; then each gold table by
-DuckDB from these silver files, as the tests' oracle reckons, and by Spark, as the commands do: on
-this machine by itself, and on standalone clusters of so many executors, which have a core of it
-each. Printed are seconds without the start of the engine, the most memory that all its processes
-had at once, those of a cluster among them, and how many rows of Spark's are not DuckDB's: none
-should be.
+A fleet's log of so many events is made up, as JSON lines, a file for each process. `ingest` reads
+it, as the command does; so does a lean job on Spark, and DuckDB, see `benchmarks.pipeline.lean`.
+Then so many events more are read into the same warehouse (`increment`), and another log of so many
+small files (`files`); `start` is what a log of a hundred events takes.
+
+Then each gold table is made by DuckDB from the silver files, as the tests' oracle reckons, and by
+Spark, as the commands do: on this machine by itself, and on standalone clusters of so many
+executors, which have a core of it each. Printed are the seconds of it (for gold tables without the
+start of the engine), the seconds that all its processes computed, the most memory that they had at
+once, those of a cluster among them, and how many rows of Spark's are not DuckDB's: none should be.
 """
 
 import argparse
@@ -16,19 +21,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.pipeline.agreement import compared
-from benchmarks.pipeline.fleet import write_events
+from benchmarks.pipeline.agreement import attempts_compared, compared
+from benchmarks.pipeline.fleet import write_logs
 from benchmarks.pipeline.jobs import GOLD
 from benchmarks.pipeline.watched import Ran, python, run
 from benchmarks.progress import Progress
 from tests.apart.standalone import environment, standalone
 
 EVENTS = 1_000_000
+FILES = 10_000
+INCREMENT = 20_000
+PER_SMALL_FILE = 8
 EXECUTORS = (1, 2)
 LOCAL = "local"
+LEAN = "lean"
 DUCKDB = "DuckDB"
 COLUMN = 12
 
@@ -39,16 +49,51 @@ class Bench:
     def __init__(self, folder: Path, args: argparse.Namespace, progress: Progress) -> None:
         self._folder, self._args, self._progress = folder, args, progress
         self._warehouse, self._answers = folder / "warehouse", folder / "answers"
-        self._rows = [Row("silver"), *map(Row, GOLD)]
 
     def run(self) -> "list[Row]":
         """Make each table in each way."""
-        events = self._folder / "events"
-        self._answers.mkdir()
-        write_events(events, self._args.events)
+        return [*self._ingested(), *self._gold()]
+
+    def _ingested(self) -> "list[Row]":
+        """Read logs, in each way that can."""
+        logs = self._folder / "logs"
+        write_logs(logs, self._args.events, self._args.increment)
         self._progress.step(f"{self._args.events} events")
-        silver, *gold = self._rows
-        silver.add(LOCAL, self._job("spark", silver.table, events))
+        ingest, increment = self._read("ingest", logs), Row("increment")
+        (self._folder / "later").rename(logs / "later")
+        increment.add(LOCAL, self._ingest("celery-fair", logs, self._warehouse))
+        return [self._read("start", self._many("few", 100)), ingest, increment, self._files()]
+
+    def _files(self) -> "Row":
+        records = self._args.files * PER_SMALL_FILE
+        return self._read("files", self._many("many", records))
+
+    def _many(self, name: str, records: int) -> Path:
+        logs = self._folder / name / "logs"
+        write_logs(logs, records, per_file=PER_SMALL_FILE)
+        return logs
+
+    def _read(self, name: str, logs: Path) -> "Row":
+        row, place = Row(name), self._folder / f"{name}-read"
+        ours = self._warehouse if name == "ingest" else place / "warehouse"
+        row.add(LOCAL, self._ingest("celery-fair", logs, ours))
+        for way, engine in ((LEAN, "spark"), (DUCKDB, "duckdb")):
+            row.add(way, self._ingest(engine, logs, place / engine))
+            found = attempts_compared(ours, place / engine, self._args.memory)
+            row.rows, row.differing = found.rows, row.differing + found.differing
+        rmtree(place)
+        return row
+
+    def _ingest(self, way: str, logs: Path, out: Path) -> Ran:
+        out.parent.mkdir(exist_ok=True)
+        words = python("benchmarks.pipeline.ingesting", way, logs, out, self._args.memory)
+        ran = run(words, self._args.limit, environment())
+        self._progress.step(f"{logs.parent.name}: {way} {ran.cpu:.1f} s of CPU")
+        return ran
+
+    def _gold(self) -> "list[Row]":
+        gold = list(map(Row, GOLD))
+        self._answers.mkdir()
         for row in gold:
             row.add(DUCKDB, self._job("duckdb", row.table, self._answers))
         for way, executors in ways(self._args.executors).items():
@@ -57,7 +102,7 @@ class Bench:
                     row.add(way, self._job("spark", row.table, self._answers, *master))
                     found = compared(row.table, self._warehouse, self._answers, self._args.memory)
                     row.rows, row.differing = found.rows, row.differing + found.differing
-        return self._rows
+        return gold
 
     @contextmanager
     def _cluster(self, executors: int) -> Iterator[tuple[str, ...]]:
@@ -81,11 +126,13 @@ class Row:
     def __init__(self, table: str) -> None:
         self.table = table
         self.seconds: dict[str, float] = {}
+        self.cpu: dict[str, float] = {}
         self.memory: dict[str, int] = {}
         self.rows = self.differing = 0
 
     def add(self, way: str, ran: Ran) -> None:
         self.seconds[way], self.memory[way] = ran.said["seconds"], ran.memory
+        self.cpu[way] = ran.cpu
 
 
 def ways(executors: list[int]) -> dict[str, int]:
@@ -101,6 +148,9 @@ def show(rows: list[Row], events: int, names: list[str]) -> None:
     for row in rows:
         agreement = f"{row.rows:>{COLUMN}}{row.differing:>8}" if row.rows else ""
         print(f"{row.table:<10}{_cells(row.seconds, names, 1)}{agreement}")
+    print(f"{'CPU s':<10}{heads}")
+    for row in rows:
+        print(f"{row.table:<10}{_cells(row.cpu, names, 1)}")
     print(f"{'MiB':<10}{heads}")
     for row in rows:
         sizes = {name: size / 2**20 for name, size in row.memory.items()}
@@ -120,6 +170,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--events", type=int, default=EVENTS, metavar="N", help="of the log")
+    parser.add_argument(
+        "--files", type=int, default=FILES, metavar="N", help="of the log of small files"
+    )
+    parser.add_argument(
+        "--increment", type=int, default=INCREMENT, metavar="N", help="events that come later"
+    )
     parser.add_argument(
         "--executors",
         type=int,
@@ -141,7 +197,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     names = list(ways(args.executors))
-    progress = Progress(2 + len(GOLD) * (1 + len(names)))
+    progress = Progress(11 + len(GOLD) * (1 + len(names)))
     with TemporaryDirectory(prefix="celery-fair-", dir=args.folder) as place:
         try:
             rows = Bench(Path(place), args, progress).run()
@@ -152,7 +208,7 @@ def main() -> None:
     if args.json:
         print(json.dumps([vars(row) for row in rows]))
     else:
-        show(rows, args.events, [*names, DUCKDB])
+        show(rows, args.events, [LOCAL, LEAN, *names[1:], DUCKDB])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import duckdb
 
 from benchmarks.pipeline.jobs import INTERVAL, view
 
-__all__ = ["Agreement", "compared"]
+__all__ = ["Agreement", "attempts_compared", "compared"]
 
 KEYS = {
     "fairness": ("node", "worker", "queue", "bucket"),
@@ -57,6 +57,21 @@ def compared(table: str, warehouse: Path, folder: Path, memory: str) -> Agreemen
         ON {keys}
     """
     with duckdb.connect(config={"memory_limit": memory, "temp_directory": str(folder)}) as asked:
+        found = asked.execute(question).fetchone()
+    assert found is not None
+    return Agreement(*found)
+
+
+def attempts_compared(warehouse: Path, other: Path, memory: str) -> Agreement:
+    """Compare the attempts that ingest has made with those of a lean one."""
+    numbers = ("starts", "finishes", "rejections")
+    same = " AND ".join(f"o.{name} = l.{name}" for name in numbers)
+    lean = f"read_parquet('{other}/attempts{'/*' if other.name == 'spark' else ''}.parquet')"
+    question = f"""
+        SELECT count(*), count(*) FILTER (NOT coalesce({same}, false))
+        FROM ({view(warehouse, "attempts")}) o FULL JOIN {lean} l USING (id, retries)
+    """
+    with duckdb.connect(config={"memory_limit": memory}) as asked:
         found = asked.execute(question).fetchone()
     assert found is not None
     return Agreement(*found)

@@ -6,20 +6,24 @@ processes is killed in the middle of its work, some are silent, and a few have l
 are backlogged, empty (some of them starved) and throttled in turn.
 """
 
+import json
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from pyspark.sql.types import LongType
 
-from celery_fair.pipeline.schema import RECORD
+from celery_fair.eventlog.log_file import FileName
+from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
+from celery_fair.pipeline.schema import MICROSECONDS, RECORD
 
-__all__ = ["records", "write_events"]
+__all__ = ["PER_PROCESS", "records", "write_logs"]
 
 PER_PROCESS = 20_000
+PER_FILE = 1_000_000
 T0 = 1_700_000_000.0
 SLOTS = 4
 QUANTA = {"interactive": 8.0, "reports": 4.0, "mail": 2.0, "bulk": 1.0, "sync": 1.0, "urgent": 4.0}
@@ -30,39 +34,67 @@ HEARTBEAT = 10.0
 GAP = 0.2
 """Seconds between two starts, on average."""
 LIVES = ("exit", "exit", "exit", "dead", None)
-SECONDS = ("at", "published", "received", "runtime", "heartbeat")
-"""Fields in seconds."""
 
 Random = np.random.Generator
 
 
-def write_events(folder: Path, number: int) -> None:
-    """Write records as the table `events` has them."""
+def write_logs(folder: Path, number: int, held_back: int = 0, per_file: int = PER_FILE) -> None:
+    """Write so many records as workers do, a file for each process or several.
+
+    Arguments:
+        held_back: further records of the last process, which go into `folder`/../later: its log
+            goes on while it is read.
+        per_file: records in a file, at the most.
+    """
     folder.mkdir(parents=True)
+    later = folder.with_name("later")
+    starts = list(range(0, number, PER_PROCESS))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
         done = [
-            executor.submit(_write_events, folder, process, min(PER_PROCESS, number - first))
-            for process, first in enumerate(range(0, number, PER_PROCESS))
+            executor.submit(_write_log, folder, process, min(PER_PROCESS, number - first), per_file)
+            for process, first in enumerate(starts[:-1])
         ]
+        last = number - starts[-1]
+        done.append(
+            executor.submit(
+                _write_log, folder, len(starts) - 1, last + held_back, per_file, later, last
+            )
+        )
         for each in done:
             each.result()
 
 
-def _write_events(folder: Path, process: int, size: int) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    rows = records(process, size)
-    rows["event_id"] = ":".join(map(str, rows.loc[0, ["node", "pid", "boot"]])) + ":"
-    rows["event_id"] += rows["seq"].astype(str)
-    rows["quanta"] = [None if _is_missing(each) else list(each.items()) for each in rows["quanta"]]
-    schema = to_arrow_schema(RECORD).append(pa.field("event_id", pa.string()))
-    for name in SECONDS:
-        if pa.types.is_integer(schema.field(name).type):
-            rows[name] = (rows[name] * 1e6).round().astype("Int64")
-    table = pa.Table.from_pandas(rows.reindex(columns=schema.names), schema, preserve_index=False)
-    pq.write_table(table, folder / f"{process:06d}.parquet")
+def _write_log(
+    folder: Path,
+    process: int,
+    size: int,
+    per_file: int,
+    later: Path | None = None,
+    first: int | None = None,
+) -> None:
+    rows = records(process, size).astype(object)
+    rows = rows.where(rows.notna(), None)
+    rows["v"] = VERSION
+    for name in MICROSECONDS:
+        if name in rows:
+            whole = [None if each is None else round(each * 1e6) for each in rows[name]]
+            rows[name] = pd.Series(whole, dtype=object)
+    fields = {kind: [name for name in (*FIELDS, *KINDS[kind]) if name in rows] for kind in KINDS}
+    lines = [
+        json.dumps({name: row[name] for name in fields[row["kind"]]}, separators=(",", ":")) + "\n"
+        for row in rows.to_dict("records")
+    ]
+    first = len(lines) if first is None else first
+    since, name = int(rows.loc[0, "at"] / 1e6), rows.loc[0, "node"]
+    pid, boot = rows.loc[0, "pid"], rows.loc[0, "boot"]
+    cuts = [*range(0, first, per_file), *range(first, len(lines), per_file)]
+    for count, (begin, end) in enumerate(pairwise([*cuts, len(lines)])):
+        place = folder if begin < first else later
+        assert place is not None
+        host = place / str(name).partition("@")[2]
+        host.mkdir(parents=True, exist_ok=True)
+        path = host / str(FileName(since, str(name), pid, boot, count))
+        path.write_text("".join(lines[begin:end]))
 
 
 def records(number: int, size: int) -> pd.DataFrame:
@@ -88,7 +120,8 @@ def records(number: int, size: int) -> pd.DataFrame:
         starts = rows.index[rows["kind"] == "started"]
         rows = rows.drop(index=starts[len(starts) // 2]).reset_index(drop=True)
     whole = [field.name for field in RECORD.fields if isinstance(field.dataType, LongType)]
-    return rows.astype({name: "Int64" for name in whole if name in rows and name not in SECONDS})
+    kept = [name for name in whole if name in rows and name not in MICROSECONDS]
+    return rows.astype(dict.fromkeys(kept, "Int64"))
 
 
 def _work(draw: Random, number: int, begin: float, runs: int, life: str | None) -> pd.DataFrame:
@@ -189,7 +222,3 @@ def _sized(rows: pd.DataFrame, size: int) -> pd.DataFrame:
     more = pd.DataFrame({"kind": "process", "at": at, "state": "heartbeat"})
     both = pd.concat([rows, more], ignore_index=True)
     return both.sort_values("at", kind="stable", ignore_index=True)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value != value  # noqa: PLR0124 - NaN

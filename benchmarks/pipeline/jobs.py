@@ -23,10 +23,8 @@ INTERVAL = 60.0
 SILVER = ("attempts", "backlog", "processes")
 
 
-def spark(
-    table: str, warehouse: Path, folder: Path, memory: str, master: str | None = None
-) -> float:
-    """Make `table` as the commands do; "silver" from the events in `folder`.
+def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None = None) -> float:
+    """Make `table` as the commands do.
 
     Arguments:
         memory: of the driver, and of each executor of a cluster.
@@ -42,7 +40,6 @@ def spark(
         pass
 
     makers: dict[str, Callable[[], Any]] = {
-        "silver": lambda: _silver(made, folder),
         "fairness": lambda: publish.write_fairness(made, INTERVAL, 0.05, say),
         "audit": lambda: publish.write_audit(made, None, say),
         "waits": lambda: publish.write_waits(made, say),
@@ -54,18 +51,6 @@ def spark(
     seconds = monotonic() - began
     session.stop()
     return seconds
-
-
-def _silver(warehouse: Any, events: Path) -> None:
-    from celery_fair.pipeline.silver.attempts import attempts
-    from celery_fair.pipeline.silver.backlog import backlog
-    from celery_fair.pipeline.silver.processes import processes
-
-    found = warehouse.spark.read.parquet(str(events))
-    run = warehouse.begin()
-    for name, make in {"attempts": attempts, "backlog": backlog, "processes": processes}.items():
-        run.replace(name, make(found))
-    run.publish()
 
 
 def duckdb(table: str, warehouse: Path, folder: Path, memory: str) -> float:
@@ -92,7 +77,15 @@ def published(warehouse: Path, table: str) -> str:
 
 def view(warehouse: Path, table: str) -> str:
     """Return a query for the whole table."""
-    return f"SELECT * FROM read_parquet({published(warehouse, table)}, hive_partitioning = false)"
+    rows = f"SELECT * EXCLUDE (run) FROM {_files(warehouse, table)} AS t"
+    if table != "attempts":
+        return rows
+    stale = f"SELECT 1 FROM {_files(warehouse, 'replaced')} AS r"
+    return f"{rows} WHERE NOT EXISTS ({stale} WHERE r.id = t.id AND r.stale = t.run)"
+
+
+def _files(warehouse: Path, table: str) -> str:
+    return f"read_parquet({published(warehouse, table)}, hive_partitioning = true)"
 
 
 def main() -> None:

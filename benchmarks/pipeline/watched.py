@@ -29,11 +29,13 @@ class Ran(NamedTuple):
         said: the last line that it printed, if that is JSON.
         seconds: from its start to its end.
         memory: bytes that the processes had at once, at the most; what they share counts for each.
+        cpu: seconds that they computed, all together.
     """
 
     said: dict[str, Any]
     seconds: float
     memory: int
+    cpu: float
 
 
 def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None) -> Ran:
@@ -45,8 +47,7 @@ def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         began, ended = monotonic(), Event()
         process = subprocess.Popen(words, stdout=out, stderr=err, cwd=ROOT, env=env)
-        peak = [0]
-        watch = Thread(target=_watch, args=(ended, peak))
+        watch = _Watch(ended)
         watch.start()
         try:
             status: int | str = process.wait(limit)
@@ -61,12 +62,29 @@ def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None
             err.seek(0)
             raise RuntimeError(f"{' '.join(words)}: {status}\n{err.read()[-3000:]}")
         out.seek(0)
-        return Ran(_json(out.read()), seconds, peak[0])
+        return Ran(_json(out.read()), seconds, watch.memory, watch.cpu)
 
 
-def _watch(ended: Event, peak: list[int]) -> None:
-    while not ended.wait(EVERY):
-        peak[0] = max(peak[0], _resident())
+class _Watch(Thread):
+    """Looks at all processes that this one has started, until it is told that they have ended."""
+
+    def __init__(self, ended: Event) -> None:
+        super().__init__()
+        self._ended = ended
+        self._before = _computed()
+        self._computed = dict(self._before)
+        self.memory = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(EVERY):
+            self.memory = max(self.memory, _resident())
+            self._computed |= _computed()
+
+    @property
+    def cpu(self) -> float:
+        """Seconds, up to the last look at each."""
+        since = (seconds - self._before.get(key, 0.0) for key, seconds in self._computed.items())
+        return sum(since)
 
 
 def _resident() -> int:
@@ -75,6 +93,16 @@ def _resident() -> int:
         with suppress(psutil.NoSuchProcess):
             total += process.memory_info().rss
     return total
+
+
+def _computed() -> dict[tuple[int, float], float]:
+    """What each has computed by now, by its number and birth."""
+    found = {}
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[process.pid, process.create_time()] = times.user + times.system
+    return found
 
 
 def _end(process: "subprocess.Popen[Any]") -> None:

@@ -1,4 +1,4 @@
-"""Sealing what dead processes have left, and keeping within the limit.
+"""Sealing what dead processes have left, packing what is sealed, and keeping within the limit.
 
 A process always has an open file, from its first record to its end: it makes the next before it
 seals the last. So an open file without an owner, which may be empty, shows that it has died. The
@@ -23,6 +23,7 @@ from time import time, time_ns
 from typing import Any
 
 from celery_fair.eventlog.log_file import NEW, OPEN, FileName
+from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.eventlog.writer import Policy, host_folder
 
 __all__ = ["sweep"]
@@ -44,7 +45,7 @@ _CLOCK = 1.0
 
 
 def sweep(policy: Policy) -> int:
-    """Seal the files of processes that are gone; return how many.
+    """Seal the files of processes that are gone, and pack the hours before; return how many died.
 
     To each a last record is appended, which says so.
     """
@@ -52,6 +53,7 @@ def sweep(policy: Policy) -> int:
     found = [path for path in policy.folder.glob(f"*/{OPEN}*.jsonl") if _may_be_swept(path, own)]
     swept = sum(_seal(path, path.parent != own) for path in found)
     _remove_stillborn(own)
+    pack(own)
     _shrink(own, policy.limit)
     return swept
 
@@ -158,7 +160,7 @@ def _went_down_after(last: dict[str, Any]) -> bool:
 def _shrink(folder: Path, limit: int) -> None:
     """Delete the oldest sealed files while all together take more than the limit."""
     files = []
-    for path in folder.glob("*.jsonl"):
+    for path in (*folder.glob("*.jsonl"), *folder.glob(f"*{PACKED}")):
         if not path.name.startswith("_"):
             with suppress(OSError):
                 stat = path.stat()

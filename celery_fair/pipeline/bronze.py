@@ -7,18 +7,41 @@ left out. An unknown kind, from a later version, is kept, or else its number wou
 here on times and durations are seconds, whichever version wrote them.
 
 The same event may be read twice, from a copy of a file or from a file read while it was open. It is
-recognised by its id, `node:pid:boot:seq`. An id has one time, and so one date: to find the events
-that are already there, only the dates in the new files need be searched.
+recognised by its id, `node:pid:boot:seq`; what another says of a process, that it is dead, is not
+among its numbers, whichever it has. Which numbers of a process were read is remembered in
+*words* of 64 bits (`numbers`): as a rule each record of a word sets another bit, and no bit that
+was set by a run before, and then nothing needs to be sorted or compared. Only in words where that
+is not so, events are looked at one by one (`distinct`).
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from celery_fair.pipeline.schema import MICROSECONDS, RECORD
+from celery_fair.pipeline.schema import RECORD, in_seconds
 
-__all__ = ["events", "identified", "new_events", "parsed", "quarantine"]
+__all__ = [
+    "EVENTS",
+    "NUMBERS",
+    "PROCESS",
+    "QUARANTINE",
+    "distinct",
+    "events",
+    "identified",
+    "numbers",
+    "parsed",
+    "quarantine",
+    "sorted_out",
+    "suspects",
+]
 
+PROCESS = ("node", "pid", "boot")
+WORD = (*PROCESS, "word")
+
+EVENTS = StructType(RECORD.fields).add("file", "string").add("date", "date")
+QUARANTINE = "file string, text string, reason string"
+
+NUMBERS = "node string, pid bigint, boot string, word bigint, bits bigint, read bigint"
 TEXT_KEPT = 2000
 _LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
 _WRONG = "_wrong"
@@ -26,33 +49,19 @@ _IDENTITY = ("kind", "node", "pid", "boot", "at")
 
 
 def parsed(lines: DataFrame) -> DataFrame:
-    """Lines (`value`, `file`) with `record`, and `reason` where they are no record."""
-    text = F.make_valid_utf8("value")
+    """Lines (`value`, `file`) as `file`, `text`, the fields, and `wrong` if they are no record."""
     schema = StructType([*RECORD.fields, StructField(_WRONG, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
-    return (
-        lines.withColumn("text", text)
-        .withColumn("record", F.from_json("text", schema, options))
-        .withColumn("record", _in_seconds(F.col("record")))
-        .withColumn("reason", _reason())
-        .select("file", "text", "record", "reason")
-    )
+    read = lines.select("file", F.make_valid_utf8("value").alias("text"))
+    read = read.withColumn("record", F.from_json("text", schema, options))
+    return read.select("file", "text", _wrong().alias("wrong"), *in_seconds(F.col("record")))
 
 
-def _in_seconds(record: Column) -> Column:
-    """Times and durations are written in microseconds, and were in seconds before version 2."""
-    whole = record["v"] >= 2
-    fields = {name: record[name] for name in (*RECORD.names, _WRONG)}
-    for name in MICROSECONDS:
-        fields[name] = F.when(whole, record[name] / 1e6).otherwise(record[name])
-    return F.struct(*[value.alias(name) for name, value in fields.items()])
-
-
-def _reason() -> Column:
+def _wrong() -> Column:
     record = F.col("record")
     named = [record[name].isNotNull() for name in _IDENTITY]
     dead = (record["kind"] == "process") & (record["state"] == "dead")
-    complete = F.lit(True)
+    complete, at = F.lit(True), _at(record)
     for each in named:
         complete &= each
     return (
@@ -64,7 +73,7 @@ def _reason() -> Column:
         .when(~complete, "does not name its process and time")
         # Who declares another dead may not know how many records that one wrote.
         .when(record["seq"].isNull() & ~dead, "does not name its number")
-        .when(~record["at"].between(0.0, _LAST_TIME) | F.isnan(record["at"]), "impossible time")
+        .when(~at.between(0.0, _LAST_TIME) | F.isnan(at), "impossible time")
     )
 
 
@@ -75,39 +84,78 @@ def _has_two(text: Column) -> Column:
     return text.rlike(between) & plain.rlike(between)
 
 
+def _at(record: Column) -> Column:
+    return F.when(record["v"] >= 2, record["at"] / 1e6).otherwise(record["at"])
+
+
+def sorted_out(lines: DataFrame) -> DataFrame:
+    """Parsed lines with all columns of both tables, and the name of theirs in `table`."""
+    date = F.to_date(F.timestamp_seconds("at")).alias("date")
+    is_record = F.col("wrong").isNull()
+    text = F.when(~is_record, F.substring("text", 1, TEXT_KEPT)).alias("text")
+    table = F.when(is_record, "events").otherwise("quarantine").alias("table")
+    return lines.select(*RECORD.names, "file", date, text, "wrong", table)
+
+
 def events(lines: DataFrame) -> DataFrame:
     """Parsed lines as events, each id once."""
-    rows = identified(lines.where("reason is null").select("file", "record.*"))
-    # Few ids are there twice, as a rule: only those records are sorted.
-    counted = rows.groupBy("event_id").count()
-    twice = counted.where("count > 1").select("event_id")
-    single = rows.join(twice, "event_id", "left_anti")
+    found = sorted_out(lines).where("table = 'events'").select(*EVENTS.names)
+    return distinct(found, suspects(numbers(found)))
+
+
+def quarantine(lines: DataFrame) -> DataFrame:
+    """Parsed lines that are no records."""
+    found = sorted_out(lines).where("table = 'quarantine'")
+    return found.select("file", "text", F.col("wrong").alias("reason"))
+
+
+def numbers(found: DataFrame) -> DataFrame:
+    """One row per word: `bits` for the records that are in it, and how many records set them."""
+    word, bit = _place()
+    by_word = found.select(*PROCESS, word.alias("word"), bit.alias("bit")).groupBy(*WORD)
+    return by_word.agg(F.bit_or("bit").alias("bits"), F.count(F.lit(1)).alias("read"))
+
+
+def _place() -> tuple[Column, Column]:
+    """Word and bit of an event.
+
+    What declares a process dead has no number, or had one that a record may have that the process
+    writes nevertheless, and so words of its own.
+    """
+    dead = F.coalesce(F.col("state") == "dead", F.lit(False))
+    word = F.shiftright(F.coalesce("seq", F.lit(0)), 6)
+    bit = F.expr("shiftleft(1L, cast(coalesce(seq, 0) & 63 as int))")
+    return F.when(dead, word - (1 << 62)).otherwise(word), bit
+
+
+def suspects(found: DataFrame, known: DataFrame | None = None) -> DataFrame:
+    """The words with records that were read before: their names, and the bits that were `taken`.
+
+    Arguments:
+        found, known: `numbers` of this run, and of the runs before.
+    """
+    none = F.lit(0).cast("long")
+    if known is None:
+        return found.where("read > bit_count(bits)").select(*WORD, none.alias("taken"))
+    before = known.join(found.select(*WORD), list(WORD), "left_semi")
+    before = before.groupBy(*WORD).agg(F.bit_or("bits").alias("taken"))
+    joined = found.join(before, list(WORD), "left").withColumn("taken", F.coalesce("taken", none))
+    return joined.where("read > bit_count(bits) or (bits & taken) <> 0").select(*WORD, "taken")
+
+
+def distinct(found: DataFrame, suspected: DataFrame) -> DataFrame:
+    """Events that were not read before, each once."""
+    word, bit = _place()
+    placed = found.withColumn("word", word).withColumn("bit", bit)
+    single = placed.join(suspected, list(WORD), "left_anti")
+    several = placed.join(suspected, list(WORD)).where("(bit & taken) = 0")
     # Should two records claim one id, every run takes the same of them.
-    first = Window.partitionBy("event_id").orderBy("at", "kind", "id", "file")
-    several = rows.join(twice, "event_id", "left_semi")
-    chosen = several.withColumn("copy", F.row_number().over(first)).where("copy = 1").drop("copy")
-    return (
-        single.unionByName(chosen)
-        .withColumn("date", F.to_date(F.timestamp_seconds("at")))
-        .select("event_id", *RECORD.names, "file", "date")
-    )
+    first = Window.partitionBy(*WORD, "bit").orderBy("at", "kind", "id", "file")
+    chosen = several.withColumn("copy", F.row_number().over(first)).where("copy = 1")
+    return single.select(*found.columns).unionByName(chosen.select(*found.columns))
 
 
 def identified(records: DataFrame) -> DataFrame:
     """Records with their `event_id`."""
     number = F.coalesce(F.col("seq").cast("string"), F.col("state"))
     return records.withColumn("event_id", F.concat_ws(":", "node", "pid", "boot", number))
-
-
-def new_events(found: DataFrame, known: DataFrame) -> DataFrame:
-    """Those of `found` that are not among `known`."""
-    dates = found.select("date").distinct()
-    nearby = known.join(F.broadcast(dates), "date", "left_semi").select("date", "event_id")
-    return found.join(nearby, ["date", "event_id"], "left_anti").select(*found.columns)
-
-
-def quarantine(lines: DataFrame) -> DataFrame:
-    """Parsed lines that are no records."""
-    return lines.where("reason is not null").select(
-        "file", F.substring("text", 1, TEXT_KEPT).alias("text"), "reason"
-    )

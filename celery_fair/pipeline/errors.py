@@ -1,7 +1,59 @@
-"""What goes wrong for reasons that the caller can fix."""
+"""What goes wrong for reasons that the caller can fix, and what Java says went wrong."""
 
-__all__ = ["PipelineError"]
+import re
+from typing import Any
+
+__all__ = ["PipelineError", "root_cause"]
 
 
 class PipelineError(Exception):
     """The message says what was attempted, with which value, and what to do."""
+
+
+_CAUSE = re.compile(r"^(?:Caused by: |: )(.+)$", re.MULTILINE)
+_CLASS = re.compile(r"^(?:[a-z]\w*\.)+(\w+: )")
+_NAMED = re.compile(r"^\w+: (?=\[[A-Z])")
+"""The class of an error that has a name of its own: that says more."""
+_FAILED = re.compile(r"(?:Lost task|Task failed)[^\n]*?: ((?:[a-z]\w*\.)+\w+: [^\n]*)")
+_HINTS = {
+    "No space left on device": "the disk is full: make room, or name another folder",
+    "Disk quota exceeded": "the disk is full: make room, or name another folder",
+    "OutOfMemoryError": "memory ran out: give more with --driver-memory",
+    "is not a Parquet file": "a file of the warehouse is broken: ingest the logs into a new folder",
+    "PATH_NOT_FOUND": "a folder of the warehouse is gone: ingest the logs into a new one",
+    "FAILED_READ_FILE": "a file cannot be read, or is not what its name says",
+    "FileNotFoundException": "a file has been removed meanwhile: run it again",
+}
+
+
+def root_cause(exc: BaseException, said: str = "") -> str:
+    """Return, in one line, what is behind an error of Spark's, and what to do where that is known.
+
+    Arguments:
+        said: what Java has said on standard error, if that is known.
+    """
+    told = [*_causes(exc), said]
+    deepest = next((found for text in told for found in _deepest(text)), None)
+    line = deepest or next(iter(str(exc).splitlines()), "") or type(exc).__name__
+    whole = "\n".join([str(exc), *told])
+    hint = next((hint for word, hint in _HINTS.items() if word in whole), None)
+    plain = _NAMED.sub("", _CLASS.sub(r"\1", line.strip().rstrip(".")))
+    return plain if hint is None else f"{plain}; {hint}"
+
+
+def _causes(exc: BaseException) -> list[str]:
+    """Texts of the errors behind one, the deepest first, each with its class."""
+    java: Any = getattr(exc, "_origin", None) or getattr(exc, "java_exception", None)
+    found: list[str] = []
+    while java is not None and len(found) < 20:
+        found.insert(0, str(java.toString()))
+        java = java.getCause()
+    return found or [str(exc)]
+
+
+def _deepest(text: str) -> list[str]:
+    """What a text with Java's stacks in it says was the cause of all, if it has any."""
+    causes = _CAUSE.findall(text) or _FAILED.findall(text)
+    if causes:
+        return [causes[-1]]
+    return [text.splitlines()[0]] if _CLASS.match(text) else []

@@ -2,7 +2,8 @@
 
 A file is recognised by its path, size and time of change; a sealed file never changes, so a second
 run reads nothing. Events that are read twice nevertheless, from a copy or from a file that was
-still open, are recognised by their ids.
+still open, are recognised by their ids. Of silver only that is made again which new events touch,
+see `celery_fair.pipeline.silver.renewal`.
 """
 
 import re
@@ -10,26 +11,39 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.bronze import events, new_events, parsed, quarantine
+from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.bronze import (
+    EVENTS,
+    NUMBERS,
+    QUARANTINE,
+    distinct,
+    numbers,
+    parsed,
+    sorted_out,
+    suspects,
+)
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.backlog import backlog
-from celery_fair.pipeline.silver.gaps import gaps
-from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.silver.settings import settings
-from celery_fair.pipeline.silver.unread import unread
+from celery_fair.pipeline.silver.processes import processes_of
+from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
+from celery_fair.pipeline.silver.unread import packed, unread
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
-__all__ = ["Ingested", "ingest"]
+__all__ = ["Ingested", "check", "ingest"]
 
 _OPEN = "_open-*.jsonl"
+_ENDS = ("jsonl", "jsonl.gz", "jsonl.zst")
+_NAMES = f"*.{{{','.join(_ENDS)}}}"
+_TRIES = 3
+_GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
+_GROWING = ("files", "numbers", "events", "attempts")
+"""The tables that get a folder more with each run."""
+
 _UNGLOBBED = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -62,12 +76,39 @@ def ingest(
         say: is told what is being done.
 
     Raises:
-        PipelineError: `logs` is no folder, or another run has published meanwhile.
+        PipelineError: `logs` is no folder, or an empty one, or another run has published meanwhile.
+    """
+    check(logs)
+    for _ in range(_TRIES - 1):
+        try:
+            return _tried(warehouse, logs, include_open, say)
+        except Exception as exc:  # Spark's errors have no common class; others are re-raised
+            if not any(word in str(exc) for word in _GONE):
+                raise
+            say("a file is gone that was there a moment ago, and was packed, it seems: once more")
+    return _tried(warehouse, logs, include_open, say)
+
+
+def check(logs: Path) -> None:
+    """See to it that there is something to read, before Spark is started for it.
+
+    Raises:
+        PipelineError: `logs` is no folder, or has no file of a log.
     """
     if not logs.is_dir():
         raise PipelineError(
             f"{logs.absolute()} is no folder: give the one that fair_event_log names"
         )
+    if not any(next(logs.rglob(f"*.{name}"), None) for name in _ENDS):
+        raise PipelineError(
+            f"{logs.absolute()} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
+            " folder that fair_event_log names?"
+        )
+
+
+def _tried(
+    warehouse: Warehouse, logs: Path, include_open: bool, say: Callable[[str], None]
+) -> Ingested:
     run = warehouse.begin()
     try:
         with _open_copies(warehouse.root, logs, include_open) as copies:
@@ -80,24 +121,32 @@ def ingest(
 def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None]) -> Ingested:
     spark = run.warehouse.spark
     say(f"listing the files below {logs}")
-    found = _listed(spark, logs)
+    # What is being packed may be overlooked, its files and the pack, but not twice.
+    found = _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
     known = run.known("files", found.schema)
-    fresh = found.join(known, ["file", "size", "changed"], "left_anti")
-    files = run.extend("files", fresh)
-    done = Ingested(version=run.version, files=files.count())
+    files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
+    is_packed = F.col("file").endswith(PACKED)
+    (counts,) = files.agg(F.count("file").alias("n"), F.count_if(is_packed).alias("p")).collect()
+    done = Ingested(version=run.version, files=counts["n"])
+    if counts["p"]:
+        files = files.join(packed(known), "file", "left_anti")
     if copies is not None:
         done.open_files = len(list(copies.iterdir()))
     if not done.files and not done.open_files:
+        if known.isEmpty():
+            raise PipelineError(
+                f"{logs} has no sealed file yet: what workers are writing is read with"
+                " --include-open"
+            )
         run.discard()
         done.version -= 1
         return done
     run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
-    staged = run.replace("staged", _staged(spark, files, copies))
-    every, torn = _bronze(run, staged, done, say)
-    if done.events or done.quarantined or not run.has("attempts"):
-        _silver(run, every, torn, say)
-    run.drop("staged")
+    new = _bronze(run, _staged(spark, files, copies), done)
+    _silver(run, new, say)
+    for table in _GROWING:
+        run.compact(table)
     run.publish()
     return done
 
@@ -105,16 +154,16 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
 def _listed(spark: SparkSession, logs: Path) -> DataFrame:
     """Every sealed file; Spark leaves out those whose names begin with an underscore."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-    files = reader.option("pathGlobFilter", "*.jsonl").load(str(logs))
+    files = reader.option("pathGlobFilter", _NAMES).load(str(logs))
     return files.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
 def _staged(spark: SparkSession, files: DataFrame, copies: Path | None) -> DataFrame:
-    paths = [_UNGLOBBED.sub(r"\\\1", row["file"]) for row in files.collect()]
+    paths = [_UNGLOBBED.sub(r"\\\1", row["file"]) for row in files.select("file").collect()]
     staged = parsed(_lines(spark, paths))
     if copies is not None:
         of_open = parsed(_lines(spark, [str(copies)]))
-        staged = staged.unionByName(of_open.where("reason is null"))
+        staged = staged.unionByName(of_open.where("wrong is null"))
     return staged
 
 
@@ -126,41 +175,59 @@ def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     return lines.select("value", F.col("_metadata.file_path").alias("file"))
 
 
-def _bronze(
-    run: Run, staged: DataFrame, done: Ingested, say: Callable[[str], None]
-) -> tuple[DataFrame, DataFrame]:
-    """Write the bronze tables; return all events, and all that is in quarantine."""
-    reasons = {row["reason"]: row["count"] for row in staged.groupBy("reason").count().collect()}
-    good = reasons.pop(None, 0)
-    say(f"writing events: {good} lines are records, {sum(reasons.values())} are not")
-    found = events(staged)
-    added = run.extend("events", new_events(found, run.known("events", found.schema)), "date")
-    bad = quarantine(staged)
-    files = bad.select("file").distinct()
+def _bronze(run: Run, staged: DataFrame, done: Ingested) -> DataFrame:
+    """Write the bronze tables; return the new events."""
+    folders = run.split(sorted_out(staged), "table", ["events", "quarantine"])
+    _quarantine(run, folders.get("quarantine"), done)
+    return _events(run, folders.get("events"), done)
+
+
+def _quarantine(run: Run, folder: str | None, done: Ingested) -> None:
+    if folder is None:
+        if not run.has("quarantine"):
+            run.replace("quarantine", run.known("quarantine", QUARANTINE))
+        return
+    written = run.warehouse.read([folder], "file string, text string, wrong string")
+    bad = written.select("file", "text", F.col("wrong").alias("reason"))
+    counts = bad.groupBy("reason").count().collect()
+    done.quarantined = {row["reason"]: row["count"] for row in counts}
+    done.lines += sum(done.quarantined.values())
     # A file that has grown since is read whole: what it had in quarantine is judged anew.
-    before = run.known("quarantine", bad.schema).join(files, "file", "left_anti")
-    torn = run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
-    done.lines, done.quarantined = good + sum(reasons.values()), reasons
-    done.events = added.count()
-    done.duplicates = good - done.events
-    every = run.known("events", found.schema)
-    # What a version before this one has written may lack a field.
-    new = (field for field in found.schema.fields if field.name not in every.columns)
-    added_fields = (F.lit(None).cast(each.dataType).alias(each.name) for each in new)
-    return every.select("*", *added_fields), torn
+    before = run.known("quarantine", QUARANTINE)
+    before = before.join(bad.select("file").distinct(), "file", "left_anti")
+    run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
+    run.remove(folder)
 
 
-def _silver(run: Run, every: DataFrame, torn: DataFrame, say: Callable[[str], None]) -> None:
-    made: dict[str, Callable[[DataFrame], DataFrame]] = {
-        "attempts": attempts,
-        "backlog": backlog,
-        "processes": partial(processes, quarantine=torn),
-        "settings": settings,
-    }
-    for name, make in made.items():
-        say(f"writing {name}")
-        written = run.replace(name, make(every))
-    run.replace("gaps", gaps(every, written))
+def _events(run: Run, folder: str | None, done: Ingested) -> DataFrame:
+    """Let the folder be part of the table, or another without what was read before."""
+    if folder is None:
+        none = run.warehouse.spark.createDataFrame([], EVENTS)
+        return none if run.has("events") else run.extend("events", none)
+    read = run.warehouse.read([folder], EVENTS).drop("run")
+    before = run.known("numbers", NUMBERS) if run.has("numbers") else None
+    fresh = run.extend("numbers", numbers(read))
+    good = fresh.agg(F.sum("read")).collect()[0][0]
+    again = suspects(fresh, before)
+    if again.isEmpty():
+        new, done.events = run.adopt("events", folder, EVENTS), good
+    else:
+        new = run.extend("events", distinct(read, again))
+        run.remove(folder)
+        done.events = new.count()
+    done.lines, done.duplicates = done.lines + good, good - done.events
+    return new
+
+
+def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> None:
+    """Bring the tables up to date that are made of events."""
+    say("writing attempts")
+    renew_attempts(run, new)
+    say("writing processes and backlogs")
+    renew_by_process(run, new)
+    lives = run.known("lives", run.schema("lives"))
+    torn = run.known("quarantine", QUARANTINE)
+    run.replace("processes", processes_of(lives, torn))
 
 
 @contextmanager

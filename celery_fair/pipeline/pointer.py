@@ -7,7 +7,7 @@ was being written when the program died is not pointed at, as if it had never be
 import json
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,34 @@ from celery_fair.pipeline.errors import PipelineError
 __all__ = ["Pointer", "read_pointer", "write_pointer"]
 
 NAME = "current.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """A version: its number, and the folders of each table, relative to the warehouse."""
+    """A version of the warehouse.
+
+    Attributes:
+        version: its number.
+        tables: the folders of each table, relative to the warehouse.
+        schemas: the columns of each table, as DDL: to find them out takes Spark a job.
+    """
 
     version: int = 0
     tables: dict[str, list[str]] = field(default_factory=dict)
+    schemas: dict[str, str] = field(default_factory=dict)
 
-    def with_table(self, table: str, folders: list[str]) -> "Pointer":
+    def with_table(self, table: str, folders: list[str], schema: str) -> "Pointer":
         """Return a pointer in which `table` consists of other folders; the number stays."""
-        return Pointer(self.version, {**self.tables, table: folders})
+        tables, schemas = {**self.tables, table: folders}, {**self.schemas, table: schema}
+        return Pointer(self.version, tables, schemas)
+
+    def without(self, table: str) -> "Pointer":
+        """Return a pointer without `table`."""
+        tables, schemas = dict(self.tables), dict(self.schemas)
+        tables.pop(table, None)
+        schemas.pop(table, None)
+        return Pointer(self.version, tables, schemas)
 
 
 def read_pointer(root: Path) -> Pointer:
@@ -41,8 +56,11 @@ def read_pointer(root: Path) -> Pointer:
     try:
         found: dict[str, Any] = json.loads(path.read_text())
         if found["v"] != _FORMAT:
-            raise PipelineError(f"{path} has format {found['v']}; this celery-fair knows {_FORMAT}")
-        return Pointer(int(found["version"]), found["tables"])
+            raise PipelineError(
+                f"{path} has format {found['v']}; this celery-fair knows {_FORMAT}: use the one"
+                " that wrote it, or ingest the logs into a new folder"
+            )
+        return Pointer(int(found["version"]), found["tables"], found["schemas"])
     except FileNotFoundError:
         return Pointer()
     except (ValueError, KeyError, TypeError) as exc:
@@ -63,7 +81,7 @@ def write_pointer(root: Path, before: Pointer, after: Pointer) -> None:
             f"another run has published version {present.version} of {root} while this one worked"
             f" on version {before.version}; nothing was changed: run it again"
         )
-    text = json.dumps({"v": _FORMAT, "version": after.version, "tables": after.tables}, indent=1)
+    text = json.dumps({"v": _FORMAT, **asdict(after)}, indent=1)
     with tempfile.NamedTemporaryFile("w", dir=root, prefix=".", delete=False) as file:
         file.write(text)
         file.flush()

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -15,7 +17,7 @@ from pyspark.sql.types import (
 
 from celery_fair.eventlog.records import FIELDS, KINDS
 
-__all__ = ["MICROSECONDS", "RECORD"]
+__all__ = ["MICROSECONDS", "RECORD", "in_seconds"]
 
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -43,3 +45,16 @@ RECORD: Final = StructType([StructField(name, _TYPES[kind]) for name, kind in _t
 
 MICROSECONDS: Final = [name for name, kind in _types().items() if kind == "microseconds"]
 """The fields that are seconds in every table."""
+
+
+def in_seconds(record: Column) -> list[Column]:
+    """Return a record's fields; times are in microseconds, and were in seconds in version 1."""
+    whole = record["v"] >= 2
+    return [
+        (
+            F.when(whole, record[name] / 1e6).otherwise(record[name])
+            if name in MICROSECONDS
+            else record[name]
+        ).alias(name)
+        for name in RECORD.names
+    ]

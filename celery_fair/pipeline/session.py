@@ -5,16 +5,18 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import PipelineError, root_cause
 from celery_fair.pipeline.java import JAVA_NEEDED, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["open_session"]
+__all__ = ["SMALL", "is_small", "open_session"]
 
 _LOCAL = {
     # A laptop's name may resolve to an address that a VPN has taken away.
@@ -23,15 +25,37 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+SMALL = 64 << 20
+"""Bytes of a log, of which half a minute is spent in starting Spark and its compilers."""
+
+_SMALL = {
+    # What is compiled for a minute's work, or compiled well, never pays; nor does planning it anew.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
 _ALWAYS = {
     # Times are seconds since 1970; dates are theirs in UTC, wherever the driver stands.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A small file costs about as much as so many bytes more, and a list of folders few jobs.
+    "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+    # Lines that are records and those that are not are written at once, and need not be sorted.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Else each column that is named remembers the line in which it was.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 
 def open_session(
-    master: str | None = None, memory: str = "1g", options: dict[str, str] | None = None
+    master: str | None = None,
+    memory: str = "1g",
+    options: dict[str, str] | None = None,
+    small: bool = False,
 ) -> "SparkSession":
     """Return the session; under spark-submit, its own options take precedence over these.
 
@@ -39,6 +63,7 @@ def open_session(
         master: URL of the cluster; None: every core of this machine.
         memory: of the driver, which under a local master is all there is.
         options: further Spark settings.
+        small: whether there is little to do, see `is_small`.
 
     Raises:
         PipelineError: PySpark is not installed, no Java is found, or the session does not start.
@@ -50,8 +75,19 @@ def open_session(
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
-            settings = {**_LOCAL, **settings}
-    return _started(master, settings)
+            settings = {**_LOCAL, **(_SMALL if small else {}), **settings}
+    return _started(master, settings, silenced=not submitted)
+
+
+def is_small(folder: Path, most: int = SMALL) -> bool:
+    """Whether all files below a folder that this machine sees take no more than so many bytes."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            size += path.stat().st_size
+        if size > most:
+            return False
+    return True
 
 
 def _prepare_java() -> None:
@@ -63,7 +99,7 @@ def _prepare_java() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def _started(master: str | None, settings: dict[str, str]) -> "SparkSession":
+def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "SparkSession":
     try:
         from pyspark.sql import SparkSession
     except ImportError as exc:
@@ -73,17 +109,40 @@ def _started(master: str | None, settings: dict[str, str]) -> "SparkSession":
     builder = SparkSession.builder.appName("celery-fair").config(map=dict(settings))
     if master is not None:
         builder = builder.master(master)
-    try:
-        session = builder.getOrCreate()
-    except Exception as exc:  # Python's, Py4J's or Java's: there is no session
-        raise PipelineError(
-            f"no Spark session with master {master!r}: {exc}; "
-            "python -m celery_fair pipeline doctor looks for the cause"
-        ) from exc
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            with _java_told_to(said, silenced):
+                session = builder.getOrCreate()
+        except Exception as exc:  # Python's, Py4J's or Java's: there is no session
+            said.seek(0)
+            raise PipelineError(
+                f"no Spark session with master {master!r}: {root_cause(exc, said.read())}; "
+                "python -m celery_fair pipeline doctor looks for the cause"
+            ) from exc
     session.sparkContext.setLogLevel("ERROR")
     if not str(session.sparkContext.master).startswith("local"):
         _ship(session)
     return session
+
+
+@contextmanager
+def _java_told_to(file: TextIO, silenced: bool) -> Iterator[None]:
+    """Let what Java says on standard error go to a file, now and later.
+
+    It has its own from this process when it is started, and warns of what nobody here can mend.
+    What goes wrong in a job comes to Python all the same.
+    """
+    if not silenced:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _ship(session: "SparkSession") -> None:

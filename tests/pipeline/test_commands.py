@@ -102,7 +102,8 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     unknown = run("audit", tmp_path, "--fail-on", "broken")
     assert unknown.exit_code == 2
     assert "BROKEN is no verdict; there are duplicate, lost" in unknown.stderr
-    (tmp_path / "current.json").write_text('{"v": 1, "version": 1, "tables": {"attempts": ["a"]}}')
+    lost = {"v": 2, "version": 1, "tables": {"attempts": ["a"]}, "schemas": {"attempts": "id long"}}
+    (tmp_path / "current.json").write_text(json.dumps(lost))
     gone = run("waits", tmp_path)
     assert gone.exit_code == 1
     assert "Error: Spark failed: [PATH_NOT_FOUND]" in gone.stderr

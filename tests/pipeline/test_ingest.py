@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_fair.pipeline.bronze import new_events, parsed
+from celery_fair.pipeline.bronze import distinct, numbers, parsed, suspects
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
@@ -66,7 +66,23 @@ def new_record() -> str:
 def test_lines_that_are_no_records(spark: SparkSession) -> None:
     rows = [(line, "planted") for line in GARBAGE]
     lines = parsed(spark.createDataFrame(rows, "value string, file string"))
-    assert {row["text"]: row["reason"] for row in lines.collect()} == GARBAGE
+    assert {row["text"]: row["wrong"] for row in lines.collect()} == GARBAGE
+
+
+def test_names_that_look_like_what_they_are_not(spark: SparkSession) -> None:
+    names = ["} {", '"} {"', "\\", "a,b", "line\nline", "{}{}"]
+    process = Process().boots(0)
+    for number, name in enumerate(names):
+        process.runs(f"{number}", 1 + number, queue=name, cost_key=name)
+    rows = [(line, "planted") for line in process.lines]
+    rows += [(line + " " + line, "planted") for line in process.lines]
+    lines = parsed(spark.createDataFrame(rows, "value string, file string"))
+    wrong = [row["wrong"] for row in lines.collect()]
+    assert wrong == [None] * len(process.records) + ["two records in one line"] * len(
+        process.records
+    )
+    found = lines.where("wrong is null and kind = 'started'").select("queue").collect()
+    assert [row["queue"] for row in found] == names
 
 
 def test_braces_in_a_text_are_no_second_record(spark: SparkSession) -> None:
@@ -171,7 +187,7 @@ def test_logs_of_the_version_before(spark: SparkSession) -> None:
 
     both = bronze_of_lines(spark, [*process.former_lines, *process.lines])
     assert len(rows(both)) == len(process.records)
-    assert new_events(former, now).count() == 0
+    assert distinct(now, suspects(numbers(now), numbers(former))).count() == 0
 
 
 def rows(events: DataFrame) -> list[str]:
@@ -220,7 +236,11 @@ def test_folder_that_is_not(spark: SparkSession, tmp_path: Path) -> None:
 def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    assert ingest(warehouse, tmp_path / "logs").files == 0
+    with pytest.raises(PipelineError, match="no file of an event log"):
+        ingest(warehouse, tmp_path / "logs")
+    (tmp_path / "logs" / "_open-1-n-1-b-0.jsonl").touch()
+    with pytest.raises(PipelineError, match="no sealed file yet"):
+        ingest(warehouse, tmp_path / "logs")
     with pytest.raises(PipelineError, match="no table 'attempts'"):
         warehouse.table("attempts")
 

@@ -22,7 +22,8 @@ __all__ = ["ingest"]
 def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) -> Outcome:
     """Read event logs from LOGS into WAREHOUSE.
 
-    Reads what is new below LOGS: sealed files, *.jsonl, at any depth. Running it again reads no
+    Reads what is new below LOGS: sealed files, *.jsonl, also packed or
+    compressed ones (*.jsonl.gz, *.jsonl.zst), at any depth. Running it again reads no
     file twice; copies of files, and records that come late, do no harm. A line that is not a
     record, but torn or garbage, goes to the table `quarantine` with its file and the reason.
 
@@ -35,11 +36,14 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
       python -m celery_fair pipeline ingest /var/log/celery-fair warehouse
       python -m celery_fair pipeline ingest logs warehouse --include-open --json
 
-    Exit status: 0, also if lines were quarantined; 1 if nothing could be ingested.
+    Exit status: 0, also if lines were quarantined; 1 if nothing could be ingested, or
+    LOGS has no files to read.
     """
+    from celery_fair.pipeline.ingest import check
     from celery_fair.pipeline.ingest import ingest as read
 
-    done = read(context.warehouse(warehouse), logs, include_open, context.say)
+    check(logs)
+    done = read(context.warehouse(warehouse, logs), logs, include_open, context.say)
     news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
         f" {done.files} new files and {done.open_files} open ones"

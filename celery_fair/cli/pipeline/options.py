@@ -42,18 +42,29 @@ class Context:
         if not self._quiet:
             click.echo(f"{what} …", err=True)
 
-    def spark(self) -> "SparkSession":
-        """Return the session, which starts with the first call."""
+    def spark(self, small: bool = False) -> "SparkSession":
+        """Return the session, which starts with the first call.
+
+        Arguments:
+            small: whether there is little to do.
+        """
         from celery_fair.pipeline.session import open_session
 
         self.say("starting Spark")
-        return open_session(self._master, self._memory)
+        return open_session(self._master, self._memory, small=small)
 
-    def warehouse(self, path: Path) -> "Warehouse":
-        """Return the warehouse in a folder."""
+    def warehouse(self, path: Path, logs: Path | None = None) -> "Warehouse":
+        """Return the warehouse in a folder.
+
+        Arguments:
+            logs: the folder that is to be read into it.
+        """
+        from celery_fair.pipeline.session import SMALL, is_small
         from celery_fair.pipeline.warehouse import Warehouse
 
-        return Warehouse(self.spark(), path)
+        # An event takes a tenth there of what it takes in the log.
+        small = is_small(path, SMALL // 10) and (logs is None or is_small(logs))
+        return Warehouse(self.spark(small), path)
 
 
 def with_spark(command: F) -> F:
@@ -77,7 +88,7 @@ def with_spark(command: F) -> F:
     def wrapped(
         *args: Any, master: str | None, memory: str, as_json: bool, quiet: bool, **options: Any
     ) -> Any:
-        from celery_fair.pipeline.errors import PipelineError
+        from celery_fair.pipeline.errors import PipelineError, root_cause
 
         try:
             found = command(Context(master, memory, as_json, quiet), *args, **options)
@@ -89,13 +100,12 @@ def with_spark(command: F) -> F:
             raise click.ClickException(f"{exc}: pip install celery-fair[spark]") from exc
         except PipelineError as exc:
             raise click.ClickException(str(exc)) from exc
+        except OSError as exc:  # a full disk, a folder that may not be written to
+            raise click.ClickException(root_cause(exc)) from exc
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
                 raise
-            first = next(iter(str(exc).splitlines()), type(exc).__name__)
-            raise click.ClickException(
-                f"Spark failed: {first}; if memory ran out, give it more with --driver-memory"
-            ) from exc
+            raise click.ClickException(f"Spark failed: {root_cause(exc)}") from exc
 
     return wrapped  # type: ignore[return-value]
 

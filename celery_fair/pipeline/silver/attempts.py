@@ -38,6 +38,9 @@ def attempts(events: DataFrame) -> DataFrame:
     grouped = (
         of_tasks.where("id is not null")
         .withColumn("retries", F.coalesce("retries", F.lit(0)))
+        # Else Spark would add up what is in one file before, which is no more than two or three
+        # records of an attempt, and sort all of them for it.
+        .repartition("id", "retries")
         .groupBy("id", "retries")
         .agg(*_counts(), _first("started", _STARTED), *_lasts())
     )
@@ -118,4 +121,4 @@ def _place(kind: str, *before: Column) -> Column:
     Arguments:
         before: what decides before time does.
     """
-    return F.when(F.col("kind") == kind, F.struct(*before, "at", "event_id"))
+    return F.when(F.col("kind") == kind, F.struct(*before, "at", "node", "pid", "boot", "seq"))

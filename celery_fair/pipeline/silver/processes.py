@@ -21,7 +21,9 @@ more.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["BEATS", "SHARING", "processes"]
+from celery_fair.eventlog.packer import PACKED
+
+__all__ = ["BEATS", "SHARING", "lives", "processes", "processes_of"]
 
 BEATS = 3
 """Heartbeats that may be missing before a process counts as silent."""
@@ -31,8 +33,13 @@ SHARING = ("costs", "max_wait", "classes", "rates", "shared_rates", "bursts", "c
 
 _KEY = ("node", "pid", "boot")
 
-_NAME = r"-([^-/]+)-[0-9]+\.jsonl$"
+_CHILDREN = "array<struct<child:bigint,at:double>>"
+
+_NAME = r"-([^-/]+)-[0-9]+\.jsonl(?:\.gz|\.zst)?$"
 """The end of a file's name: the process's boot, and which of its files it is."""
+
+_BOOT = r'"boot"\s*:\s*"([^"]+)"'
+"""A process's boot, in a line."""
 
 
 def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
@@ -41,38 +48,86 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
     Arguments:
         quarantine: lines that are no records; None: there are none.
     """
-    is_process = F.col("kind") == "process"
-    number, last = _number(), _number_found()
-    counted = events.groupBy(*_KEY).agg(
+    return processes_of(lives(events), quarantine)
+
+
+def lives(events: DataFrame) -> DataFrame:
+    """What each process says by itself, without the others.
+
+    It is made again only for those of which there are new events.
+    """
+    lived = _counted(events).join(_said(events), list(_KEY), "left")
+    lived = lived.withColumns(
+        {
+            "dropped": F.coalesce("dropped", F.lit(0)),
+            "children": F.coalesce("children", F.array().cast(_CHILDREN)),
+        }
+    )
+    # Who was taken for dead and has written since is not.
+    undead = (F.col("end") == "dead") & (F.col("written_at") > F.col("ended_at"))
+    for name in ("end", "ended_at"):
+        lived = lived.withColumn(name, F.when(~F.coalesce(undead, F.lit(False)), F.col(name)))
+    return lived.join(_quanta(events), list(_KEY), "left")
+
+
+def _counted(events: DataFrame) -> DataFrame:
+    """Of each process what all of its records tell.
+
+    First of each of its files: what is added up of all events is then numbers and times, for which
+    nothing needs to be sorted.
+    """
+    number, dropped = _number(), F.col("dropped")
+    of_files = events.groupBy(*_KEY, "file").agg(
         F.min("at").alias("first_at"),
         F.min(F.when(F.col("seq") == 0, F.col("at"))).alias("born_at"),
         F.max("at").alias("last_at"),
+        F.max(F.when(number.isNotNull(), F.col("at"))).alias("written_at"),
         F.count("seq").alias("records"),
-        (F.greatest(F.max(number), F.max(last)) + 1 - F.count_distinct(number)).alias("missing"),
-        F.coalesce(F.max("dropped"), F.lit(0)).alias("dropped"),
-        F.max(F.when(number.isNotNull(), F.col("dropped"))).alias("said_dropped"),
+        F.count(number).alias("numbers"),
+        F.max(number).alias("number"),
+        F.max(_number_found()).alias("found"),
+        F.max("dropped").alias("dropped"),
+        F.max(F.when(number.isNotNull(), dropped)).alias("said_dropped"),
+        F.max(F.when(_is_dead(), dropped)).alias("dropped_at_end"),
+        F.max(_is_dead() & _number_found().isNull()).alias("unsaid"),
+    )
+    return of_files.groupBy(*_KEY).agg(
+        F.min("first_at").alias("first_at"),
+        F.min("born_at").alias("born_at"),
+        F.max("last_at").alias("last_at"),
+        F.max("written_at").alias("written_at"),
+        F.sum("records").alias("records"),
+        (F.greatest(F.max("number"), F.max("found")) + 1 - F.sum("numbers")).alias("missing"),
+        F.max("dropped").alias("dropped"),
+        F.max("said_dropped").alias("said_dropped"),
         _cut().alias("cut"),
-        F.collect_set(F.when(F.col("child").isNotNull(), F.struct("child", "at"))).alias(
-            "children"
-        ),
+    )
+
+
+def _said(events: DataFrame) -> DataFrame:
+    """Of each process what its few records tell that are about itself."""
+    is_process = F.col("kind") == "process"
+    is_end = is_process & F.col("state").isin("exit", "dead")
+    children = F.collect_set(F.when(F.col("child").isNotNull(), F.struct("child", "at")))
+    said = events.where(is_process | (F.col("kind") == "settings"))
+    return said.groupBy(*_KEY).agg(
+        F.array_sort(children).alias("children"),
         _last("parent"),
         _last("concurrency"),
         _last("pool"),
         _last("heartbeat"),
         _last("rotate"),
         *map(_last, SHARING),
-        F.max(F.when(number.isNotNull(), F.col("at"))).alias("written_at"),
-        F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
-        F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
+        F.max_by("state", F.when(is_end, F.col("at"))).alias("end"),
+        F.min(F.when(is_end, F.col("at"))).alias("ended_at"),
     )
-    # Who was taken for dead and has written since is not.
-    undead = (F.col("end") == "dead") & (F.col("written_at") > F.col("ended_at"))
-    for name in ("end", "ended_at"):
-        counted = counted.withColumn(name, F.when(~F.coalesce(undead, F.lit(False)), F.col(name)))
+
+
+def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
+    """One row per process, of all lives."""
     if quarantine is not None:
         counted = _with_torn(counted, quarantine)
-    with_quanta = counted.join(_quanta(events), list(_KEY), "left")
-    return _with_liveness(with_quanta).select(
+    return _with_liveness(counted).select(
         *_KEY,
         F.coalesce("parent", "boot").alias("worker"),
         "born_at",
@@ -99,9 +154,13 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
 
 
 def _with_torn(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """A line that is no record may have been one: by its file, of which process."""
-    lines = quarantine.where("reason <> 'empty'")
-    torn = lines.select(F.regexp_extract("file", _NAME, 1).alias("boot")).groupBy("boot").count()
+    """A line that is no record may have been one: by its file, of which process.
+
+    A pack is of several processes, but has no line that is no JSON object.
+    """
+    said = F.when(F.col("file").endswith(PACKED), F.regexp_extract("text", _BOOT, 1))
+    boot = F.coalesce(said, F.regexp_extract("file", _NAME, 1)).alias("boot")
+    torn = quarantine.where("reason <> 'empty'").select(boot).groupBy("boot").count()
     counted = counted.join(F.broadcast(torn), "boot", "left")
     at_end = F.col("count").isNotNull() & ~F.coalesce(F.col("end") == "exit", F.lit(False))
     return counted.withColumn(
@@ -130,14 +189,15 @@ def _cut() -> Column:
     """Whether records may be lost after the last: who declares a process dead says so.
 
     Or it has found more than are here; if it does not say what, and there is nothing else in that
-    file, nobody knows.
+    file, nobody knows. Of a pack nobody knows which of its records were in one file.
     """
-    unsaid = _is_dead() & _number_found().isNull()
+    unsaid = F.col("unsaid")
     of_dead = F.max(F.when(unsaid, F.col("file")))
     return (
-        F.coalesce(F.max(F.when(_is_dead(), F.col("dropped"))) > 0, F.lit(False))
-        | F.coalesce(F.max(_number_found()) > F.max(_number()), F.lit(False))
-        | F.coalesce(of_dead != F.max_by("file", _number()), F.lit(False))
+        F.coalesce(F.max("dropped_at_end") > 0, F.lit(False))
+        | F.coalesce(F.max("found") > F.max("number"), F.lit(False))
+        | F.coalesce(of_dead != F.max_by("file", "number"), F.lit(False))
+        | F.max(unsaid & F.col("file").endswith(PACKED))
     )
 
 
@@ -156,10 +216,6 @@ def _number_found() -> Column:
 
 def _is_dead() -> Column:
     return F.coalesce(F.col("state") == "dead", F.lit(False))
-
-
-def _is_end() -> Column:
-    return F.col("state").isin("exit", "dead")
 
 
 def _last(name: str) -> Column:

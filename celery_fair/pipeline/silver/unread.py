@@ -12,10 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
+from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
 
-__all__ = ["unread"]
+__all__ = ["packed", "unread"]
 
 _FILE = "pid long, boot string, number string, since double"
+_PATH = r"^(.*/)(([0-9]+)-[^/]*\.jsonl)$"
+"""A file's folder, its name, and the time in that."""
+
 _NAME = r"-([^-/]+)-([0-9]+)\.jsonl$"
 """The end of a file's name: the process's boot, and which of its files it is."""
 
@@ -34,6 +38,26 @@ def unread(spark: SparkSession, logs: Path, read: DataFrame) -> DataFrame:
     found = spark.createDataFrame(sorted(there, key=str), _FILE)
     new = found.join(known, ["boot", "number"], "left_anti")
     return new.groupBy("pid", "boot").agg(F.min("since").alias("since"))
+
+
+def packed(read: DataFrame) -> DataFrame:
+    """Which packs (`file`) have nothing but files that were read (`file`, `size`).
+
+    Of each folder and hour that is the one whose name has the digest of these; see
+    `celery_fair.eventlog.packer`.
+    """
+    parts = F.regexp_extract("file", _PATH, 1), F.regexp_extract("file", _PATH, 2)
+    since = F.regexp_extract("file", _PATH, 3).try_cast("long")
+    named = read.select(
+        parts[0].alias("folder"),
+        F.floor(since / HOUR).alias("hour"),
+        F.concat_ws(" ", parts[1], "size").alias("member"),
+    )
+    text = F.array_join(F.sort_array(F.collect_list("member")), ",")
+    digest = F.substring(F.sha2(text, 256), 1, DIGITS)
+    known = named.where("hour is not null").groupBy("folder", "hour").agg(digest.alias("digest"))
+    name = F.concat(F.col("hour") * HOUR, F.lit("-"), "digest", F.lit(PACKED))
+    return known.select(F.concat("folder", name).alias("file"))
 
 
 def _named(logs: Path) -> Iterator[FileName]:

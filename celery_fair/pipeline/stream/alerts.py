@@ -92,8 +92,8 @@ def start_alerts(
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
     reader = spark.readStream.option("recursiveFileLookup", True).option("lineSep", "\n")
     lines = reader.option("pathGlobFilter", "*.jsonl").text(str(logs.absolute()))
-    records = parsed(lines.withColumn("file", F.lit(""))).where("reason is null")
-    found = alerts(identified(records.select("record.*")), limits)
+    records = parsed(lines.withColumn("file", F.lit(""))).where("wrong is null")
+    found = alerts(identified(records), limits)
 
     def write(rows: DataFrame, batch: int) -> None:
         _write(rows, out / f"batch={batch:09d}", tell)

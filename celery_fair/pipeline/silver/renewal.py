@@ -1,0 +1,76 @@
+"""Silver, made again where new events touch it, and nowhere else.
+
+A row of silver is made of all events of one key: an attempt of those of its task's id, a process's
+life, its gaps, and its queues' states and settings of those of the process. For the keys of which
+there are new events, the earlier ones are sought: first, reading nothing but the keys, the files
+that they are in, and then these files are read. What the other keys have stays. So a table is
+always what it would be if it were made of all events at once, in whatever order they have come.
+
+Of attempts not even the rows that stay are written again, as they are the most by far: the new ones
+go into a folder of their own, and `replaced` says which of the older ones no longer count.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from celery_fair.pipeline.bronze import EVENTS, PROCESS
+from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.backlog import backlog
+from celery_fair.pipeline.silver.gaps import gaps
+from celery_fair.pipeline.silver.processes import lives
+from celery_fair.pipeline.silver.settings import settings
+from celery_fair.pipeline.warehouse import REPLACED, Run
+
+__all__ = ["renew_attempts", "renew_by_process"]
+
+_BY_PROCESS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "lives": lives,
+    "backlog": backlog,
+    "settings": settings,
+}
+
+
+def renew_attempts(run: Run, new: DataFrame) -> None:
+    """Bring the table `attempts` up to date."""
+    if run.has("attempts"):
+        ids = new.where("id is not null").select("id").distinct()
+        older = run.rows("attempts").join(ids, "id", "left_semi").selectExpr("run as stale", "id")
+        stale = run.extend(REPLACED, older.distinct())
+        new = new.unionByName(_earlier(run, stale.select("id").distinct(), ["id"]))
+    else:
+        run.extend(REPLACED, run.known(REPLACED, "stale string, id string"))
+    run.extend("attempts", attempts(new))
+
+
+def renew_by_process(run: Run, new: DataFrame) -> None:
+    """Bring the tables up to date that have all of a process made at once."""
+    touched = new.select(*PROCESS).distinct()
+    if run.has("lives"):
+        new = new.unionByName(_earlier(run, touched, PROCESS))
+    for name, make in _BY_PROCESS.items():
+        _renew(run, name, make(new), touched)
+    lived = run.known("lives", run.schema("lives")).join(touched, list(PROCESS), "left_semi")
+    _renew(run, "gaps", gaps(new, lived), touched)
+
+
+def _renew(run: Run, table: str, made: DataFrame, touched: DataFrame) -> None:
+    """Replace the rows of the processes that are touched."""
+    if run.has(table):
+        before = run.known(table, made.schema).join(touched, list(PROCESS), "left_anti")
+        made = made.unionByName(before)
+    run.replace(table, made)
+
+
+def _earlier(run: Run, keys: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Return the events of certain keys that earlier runs have read."""
+    every = run.rows("events", before=True)
+    where = every.select(*by, "run", F.col("_metadata.file_name").alias("name"))
+    # A file has what was in some files of the log, of few processes and of a short time.
+    files = where.join(keys, list(by), "left_semi").select("run", "name").distinct().collect()
+    if not files:
+        return run.warehouse.spark.createDataFrame([], EVENTS)
+    paths = [f"events/run={row['run']}/{row['name']}" for row in files]
+    found = run.warehouse.read(paths, EVENTS).drop("run")
+    return found.join(keys, list(by), "left_semi").select(*EVENTS.names)

@@ -1,0 +1,58 @@
+"""What Java says is told in one line, with its cause and what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from celery_fair.pipeline.errors import root_cause
+from celery_fair.pipeline.session import is_small
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FULL = """An error occurred while calling o123.parquet.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2844)
+Caused by: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows.
+Caused by: java.io.IOException: No space left on device
+\t... 12 more
+"""
+
+
+def test_a_broken_file(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "part.parquet").write_bytes(b"garbage" * 10)
+    with pytest.raises(Exception, match="parquet") as found:
+        spark.read.schema("a string").parquet(str(tmp_path)).collect()
+    told = root_cause(found.value)
+    assert "part.parquet is not a Parquet file" in told
+    assert told.endswith("; a file of the warehouse is broken: ingest the logs into a new folder")
+    assert "\n" not in told
+
+
+def test_a_full_disk() -> None:
+    told = "No space left on device; the disk is full: make room, or name another folder"
+    assert root_cause(RuntimeError(FULL)) == f"IOException: {told}"
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current.json")
+    assert root_cause(full).endswith("the disk is full: make room, or name another folder")
+
+
+def test_no_memory() -> None:
+    told = "An error occurred while calling o1.collect.\n: java.lang.OutOfMemoryError: Java heap"
+    assert root_cause(RuntimeError(told)).endswith("give more with --driver-memory")
+
+
+def test_an_error_that_says_nothing() -> None:
+    assert root_cause(RuntimeError()) == "RuntimeError"
+    assert root_cause(RuntimeError("one\ntwo")) == "one"
+
+
+def test_what_is_small(tmp_path: Path) -> None:
+    assert is_small(tmp_path / "missing")
+    (tmp_path / "a").write_bytes(b"1234")
+    assert is_small(tmp_path, 10_000)
+    assert not is_small(tmp_path, 3)

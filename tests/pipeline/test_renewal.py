@@ -1,0 +1,138 @@
+"""Silver that was made bit by bit is what it would be if it were made at once."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from celery_fair.pipeline import warehouse as warehouses
+from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.warehouse import Warehouse, overgrown
+from tests.pipeline.planted import Logs, Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = ("events", "attempts", "backlog", "settings", "processes", "gaps")
+WORD = 64  # see celery_fair.pipeline.bronze
+ITSELF = ["says", "beats", "shares", "child"]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, 6))]
+
+
+def work(draw: random.Random, process: Process, tasks: list[str]) -> None:
+    """Let a process write something about some tasks, which others may know, too."""
+    at = draw.uniform(0, 100)
+    process.boots(at, quanta={"q": 1.0})
+    for _ in range(draw.randrange(5, 3 * WORD)):
+        at += draw.expovariate(10)
+        task, retries = draw.choice(tasks), draw.choice([0, 0, 0, 1])
+        what = draw.choice(["starts", "starts", "finishes", "finishes", "rejects", *ITSELF])
+        if what == "starts":
+            process.starts(task, at, published=at - draw.uniform(-1, 5), retries=retries)
+        elif what == "finishes":
+            process.finishes(task, at, retries=retries, broken_off=draw.choice([None, True]))
+        elif what == "rejects":
+            process.rejects(task, at, published=None, retries=retries)
+        else:
+            tell(draw, process, what, at)
+    end(draw, process, at + 1, draw.choice(tasks))
+
+
+def tell(draw: random.Random, process: Process, what: str, at: float) -> None:
+    """Let it write something about itself; some of that gets lost."""
+    if what == "says":
+        states = ["ready", "empty", "throttled"]
+        process.says(draw.choice("qr"), draw.choice(states), at, draw.choice([1.0, 2.0]))
+    elif what == "shares":
+        fields = {"costs": draw.choice(["one", "runtime"]), "key_weights": {"k": 2.0}}
+        process.write("settings", at, queue=draw.choice("qr"), quantum=1.0, **fields)
+    elif what == "child":
+        process.write("process", at, state="child", child=draw.randrange(9))
+    else:
+        process.beats(at, quanta={"q": draw.choice([1.0, 3.0])})
+        if draw.random() < 0.2:
+            process.forgets()
+
+
+def end(draw: random.Random, process: Process, at: float, task: str) -> None:
+    """Let it end, or another say so, in one of the ways in which that was ever said."""
+    how = draw.choice(["", "exit", "found", "found, by a number", "found, and it goes on"])
+    if how == "exit":
+        process.ends(at)
+    elif how == "found":
+        process.ends(at, "dead", seq=None, last=process.seq - 1)
+    elif how:
+        process.ends(at, "dead")
+    if how == "found, and it goes on":
+        process.seq -= 1
+        process.runs(task, at + 1)
+
+
+def files(draw: random.Random, processes: list[Process]) -> list[tuple[str, list[str], str]]:
+    """Return the files of their logs, in the order in which they come: any; some come twice."""
+    found = []
+    for process in processes:
+        lines = process.lines
+        cuts = sorted({0, *draw.sample(range(len(lines)), min(2, len(lines))), len(lines)})
+        for number, (begin, end) in enumerate(pairwise(cuts)):
+            name = f"1-n-{process.pid}-{process.boot}-{number}.jsonl"
+            torn = draw.choice(["", "", "", '{"v":2,"ki'])
+            found.append((name, lines[begin:end], torn))
+            if draw.random() < 0.15:
+                found.append((f"copy-of-{name}", lines[begin : end + 3], ""))
+    draw.shuffle(found)
+    return found
+
+
+def content(warehouse: Warehouse, table: str) -> list[str]:
+    return sorted(str(row.asDict()) for row in warehouse.table(table).drop("file").collect())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bit_by_bit_or_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(warehouses, "FEW", 2)
+    draw = random.Random(seed)
+    tasks = [f"t{number}" for number in range(120)]
+    processes = [Process(node=f"celery@{number % 3}", boot=f"p{number}") for number in range(7)]
+    for number, process in enumerate(processes):
+        process.parent = draw.choice([None, *(f"p{each}" for each in range(number))])
+        work(draw, process, tasks)
+    came = files(draw, processes)
+    logs, slowly = Logs(tmp_path / "logs"), Warehouse(spark, tmp_path / "slowly")
+    for first in range(0, len(came), 1 + len(came) // 3):
+        for name, lines, torn in came[first : first + 1 + len(came) // 3]:
+            logs.write(name, lines, torn)
+        ingest(slowly, logs.folder)
+    at_once = Warehouse(spark, tmp_path / "at-once")
+    ingest(at_once, logs.folder)
+    for table in TABLES:
+        assert content(slowly, table) == content(at_once, table), table
+    assert len(content(at_once, "attempts")) > len(tasks)
+
+
+def test_which_folders_are_put_together() -> None:
+    assert overgrown([1] * 8) == 8
+    assert overgrown([1] * 9) == 0
+    assert overgrown([1000, *[1] * 8]) == 1
+    assert overgrown([2**n for n in range(12, 0, -1)]) == 12
+    assert overgrown([]) == 0
+
+
+def test_folders_are_as_many_as_the_logarithm() -> None:
+    sizes: list[int] = []
+    written = 0
+    for _ in range(1000):
+        sizes.append(1)
+        first = overgrown(sizes)
+        if first < len(sizes):
+            written += sum(sizes[first:])
+            sizes[first:] = [sum(sizes[first:])]
+    assert sum(sizes) == 1000
+    assert len(sizes) <= 11
+    assert written <= 1000 * 10
