@@ -93,7 +93,7 @@ def test_braces_in_a_text_are_no_second_record(spark: SparkSession) -> None:
     two = process.lines[0] + process.lines[1]
     rows = [(line, "planted") for line in [*process.lines, two]]
     lines = parsed(spark.createDataFrame(rows, "value string, file string")).collect()
-    assert [row["reason"] for row in lines] == [*[None] * 9, "two records in one line"]
+    assert [row["wrong"] for row in lines] == [*[None] * 9, "two records in one line"]
     assert {row["record"]["cost_key"] for row in lines[1:9]} == {
         "a } { b",
         '"}{"',
