@@ -130,6 +130,7 @@ class Parts:
             self.served,
             self.bell,
             lambda: c.call_soon(self.sizing.at_once),
+            self.observed,
         )
         self.servers = tuple(self._metrics(labels, watch) for watch in self.observed)
         host.look_at_tracer_again()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["COLUMNS", "Column", "Row", "figure"]
+__all__ = ["COLUMNS", "Column", "Row", "duration", "figure"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,15 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.4g}"
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in its largest unit that says enough."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 def _waiting(row: Row) -> str:
-    return _time(row.figures["waiting_seconds"]) if row.figures["buffered"] else "–"
+    return duration(row.figures["waiting_seconds"]) if row.figures["buffered"] else "–"
 
 
 def _held(row: Row) -> str:
@@ -66,7 +67,7 @@ def _held(row: Row) -> str:
     if figures["held"] == "cap":
         return f"cap {figures['max_in_flight']}"
     if figures["held"] == "leash":
-        return f"leash {_time(figures['throttled_seconds'])}"
+        return f"leash {duration(figures['throttled_seconds'])}"
     return figures["held"] or ""
 
 

@@ -1,7 +1,7 @@
 """What a worker can be asked, and told, while it runs."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -12,6 +12,7 @@ from celery_fair.core.chooser import Chooser
 from celery_fair.settings import SERIAL, QueueOptions, Settings, parse_live_options
 from celery_fair.worker.bell import Bell
 from celery_fair.worker.dispatch.gates import Gates
+from celery_fair.worker.dispatch.observed import Observed
 from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.slots import Slots
@@ -42,6 +43,7 @@ class Answers:
 
     Arguments:
         resize: has windows looked at, as quanta or rates are others now.
+        observed: what counts how long messages waited, if anything does.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Answers:
         served: Served,
         bell: Bell,
         resize: Callable[[], object],
+        observed: Collection[Observed] = (),
     ) -> None:
         self._settings = settings
         self.feeds = feeds
@@ -65,14 +68,18 @@ class Answers:
         self.served = served
         self._bell = bell
         self._resize = resize
+        self._observed = observed
 
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
         now = monotonic()
-        shares = self.shares(now)
+        shares, recent = self.shares(now), self.served.recent(now)
+        waits = {name: each for some in self._observed for name, each in some.waits().items()}
         return {
             feed.name: self._row(feed, now)
             | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
+            | {"recent": recent.get(feed.name, 0.0)}
+            | ({"waits": waits[feed.name].counts} if feed.name in waits else {})
             for feed in self.feeds
         }
 

@@ -1,0 +1,168 @@
+"""The thread that asks the workers, for all who look.
+
+It asks once a second while somebody looks, and every ten seconds otherwise, so that there are lines
+to see when somebody comes. Where the answers take long to take in, from very many workers with very
+many queues, it rests for as long as they took: it never takes more than half of a processor.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from threading import Condition, Thread
+from time import monotonic, time
+from typing import Any, Protocol
+
+from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.web.history import History
+from celery_fair.web.snapshot import Earlier, Rows, Snapshot
+
+__all__ = ["Collector"]
+
+logger = logging.getLogger(__name__)
+
+_IDLE = 10.0
+"""Seconds between two questions while nobody looks."""
+
+_INTEREST = 15.0
+"""Seconds that somebody who has looked is thought to look still."""
+
+_FIRST = 5.0
+"""Seconds that a first page waits for the first answers, at the most."""
+
+_COMPARED = 5.0
+"""Seconds over which starts are counted, at the least; twice that at the most."""
+
+_FORGOTTEN = 120.0
+"""Seconds for which a worker that answers no more is still named."""
+
+
+class Backlog(Protocol):
+    """As `celery_fair.brokers.depths.Depths`."""
+
+    def start(self) -> None: ...
+    def ask_about(self, queues: Any) -> None: ...
+    def of(self, queue: str) -> Any: ...
+    def close(self) -> None: ...
+
+
+class Collector:
+    """Asks until it is closed, from `start` on. `look` from any thread.
+
+    Arguments:
+        ask: asks the workers for their status; raises `NoAnswer`.
+        depths: is told which queues there are.
+        every: seconds between two questions, at the least.
+    """
+
+    def __init__(self, ask: Callable[[], Answers], depths: Backlog, every: float = 1.0) -> None:
+        self.history = History()
+        self._ask = ask
+        self._depths = depths
+        self._every = every
+        self._latest = Snapshot()
+        self._looked = -_INTEREST
+        self._changed = Condition()
+        self._closed = False
+        self._seen: dict[str, float] = {}
+        self._earlier: list[Earlier] = []
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._thread = Thread(target=self._run, name="collector", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._depths.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ask no more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._depths.close()
+
+    def look(self) -> Snapshot:
+        """Return the last answers, or wait a while for the first."""
+        with self._changed:
+            self._looked = monotonic()
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._latest.number or self._closed, _FIRST)
+            return self._latest
+
+    async def after(self, number: int) -> Snapshot:
+        """Wait for newer answers than those of that number."""
+        event = asyncio.Event()
+        waiter = (asyncio.get_running_loop(), event)
+        with self._changed:
+            self._looked = monotonic()
+            self._waiting.add(waiter)
+            self._changed.notify_all()
+        try:
+            while self._latest.number <= number:
+                await event.wait()
+                event.clear()
+        finally:
+            with self._changed:
+                self._waiting.discard(waiter)
+        return self._latest
+
+    def take(self) -> Snapshot:
+        """Ask once, and keep what is answered."""
+        began = time()
+        try:
+            answers, trouble = self._ask(), ""
+        except NoAnswer as exc:
+            answers, trouble = Answers({}, {}, {}, {}), exc.message
+        except Exception as exc:  # whatever a transport raises: the next question may go well
+            logger.exception("The workers could not be asked")
+            answers, trouble = (
+                Answers({}, {}, {}, {}),
+                f"no answer: {type(exc).__name__}, see the log",
+            )
+        workers: Mapping[str, Rows] = answers.good
+        self._seen |= dict.fromkeys(workers, began)
+        self._seen = {w: at for w, at in self._seen.items() if began - at < _FORGOTTEN}
+        snapshot = Snapshot(
+            number=self._latest.number + 1,
+            time=began,
+            workers=workers,
+            notes=answers.notes,
+            errors=answers.errors,
+            silent={w: at for w, at in self._seen.items() if w not in workers},
+            trouble=trouble,
+            depths=self._depths_of({queue for rows in workers.values() for queue in rows}),
+            earlier=self._earlier[0] if self._earlier else None,
+        )
+        self._remember(snapshot)
+        self.history.add(snapshot)
+        with self._changed:
+            self._latest = snapshot
+            self._changed.notify_all()
+            for loop, event in self._waiting:
+                loop.call_soon_threadsafe(event.set)
+        return snapshot
+
+    def _depths_of(self, queues: set[str]) -> dict[str, int]:
+        self._depths.ask_about(queues)
+        found = ((queue, self._depths.of(queue)) for queue in queues)
+        return {queue: depth.messages for queue, depth in found if depth is not None}
+
+    def _remember(self, snapshot: Snapshot) -> None:
+        """Keep two earlier counts: the older is compared with until the newer is old enough."""
+        if not self._earlier or snapshot.time - self._earlier[-1].time >= _COMPARED:
+            self._earlier = [
+                *self._earlier[-1:],
+                Earlier.of(snapshot.time, snapshot.workers),
+            ]
+
+    def _run(self) -> None:
+        while not self._closed:
+            began = monotonic()
+            self.take()
+            took = monotonic() - began
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, max(self._every - took, took))
+                while not self._is_wanted() and monotonic() - began < _IDLE and not self._closed:
+                    self._changed.wait(1.0)
+
+    def _is_wanted(self) -> bool:
+        return bool(self._waiting) or monotonic() - self._looked < _INTEREST
