@@ -60,7 +60,7 @@ test-older: environment brokers ## what depends on Celery's inside, on Celery 5.
 	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
-test-current: environment brokers ## all that has workers, on the newest Celery
+test-current: environment brokers chromium ## all that has workers, on the newest Celery
 	$(RUN) pytest -q $(ASIDE) -m "not wide" $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK))
 
 .PHONY: test-spark
@@ -108,8 +108,12 @@ brokers:
 	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless
 
 .PHONY: spark
-spark:
-	@scripts/system-packages.sh openjdk-17-jre-headless chromium
+spark: chromium
+	@scripts/system-packages.sh openjdk-17-jre-headless
+
+.PHONY: chromium
+chromium:
+	@scripts/system-packages.sh chromium
 
 .PHONY: docs
 docs: environment ## the documentation, in docs/_build/html
