@@ -134,6 +134,7 @@ class Collector:
         )
         self._remember(snapshot)
         self.history.add(snapshot)
+        snapshot.sums  # noqa: B018 - computed here, once, and by no page
         with self._changed:
             self._latest = snapshot
             self._changed.notify_all()

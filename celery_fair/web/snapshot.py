@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from celery_fair.worker.dispatch.observed import BOUNDS
 
-__all__ = ["Earlier", "Queue", "Snapshot", "quantile"]
+__all__ = ["Earlier", "Queue", "Snapshot", "WorkerSum", "quantile"]
 
 Rows = Mapping[str, Mapping[str, Any]]
 """A worker's answer to ``fair_status``: by queue, its figures."""
@@ -102,7 +102,8 @@ class Queue:
         limits = row["rate"], row["burst"], row["max_in_flight"]
         if limits != (None, None, None):
             self.limits[limits] = self.limits.get(limits, 0) + 1
-        if waits := row.get("waits"):
+        waits = row.get("waits")
+        if waits and waits != before[1]:
             since = before[1] or [0] * len(waits)
             new = [max(0, now - then) for now, then in zip(waits, since, strict=True)]
             self.waits = [a + b for a, b in zip(self.waits or [0] * len(new), new, strict=True)]
@@ -116,6 +117,23 @@ class Queue:
     def empty_in(self) -> float | None:
         """Seconds until it is empty at this rate, if nothing comes in; None if nobody knows."""
         return self.backlog / self.per_second if self.per_second else None
+
+
+class WorkerSum(NamedTuple):
+    """A worker's figures, of all its queues together.
+
+    Attributes:
+        per_second: starts, if known.
+        held: how many of its queues are held back.
+    """
+
+    name: str
+    queues: int
+    per_second: float | None
+    buffered: int
+    in_flight: int
+    served: int
+    held: int
 
 
 @dataclass(frozen=True)
@@ -156,11 +174,32 @@ class Snapshot:
                 if queue is None:
                     queue = found[name] = Queue(name, waiting=self.depths.get(name))
                 queue.add(row, weight, before.get(name, (row["served"], row.get("waits", ()))))
-        span = self.time - self.earlier.time if self.earlier else 0.0
-        if span > 0:
+        if self._span > 0:
             for queue in found.values():
-                queue.per_second = queue.started / span
+                queue.per_second = queue.started / self._span
         return found
+
+    @cached_property
+    def sums(self) -> Mapping[str, WorkerSum]:
+        """Every worker, by its name."""
+        return {name: self._sum(name, rows) for name, rows in self.workers.items()}
+
+    @property
+    def _span(self) -> float:
+        return self.time - self.earlier.time if self.earlier else 0.0
+
+    def _sum(self, name: str, rows: Rows) -> WorkerSum:
+        before = self.earlier.counts.get(name) if self.earlier else None
+        buffered = in_flight = served = held = started = 0
+        for queue, row in rows.items():
+            buffered += row["buffered"]
+            in_flight += row["in_flight"]
+            served += row["served"]
+            held += row["held"] is not None
+            if before and queue in before:
+                started += max(0, row["served"] - before[queue][0])
+        rate = started / self._span if before and self._span > 0 else None
+        return WorkerSum(name, len(rows), rate, buffered, in_flight, served, held)
 
 
 def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:

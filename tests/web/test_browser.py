@@ -34,6 +34,8 @@ CONF: dict[str, Any] = {
         "replayed": {},
     }
 }
+pytestmark = pytest.mark.timeout(300)  # a browser, a server and a worker have to start
+
 PATIENCE = 60_000
 """Milliseconds, against hanging."""
 

@@ -1,6 +1,6 @@
 """All queues, one queue, all workers, one worker."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -12,7 +12,7 @@ from celery_fair.cli.live.answers import NoAnswer
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.sentences import sentences
 from celery_fair.web.site import Site
-from celery_fair.web.snapshot import Queue, Snapshot, quantile
+from celery_fair.web.snapshot import Queue, quantile
 
 __all__ = [
     "drawn",
@@ -41,7 +41,24 @@ _KEYS = {
 }
 
 
-_WORKER_KEYS = ("name", "queues", "per_second", "buffered", "in_flight", "held")
+_WORKER_KEYS = {
+    "name": lambda worker: worker.name,
+    "queues": lambda worker: worker.queues,
+    "per_second": lambda worker: worker.per_second or 0,
+    "buffered": lambda worker: worker.buffered,
+    "in_flight": lambda worker: worker.in_flight,
+    "held": lambda worker: worker.held,
+}
+
+_ROW_KEYS: dict[str, Callable[[tuple[str, Mapping[str, Any]]], Any]] = {
+    "name": lambda row: (-row[1]["class"], row[0]),
+    "target": lambda row: row[1]["target_share"],
+    "share": lambda row: row[1]["share"],
+    "buffered": lambda row: row[1]["buffered"],
+    "in_flight": lambda row: row[1]["in_flight"],
+    "served": lambda row: row[1]["served"],
+    "held": lambda row: row[1]["held"] or "",
+}
 
 
 def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
@@ -126,14 +143,8 @@ def queue_page(site: Site, request: Request) -> Response:
 def workers_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     """Return what fills in the table of workers."""
     snapshot = site.collector.look()
-    rows = [_worker(snapshot, name) for name in snapshot.workers]
-    listed = listing(
-        rows,
-        query,
-        lambda row: str(row["name"]),
-        {name: itemgetter(name) for name in _WORKER_KEYS},
-        "name",
-    )
+    sums = list(snapshot.sums.values())
+    listed = listing(sums, query, lambda worker: worker.name, _WORKER_KEYS, "name")
     return {"snapshot": snapshot, "listing": listed}
 
 
@@ -146,27 +157,9 @@ def worker_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     name, snapshot = query.get("name", ""), site.collector.look()
     if name not in snapshot.workers:
         raise HTTPException(404, f"No fair worker {name!r} answers.")
-    rows = sorted(snapshot.workers[name].items(), key=lambda row: (-row[1]["class"], row[0]))
-    return {"snapshot": snapshot, "worker": _worker(snapshot, name), "rows": rows[:1000]}
-
-
-def _worker(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    rows = snapshot.workers[name]
-    earlier = snapshot.earlier
-    before = earlier.counts.get(name, {}) if earlier else {}
-    span = snapshot.time - earlier.time if earlier else 0
-    started = sum(
-        max(0, row["served"] - before[queue][0]) for queue, row in rows.items() if queue in before
-    )
-    return {
-        "name": name,
-        "queues": len(rows),
-        "per_second": started / span if span and before else 0.0,
-        "buffered": sum(row["buffered"] for row in rows.values()),
-        "in_flight": sum(row["in_flight"] for row in rows.values()),
-        "served": sum(row["served"] for row in rows.values()),
-        "held": sum(bool(row["held"]) for row in rows.values()),
-    }
+    rows = list(snapshot.workers[name].items())
+    listed = listing(rows, query, itemgetter(0), _ROW_KEYS, "name")
+    return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
 
 
 def _waits(queue: Queue) -> tuple[float | None, float | None]:
