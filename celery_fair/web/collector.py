@@ -1,8 +1,9 @@
 """The thread that asks the workers, for all who look.
 
 It asks once a second while somebody looks, and every ten seconds otherwise, so that there are lines
-to see when somebody comes. Where the answers take long to take in, from very many workers with very
-many queues, it rests for as long as they took: it never takes more than half of a processor.
+to see when somebody comes. Workers with very many queues are asked less often, so that none is
+asked for more than 400 rows a second; and where the answers take long to take in, from very many
+workers, it rests for as long as they took: it never takes more than half of a processor.
 """
 
 import asyncio
@@ -25,6 +26,9 @@ _IDLE = 10.0
 
 _INTEREST = 15.0
 """Seconds that somebody who has looked is thought to look still."""
+
+_ROWS = 400
+"""Rows that a worker is asked for a second, at the most."""
 
 _FIRST = 5.0
 """Seconds that a first page waits for the first answers, at the most."""
@@ -161,9 +165,15 @@ class Collector:
             self.take()
             took = monotonic() - began
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, max(self._every - took, took))
+                self._changed.wait_for(lambda: self._closed, max(self._pause - took, took))
                 while not self._is_wanted() and monotonic() - began < _IDLE and not self._closed:
                     self._changed.wait(1.0)
+
+    @property
+    def _pause(self) -> float:
+        """Seconds from one question to the next."""
+        most = max(map(len, self._latest.workers.values()), default=0)
+        return max(self._every, most / _ROWS * self._every)
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting) or monotonic() - self._looked < _INTEREST
