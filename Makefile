@@ -19,6 +19,7 @@ SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000
 MINUTES ?= 30
+RELEASE ?= celery57
 
 .PHONY: help
 help: ## list the targets
@@ -119,6 +120,14 @@ chromium:
 docs: environment ## the documentation, in docs/_build/html
 	$(RUN) sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+.PHONY: package
+package: environment ## the wheel and the source archive in dist/, tried in empty environments of each Python here
+	@scripts/package.sh
+
+.PHONY: test-celery
+test-celery: environment brokers ## what depends on Celery's inside, on one RELEASE=celery55, celery56 or celery57
+	$(RUN) tox run -q -e $(RELEASE)
 
 .PHONY: bench
 bench: environment ## the benchmarks, each with its table

@@ -1,17 +1,24 @@
 """One call for an app: what a publisher and a worker need."""
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from celery_fair.routing.declared import declare_queues
-from celery_fair.routing.logical import amqp_class
-from celery_fair.settings import Settings
-from celery_fair.worker.group_step import GroupStep
-from celery_fair.worker.step import FairConsumerStep
+from celery.signals import celeryd_init
+
+from celery_fair.routing.fair_amqp import amqp_class
 
 if TYPE_CHECKING:
     from celery import Celery
 
 __all__ = ["install"]
+
+_STEP = "celery_fair.worker.step"
+_STEPS = (
+    f"{_STEP}:FairConsumerStep",
+    "celery_fair.worker.group_step:GroupStep",
+)
+"""By their names, which Celery takes too: who publishes needs nothing of a worker."""
 
 
 def install(app: "Celery") -> "Celery":
@@ -22,8 +29,10 @@ def install(app: "Celery") -> "Celery":
     to those that it can publish to. Calling it twice does no harm. Call it where the app is made,
     before anything is published.
     """
-    app.steps["consumer"].add(FairConsumerStep)
-    app.steps["consumer"].add(GroupStep)
+    app.steps["consumer"].update(_STEPS)
+    celeryd_init.connect(_on_worker_init)
+    if "celery.worker.control" in sys.modules:  # a command of Celery's, which is to know ours
+        from celery_fair.worker.observe import control  # noqa: F401
     if not getattr(app.amqp_cls, "knows_levels", False):
         app.amqp_cls = amqp_class(app.amqp_cls)  # type: ignore[assignment]
         vars(app).pop("amqp", None)  # in case somebody looked already
@@ -31,5 +40,14 @@ def install(app: "Celery") -> "Celery":
     return app
 
 
+def _on_worker_init(**named: object) -> None:
+    """Have the worker's step hear of a start that it is imported by."""
+    if _STEP not in sys.modules:
+        import_module(_STEP).before_queues_are_selected(**named)
+
+
 def _on_finalize(sender: "Celery", **_: object) -> None:
+    from celery_fair.routing.declared import declare_queues
+    from celery_fair.settings import Settings
+
     declare_queues(sender, Settings.of(sender))

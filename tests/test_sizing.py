@@ -58,7 +58,8 @@ def adapted(feeds: dict[str, Feed], rate: int) -> dict[str, int]:
     sizing = Sizing(lambda name: feeds[name].gate.options, meter := RefillMeter(delay=0.0))
     meter.interval(0.0)
     meter.started(rate)
-    sizing.adapt(feeds.values(), 1.0, least_total=0)
+    while not sizing.adapt(feeds.values(), 1.0, least_total=0):
+        pass
     return {name: feed.window.size for name, feed in feeds.items()}
 
 
@@ -119,6 +120,24 @@ def test_a_window_that_is_about_right_is_left_alone(feeds_of: MakeFeeds) -> None
     for before, after in ((23, 30), (24, 24), (119, 119), (120, 30)):
         feeds["a"].resize(before, exactly=True)
         assert adapted(feeds, rate=10_000) == {"a": after}
+
+
+def test_one_window_is_changed_at_a_time(feeds_of: MakeFeeds) -> None:
+    """Between two changes the worker starts what there is to start."""
+    feeds = feeds_of({f"q{number}": QueueOptions(10) for number in range(3)})
+    sizing = Sizing(lambda name: feeds[name].gate.options, meter := RefillMeter(delay=0.0))
+    meter.interval(0.0)
+    meter.started(10_000)
+
+    def changed() -> int:
+        return sum(feed.window.size != LEAST for feed in feeds.values())
+
+    assert not sizing.adapt(feeds.values(), 1.0, 0)
+    assert changed() == 1
+    _, gone = feeds.popitem()  # it is not consumed any more
+    while not sizing.adapt(feeds.values(), 1.001, 0):
+        pass
+    assert (changed(), gone.window.size) == (2, LEAST)
 
 
 def test_a_worker_that_rests_plans_no_more_until_it_is_told_to_or_works(

@@ -4,6 +4,7 @@ One channel holds what was got, another publishes: an error on the latter closes
 """
 
 from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any
 
 from amqp.exceptions import NotFound
@@ -23,6 +24,9 @@ __all__ = ["AmqpLetters"]
 _CONFIRM_TIMEOUT = 10.0
 """Seconds for the broker to confirm a message: one under a memory alarm never does."""
 
+_RETURN_TIMEOUT = 2.0
+"""Seconds to wait for what was got to be back: longer only if somebody else takes it meanwhile."""
+
 _HEADERS = "application_headers"
 
 
@@ -30,6 +34,7 @@ class AmqpLetters(LetterQueue):
     """The dead-letter queue on RabbitMQ."""
 
     _held: Any = None
+    _removed = 0
     _publishing: Any = None
 
     def count(self) -> int:
@@ -47,6 +52,7 @@ class AmqpLetters(LetterQueue):
             return
         channel = self._held = self._connection.channel()
         channel.auto_decode = False  # of the body, by whatever codec a message names
+        self._removed = 0
         try:
             for _ in range(there):
                 message = channel.basic_get(self._name)
@@ -56,6 +62,7 @@ class AmqpLetters(LetterQueue):
         finally:
             self._held = None
             _close(channel)
+            self._await(there - self._removed)
 
     def replay(self, letter: Letter) -> None:
         exchange, key = letter.origin
@@ -73,11 +80,22 @@ class AmqpLetters(LetterQueue):
         if letter.handle.channel is not self._held or not self._held.is_open:
             raise GoneError("the broker has closed the channel that held it")
         self._held.basic_ack(letter.handle.delivery_tag)
+        self._removed += 1
 
     def is_lost(self, error: Exception) -> bool:
         return isinstance(error, self._connection.connection_errors) or not (
             self._connection.connected
         )
+
+    def _await(self, count: int) -> None:
+        """Wait until so many letters are there: a channel is closed before they are put back.
+
+        Who looks again at once, to replay what was just looked at, would find it gone.
+        """
+        deadline = monotonic() + _RETURN_TIMEOUT
+        with suppress(Exception):  # no connection any more: the next look says so
+            while self.count() < count and monotonic() < deadline:
+                sleep(0.01)
 
     def _publish(self, copy: Any, exchange: str, key: str) -> None:
         channel, self._publishing = self._publishing, None

@@ -16,12 +16,8 @@ retries with and lets its children inherit is the application's number, or the l
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from time import time
 from typing import Any
-
-from celery.app.amqp import AMQP
-from celery.utils.imports import symbol_by_name
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.core.levels import HIGHEST
@@ -33,25 +29,17 @@ from celery_fair.routing.keyed import keyed
 from celery_fair.routing.partitioned import partitioned
 from celery_fair.settings import LogicalQueue, Settings
 
-__all__ = ["amqp_class", "priorities_back", "sender", "stamped"]
+__all__ = ["chained", "priorities_back", "sender", "stamped"]
 
 
-def amqp_class(base: Any) -> type[AMQP]:
-    """Return a subclass of an app's ``amqp_cls`` whose sender knows logical queues."""
-
-    class FairAMQP(symbol_by_name(base)):  # type: ignore[misc]
-        knows_levels = True
-
-        @cached_property
-        def send_task_message(self) -> Callable[..., Any]:
-            settings = Settings.of(self.app)
-            declare_queues(self.app, settings)  # an app that only publishes may not be finalized
-            send = stamped(self._create_task_sender(), settings.ledger)
-            send = keyed(self, settings.keys, send)
-            send = partitioned(self, settings.partitioned, send)
-            return sender(self, settings.logical_queues, send)
-
-    return FairAMQP
+def chained(amqp: Any) -> Callable[..., Any]:
+    """Return an app's sender: Celery's, behind all that a message passes first."""
+    settings = Settings.of(amqp.app)
+    declare_queues(amqp.app, settings)  # an app that only publishes may not be finalized
+    send = stamped(amqp._create_task_sender(), settings.ledger)
+    send = keyed(amqp, settings.keys, send)
+    send = partitioned(amqp, settings.partitioned, send)
+    return sender(amqp, settings.logical_queues, send)
 
 
 def stamped(send: Callable[..., Any], ledger: str | None = None) -> Callable[..., Any]:

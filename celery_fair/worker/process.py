@@ -34,6 +34,7 @@ from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.rules import LiveRules
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.seams import FAST, missing
 
 __all__ = ["Parts"]
 
@@ -182,7 +183,7 @@ def _key_store(settings: Settings, broker: Broker) -> KeyStore | None:
 
 
 def _path(settings: Settings) -> PlainWay:
-    if not settings.fast_path:
+    if not settings.fast_path or any(missing(FAST)):
         return PlainWay()
     from celery_fair.worker.express.path import FastPath
 

@@ -201,7 +201,9 @@ class Session:
         return self._parts.slots.count() - len(self._parts.in_flight)
 
     def _after_turn(self, now: float) -> None:
-        self._parts.sizing.adapt(self._parts.feeds, now, self._c.initial_prefetch_count)
+        parts = self._parts
+        if not parts.sizing.adapt(parts.feeds, now, self._c.initial_prefetch_count):
+            parts.bell.later()
 
     def _look_at_windows(self) -> None:
         """Soon, not for each message that comes due."""

@@ -6,6 +6,7 @@ import click
 from celery import bootsteps
 from celery.exceptions import ImproperlyConfigured
 from celery.signals import celeryd_init
+from celery.utils.imports import symbol_by_name
 from celery.worker.consumer.tasks import Tasks
 
 from celery_fair.brokers.refused import refuse_without_client
@@ -14,9 +15,10 @@ from celery_fair.settings import SECRETS, Settings
 from celery_fair.worker import host
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.observe.banner import banner
+from celery_fair.worker.seams import require
 from celery_fair.worker.worker import FairWorker
 
-__all__ = ["FairConsumerStep"]
+__all__ = ["FairConsumerStep", "is_fair"]
 
 host.hide(SECRETS)
 
@@ -34,6 +36,7 @@ class FairConsumerStep(bootsteps.StartStopStep):
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
         try:
+            require()
             c.fair = FairWorker(c)
         except ImproperlyConfigured as exc:
             from celery.apps.worker import Worker
@@ -59,14 +62,19 @@ class FairConsumerStep(bootsteps.StartStopStep):
         return {"fair": c.fair.info()}
 
 
+def is_fair(app: Any) -> bool:
+    """Whether an app's workers have the step, added as a class or by its name."""
+    return FairConsumerStep in map(symbol_by_name, app.steps["consumer"])
+
+
 @celeryd_init.connect
-def _before_queues_are_selected(instance: Any = None, **_: Any) -> None:
+def before_queues_are_selected(instance: Any = None, **_: Any) -> None:
     """Make our queues known before the command line's ``-Q`` and ``-X`` are applied.
 
     And look for the broker's client before Celery does, who would fail with a traceback.
     """
     app = instance.app
-    if FairConsumerStep in app.steps["consumer"]:
+    if is_fair(app):
         try:
             refuse_without_client(app)
             settings = Settings.of(app)

@@ -320,6 +320,14 @@ def planned(box: Box, connection: Connection) -> Plan:
     return plan
 
 
+def test_what_was_looked_at_is_back_at_once(box: Box, second: Connection) -> None:
+    for _ in range(30):  # without waiting for it, it is not in one of some hundreds
+        for each in ("t1", "t2", "t2"):
+            box.put(each)
+        planned(box, second)
+        assert len(box.get(NAME)) == 3
+
+
 def test_what_somebody_else_took_meanwhile(box: Box, second: Connection) -> None:
     for each in ("t1", "t2", "t2"):
         box.put(each)

@@ -15,6 +15,7 @@ from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
 from celery_fair.worker.observe.banner import banner, line, warnings
 from tests.brokers import Space
+from tests.processes import ROOT
 from tests.workers import StartWorker
 
 FAIR = {
@@ -97,17 +98,33 @@ def test_settings_of_djangos_that_are_not_read() -> None:
 def test_a_setting_that_is_refused_is_one_line(
     conf: dict[str, object], said: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "shop.py").write_text(
-        "from celery import Celery\nfrom celery_fair import install\n"
-        f"app = Celery('shop', broker='amqp://')\napp.conf.update({conf!r})\ninstall(app)\n"
-    )
+    error = refused(tmp_path, f"{MADE}\napp.conf.update({conf!r})\ninstall(app)\n")
+    assert error.startswith("Error: fair_")
+    assert said in error
+
+
+def test_libraries_that_it_does_not_fit_are_one_line_too(tmp_path: Path) -> None:
+    gone = "from celery.worker.consumer import consumer\ndel consumer.build_tracer\n"
+    error = refused(tmp_path, f"{gone}{MADE}\ninstall(app)\n")
+    assert "celery.worker.consumer.consumer:build_tracer is not there; install Celery" in error
+
+
+MADE = """
+from celery import Celery
+from celery_fair import install
+app = Celery('shop', broker='amqp://')
+"""
+
+
+def refused(tmp_path: Path, source: str) -> str:
+    """What is said of an app whose worker does not start: one line."""
+    (tmp_path / "shop.py").write_text(source)
     command = [sys.executable, "-m", "celery", "-A", "shop", "worker", "-P", "solo"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
     )
     assert done.returncode == 2
-    [error] = [text for text in done.stderr.splitlines() if "Error" in text]
-    assert error.startswith("Error: fair_")
-    assert said in error
     assert "Traceback" not in done.stderr
+    [error] = [text for text in done.stderr.splitlines() if "Error" in text]
+    return error

@@ -12,7 +12,7 @@ from celery_fair.core.disposition import Policy
 from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable, policy_of
-from celery_fair.worker.step import FairConsumerStep
+from celery_fair.worker.step import is_fair
 
 __all__ = ["app_findings"]
 
@@ -83,7 +83,7 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def _step(app: Any) -> Finding:
-    if FairConsumerStep not in app.steps["consumer"]:
+    if not is_fair(app):
         return wrong(
             "bootstep",
             "workers of this app are Celery's own: no shares, and of non-repeatable tasks nothing"

@@ -1,7 +1,8 @@
 """Keeps the windows of a worker's feeds at their planned sizes."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from celery_fair.core.window import LEAST, RefillMeter, plan
@@ -41,6 +42,7 @@ class Sizing:
         self._rests = False
         self._planned: tuple[frozenset[str], int] | None = None
         self._plan_of_all: dict[str, int] = {}
+        self._due: deque[tuple[Feed, int]] = deque()
 
     def first(self, queue: str, queues: Iterable[Any], least_total: int) -> int:
         """Return the window that a queue starts with, among `queues`."""
@@ -53,30 +55,39 @@ class Sizing:
 
     def at_once(self) -> None:
         """Look at the windows in the dispatcher's next turn, whatever the time."""
+        self._due.clear()
         self._next = 0.0
         self._rests = False
         self._planned = None
 
-    def adapt(self, feeds: Iterable[Feed], now: float, least_total: int) -> None:
-        """Resize what needs it, at most every tenth of a second; once, while nothing starts."""
-        if now < self._next:
-            return
-        self._next = now + _EVERY
-        self._planned = None
-        self._meter.interval(now)
-        rested, self._rests = self._rests, self._meter.rate < _STILL
-        if rested and self._rests:
-            return
-        feeds = list(feeds)
+    def adapt(self, feeds: Collection[Feed], now: float, least_total: int) -> bool:
+        """Resize what needs it, looked for every tenth of a second; once, while nothing starts.
+
+        One queue with each call: on AMQP another window takes some of the broker's answers, for
+        which the worker waits. Returns whether all that was planned is done.
+        """
+        if not self._due and now >= self._next:
+            self._next = now + _EVERY
+            self._planned = None
+            self._meter.interval(now)
+            rested, self._rests = self._rests, self._meter.rate < _STILL
+            if not (rested and self._rests):
+                self._due.extend(self._windows(list(feeds), least_total))
+        while self._due:
+            feed, window = self._due.popleft()
+            options = feed.gate.options
+            if feed in feeds and feed.resize(window, options.prefetch is not None, _most(options)):
+                break
+        return not self._due
+
+    def _windows(self, feeds: list[Feed], least_total: int) -> Iterator[tuple[Feed, int]]:
         weights = {
             feed.name: self._weight(feed.flow.quantum / feed.flow.last_cost, feed.gate.options)
             for feed in feeds
         }
         windows = self._plan(weights, least_total) if weights else {}
         for feed in feeds:
-            options = feed.gate.options
-            window = self._bounded(options, windows[feed.name])
-            feed.resize(window, options.prefetch is not None, _most(options))
+            yield feed, self._bounded(feed.gate.options, windows[feed.name])
 
     def _weight(self, messages: float, options: QueueOptions) -> float:
         """Windows double per class: what is urgent shall not wait for its refill."""

@@ -130,7 +130,8 @@ def _can_be_traced(task: Any) -> bool:
 def _is_for(celerys: Any, task: Any) -> bool:
     """Whether Celery's tracer was made for the task itself: New Relic hands it a wrapper of it."""
     names = celerys.__code__.co_freevars
-    return dict(zip(names, celerys.__closure__, strict=True))["task"].cell_contents is task
+    cell = dict(zip(names, celerys.__closure__ or (), strict=True)).get("task")
+    return cell is not None and cell.cell_contents is task
 
 
 def _has_own(task: Any) -> Callable[[str], bool]:

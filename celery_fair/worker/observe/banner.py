@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
 from celery_fair.settings.table import table
+from celery_fair.worker.seams import FAST, TESTED, missing, untested
 
 __all__ = ["banner", "line", "warnings"]
 
@@ -23,6 +25,11 @@ def warnings(app: Any) -> Iterator[str]:
             f"Queues {', '.join(names)} have one routing key, {key!r}, on exchange {exchange!r}:"
             f" each message goes to all of them. Give each its own: Queue({names[0]!r},"
             f" routing_key={names[0]!r})"
+        )
+    if (newer := untested()) is not None:
+        yield (
+            f"Celery {newer} is newer than those that celery-fair was tried with"
+            f" ({', '.join(TESTED)}): try it before you rely on it"
         )
     prefix = f"{app.namespace}_" if app.namespace else ""
     for name in _djangos(prefix):
@@ -53,10 +60,17 @@ def banner(app: Any, settings: Settings) -> str:
 def _facts(app: Any, settings: Settings) -> Iterator[_Fact]:
     yield "policy", settings.policy
     yield "queues", _queues(app, settings)
-    yield "fast path", "on" if settings.fast_path else "off (fair_fast_path = False)"
+    yield "fast path", _fast_path(settings)
     yield "ledger", "none" if settings.ledger is None else _scheme(settings.ledger)
     yield "dead letters", settings.dead_letters
     yield "event log", settings.event_log or "none"
+
+
+def _fast_path(settings: Settings) -> str:
+    if not settings.fast_path:
+        return "off (fair_fast_path = False)"
+    gone = next(missing(FAST), None)
+    return "on" if gone is None else f"off (Celery {version('celery')} has no {gone})"
 
 
 def _queues(app: Any, settings: Settings) -> str:

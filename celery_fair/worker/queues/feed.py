@@ -250,15 +250,20 @@ class Feed(ABC):
         """Unsettled deliveries that there is room for at this worker."""
         return self._parking.places(self.parked, self._ordinary)
 
-    def resize(self, window: int, exactly: bool = False, most: float = math.inf) -> None:
-        """Set the window, unless it is right, or about right and no larger than `most`."""
+    def resize(self, window: int, exactly: bool = False, most: float = math.inf) -> bool:
+        """Set the window, unless it is right, or about right and no larger than `most`.
+
+        Returns whether it was changed.
+        """
         about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
         now = exactly or self._wanted > most
         change = self._wanted != window and (now or (not about_right and self._adapts()))
         if change:
             self._wanted = window
-        if change or self._misfits:
+        applies = change or self._misfits
+        if applies:
             self._apply_prefetch()
+        return applies
 
     @property
     def _misfits(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from time import monotonic
+from typing import Any
 
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.dwrr import Flow
@@ -33,7 +34,7 @@ class OpenFeeds:
     def __len__(self) -> int:
         return len(self._feeds)
 
-    def __contains__(self, feed: Feed) -> bool:
+    def __contains__(self, feed: Any) -> bool:
         return feed.flow in self._feeds
 
     def __getitem__(self, flow: Flow) -> Feed:
