@@ -90,14 +90,19 @@ class ActionLog:
         return action
 
     def end(self, action: Action, result: Mapping[str, str], undo: Undo | None = None) -> None:
-        """Write down what became of it."""
+        """Write down what became of it; where it cannot be written, it is shown, and logged."""
         action.result = result
         with self._lock:
             for other in self._actions.values():
                 if other.about == action.about:
                     other.undo = None
             action.undo = undo
-        self._write(action, {"event": "ended", "result": result})
+        try:
+            self._write(action, {"event": "ended", "result": result})
+        except OSError:
+            logger.exception(
+                "What became of %s is not in the log of actions: %s", action.id, result
+            )
 
     def claim_undo(self, id_: str) -> tuple[Action, Undo] | None:
         """Return an action that can be taken back, and what does that: to one caller."""

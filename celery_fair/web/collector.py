@@ -113,38 +113,48 @@ class Collector:
         """Ask once, and keep what is answered."""
         began = time()
         try:
-            answers, trouble = self._ask(), ""
+            snapshot = self._taken(began, self._ask())
         except NoAnswer as exc:
-            answers, trouble = Answers({}, {}, {}, {}), exc.message
-        except Exception as exc:  # whatever a transport raises: the next question may go well
-            logger.exception("The workers could not be asked")
-            answers, trouble = (
-                Answers({}, {}, {}, {}),
-                f"no answer: {type(exc).__name__}, see the log",
-            )
-        workers: Mapping[str, Rows] = answers.good
-        self._seen |= dict.fromkeys(workers, began)
-        self._seen = {w: at for w, at in self._seen.items() if began - at < _FORGOTTEN}
-        snapshot = Snapshot(
-            number=self._latest.number + 1,
-            time=began,
-            workers=workers,
-            notes=answers.notes,
-            errors=answers.errors,
-            silent={w: at for w, at in self._seen.items() if w not in workers},
-            trouble=trouble,
-            depths=self._depths_of({queue for rows in workers.values() for queue in rows}),
-            earlier=self._earlier[0] if self._earlier else None,
-        )
-        self._remember(snapshot)
-        self.history.add(snapshot)
-        snapshot.sums  # noqa: B018 - computed here, once, and by no page
+            snapshot = self._without(began, exc.message)
+        except (
+            Exception
+        ) as exc:  # of any transport, or an answer that is none: the next may be good
+            logger.exception("The workers could not be asked, or their answers not be read")
+            snapshot = self._without(began, f"{type(exc).__name__}; this server's log has more")
         with self._changed:
             self._latest = snapshot
             self._changed.notify_all()
             for loop, event in self._waiting:
                 loop.call_soon_threadsafe(event.set)
         return snapshot
+
+    def _taken(self, began: float, answers: Answers) -> Snapshot:
+        workers: Mapping[str, Rows] = answers.good
+        seen = self._seen | dict.fromkeys(workers, began)
+        self._seen = {w: at for w, at in seen.items() if began - at < _FORGOTTEN}
+        snapshot = Snapshot(
+            number=self._latest.number + 1,
+            time=began,
+            workers=workers,
+            notes=answers.notes,
+            errors=answers.errors,
+            silent=self._silent(workers),
+            depths=self._depths_of({queue for rows in workers.values() for queue in rows}),
+            earlier=self._earlier[0] if self._earlier else None,
+        )
+        snapshot.sums  # noqa: B018 - computed here, once, and by no page; as are the queues below
+        self.history.add(snapshot)
+        self._remember(snapshot)
+        return snapshot
+
+    def _without(self, began: float, trouble: str) -> Snapshot:
+        number, silent = self._latest.number + 1, self._silent({})
+        snapshot = Snapshot(number=number, time=began, silent=silent, trouble=trouble)
+        self.history.add(snapshot)
+        return snapshot
+
+    def _silent(self, workers: Mapping[str, Rows]) -> dict[str, float]:
+        return {worker: at for worker, at in self._seen.items() if worker not in workers}
 
     def _depths_of(self, queues: set[str]) -> dict[str, int]:
         self._depths.ask_about(queues)

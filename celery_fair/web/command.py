@@ -1,7 +1,7 @@
 """``fair web``."""
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.cli.connecting import app_of, connection_to
+from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.options import Seconds
 from celery_fair.settings import Settings
 
@@ -126,7 +127,8 @@ def web(ctx: click.Context, options: Options) -> None:
         raise click.ClickException(_NEEDED.format(exc)) from exc
     with closing(Server(ctx, options)) as server:
         click.echo(f"http://{server.address}{options.root_path}  (Ctrl-C ends it)", err=True)
-        server.run()
+        with suppress(KeyboardInterrupt), interruptible():
+            server.run()
 
 
 def _check(options: Options) -> None:

@@ -225,6 +225,13 @@ def test_whatever_a_transport_raises_the_next_question_is_asked() -> None:
     assert collector.take().workers.keys() == {"a"}
 
 
+def test_an_answer_that_is_none_is_said_and_the_next_is_read() -> None:
+    said = iter([answers({"a": {"bulk": {"quantum": 1}}}), answers({"a": {"bulk": row()}})])
+    collector = Collector(lambda: next(said), KnownDepths())
+    assert "KeyError" in collector.take().trouble
+    assert collector.take().queues.keys() == {"bulk"}
+
+
 def test_who_answers_no_more_is_named() -> None:
     said = iter([answers({"a": {"bulk": row()}, "b": {}}), answers({"b": {}})])
     collector = Collector(lambda: next(said), KnownDepths())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from celery_fair.cli import fair
 from celery_fair.web.addresses import is_loopback
 from celery_fair.web.passwords import Cost, Passwords, line_for
-from celery_fair.web.visitors import Changers, ProxyHeader, WithPassword
+from celery_fair.web.visitors import Changers, ProxyHeader, Visitor, WithPassword
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
 
@@ -271,15 +272,19 @@ def test_a_file_that_is_not_there(option: str, tmp_path: Path) -> None:
 # Live -----------------------------------------------------------------------
 
 
-def events(visit: Visit, path: str, count: int) -> list[tuple[str, Any]]:
+def events(
+    visit: Visit, path: str, count: int, *headers: tuple[bytes, bytes]
+) -> list[tuple[str, Any]]:
     """The first server-sent events of an address."""
-    raw = asyncio.run(_received(visit, path, count))
+    raw = asyncio.run(_received(visit, path, count, headers))
     lines = raw.replace("\r\n", "\n").split("\n\n")
     found = [dict(line.split(": ", 1) for line in each.split("\n")) for each in lines if each]
     return [(each["event"], json.loads(each["data"])) for each in found if "event" in each][:count]
 
 
-async def _received(visit: Visit, path: str, count: int) -> str:
+async def _received(
+    visit: Visit, path: str, count: int, headers: Sequence[tuple[bytes, bytes]]
+) -> str:
     address, _, query = path.partition("?")
     received, enough = bytearray(), asyncio.Event()
     scope = {
@@ -287,7 +292,7 @@ async def _received(visit: Visit, path: str, count: int) -> str:
         "method": "GET",
         "path": address,
         "query_string": query.encode(),
-        "headers": [(b"host", b"fair.test")],
+        "headers": [(b"host", b"fair.test"), *headers],
         "client": ("127.0.0.1", 1),
     }
 
@@ -319,6 +324,17 @@ def test_live_of_a_queue_that_has_gone_says_so() -> None:
     ((kind, part), *_) = events(Visit(site_of(ONE)), "/live?of=queue&name=other", 1)
     assert kind == "part"
     assert "No fair worker" in part["trouble"]
+
+
+def test_live_gives_nobody_the_token_of_another() -> None:
+    site = site_of(ONE)
+    visitors = ProxyHeader("X-User", ["127.0.0.1"], Changers(True))
+    action = site.log.begin("alice", "pause", "queue bulk", {})
+    site.log.end(action, {"celery@a": "ok"}, dict)
+    for name in ("alice", "bob"):
+        visit = Visit(site, visitors, headers={"X-User": name})
+        ((_, part), *_) = events(visit, "/live?of=actions", 1, (b"x-user", name.encode()))
+        assert site.tokens.of(Visitor(name, True)) in part["html"]
 
 
 def test_live_is_of_pages_alone(visit: Visit) -> None:

@@ -13,7 +13,7 @@ from celery_fair.cli.keys.access import rules_of
 from celery_fair.cli.keys.explain import why
 from celery_fair.cli.keys.list import watched
 from celery_fair.cli.options import Outcome
-from celery_fair.web.site import Site
+from celery_fair.web.site import Site, message_of
 
 __all__ = ["KeyLooks", "key_page", "keys_page", "keys_part"]
 
@@ -42,9 +42,9 @@ class KeyLooks:
                 if queue not in self._watched:
                     self._watched[queue] = watched(self._site.ctx, queue, _SHOWN)
                 known = next(self._watched[queue]).document
-            except click.ClickException as exc:
+            except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
                 self._watched.pop(queue, None)
-                known = {"trouble": exc.message}
+                known = {"trouble": message_of(exc)}
             self._known[queue] = monotonic(), known
             return known
 

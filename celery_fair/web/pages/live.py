@@ -1,10 +1,12 @@
 """Server-sent events: a page's changing part, again and again.
 
-Those who look at the same thing are sent the same text, which is made once.
+Those who look at the same thing are sent the same text, which is made once; a part with forms in
+it is each visitor's own.
 """
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from threading import Lock
 from typing import Any
 
 from sse_starlette import EventSourceResponse
@@ -19,6 +21,9 @@ from celery_fair.web.site import Site
 
 __all__ = ["Live", "Part"]
 
+_PERSONAL = {"order", "actions"}
+"""Parts with forms in them, which have their visitor's token."""
+
 Part = Callable[[Mapping[str, str]], dict[str, Any]]
 
 
@@ -28,7 +33,8 @@ class Live:
     def __init__(self, site: Site, parts: Mapping[str, tuple[Part, str]]) -> None:
         self._site = site
         self._parts = parts
-        self._made: dict[tuple[str, str], tuple[int, str]] = {}
+        self._made: dict[tuple[str, str, bool], tuple[int, str]] = {}
+        self._lock = Lock()
 
     async def respond(self, request: Request) -> Response:
         """Send the part that the address names, and its lines, each time that workers answer."""
@@ -59,14 +65,15 @@ class Live:
 
     def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
         who = request.state.visitor
-        key = (
-            f"{name}?{sorted(query.items())}",
-            f"{who.may_change} {who.name if name == 'actions' else ''}",
-        )
-        made = self._made.get(key)
+        address = f"{name}?{sorted(query.items())}"
+        key = (address, who.name if name in _PERSONAL else "", who.may_change)
+        with self._lock:
+            made = self._made.get(key)
         if made is None or made[0] != number:
             fill, template = self._parts[name]
             html = self._site.html(request, template, **fill(query))
-            self._made = {k: v for k, v in self._made.items() if v[0] >= number - 1}
-            made = self._made[key] = number, json.dumps({"html": html})
+            made = number, json.dumps({"html": html})
+            with self._lock:
+                self._made = {k: v for k, v in self._made.items() if v[0] >= number - 1}
+                self._made[key] = made
         return made[1]
