@@ -29,6 +29,7 @@ from celery import Celery
 from kombu import Connection
 
 from benchmarks.progress import Progress
+from benchmarks.turns import serving
 from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
@@ -159,7 +160,7 @@ def many() -> Iterator[Visit]:
 @contextmanager
 def keyed() -> Iterator[Visit]:
     """A site with a queue of many keys."""
-    with closing_server(RedisServer()) as server:
+    with serving(RedisServer()) as server:
         url = server.space().url
         site = site_of({}, broker=url, conf={"fair_keys": {"jobs": {}}})
         with Connection(url) as connection:
@@ -169,17 +170,6 @@ def keyed() -> Iterator[Visit]:
             for number in range(KEYS):
                 lists.put(f"tenant-{number}", "", "", "{}")
         yield Visit(site)
-
-
-@contextmanager
-def closing_server(server: RedisServer) -> Iterator[RedisServer]:
-    """A server that runs until the context ends."""
-    try:
-        server.start()
-        server.wait_ready()
-        yield server
-    finally:
-        server.end()
 
 
 def looked(visit: Visit, path: str) -> list[tuple[float, float]]:
@@ -215,18 +205,13 @@ def main() -> None:
     given = parser.parse_args()
     progress = Progress(given.rounds * len(QUEUES) + len(PAGES) + 1)
     costs: dict[int, dict[str, float]] = {}
-    server = RabbitMQ()
-    try:
-        server.start()
-        server.wait_ready()
+    with serving(RabbitMQ()) as server:
         for queues in QUEUES:
             runs = []
             for _ in range(given.rounds):
                 runs.append(asked(server.space(), queues, given.seconds))
                 progress.step(f"asked, {queues} queues")
             costs[queues] = {name: median(run[name] for run in runs) for name in runs[0]}
-    finally:
-        server.end()
     pages: dict[str, dict[str, float]] = {}
     with many() as visit:
         for name, path in PAGES.items():

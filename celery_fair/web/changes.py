@@ -87,7 +87,7 @@ class QueueChange(Change):
     def __init__(self, site: Site, form: Form) -> None:
         self._site = site
         self._queue = form.exact("name")
-        self._act = form.text("act")
+        self._act = _act(form, "pause", "resume")
         self.fields = _fields(form, _QUEUE_OPTIONS)
         self.about = f"queue {self._queue}"
         self._options = {} if self._act else self._checked()
@@ -104,8 +104,6 @@ class QueueChange(Change):
         snapshot = self._site.collector.look()
         consumers = _consumers(snapshot, self._queue)
         if self._act:
-            if self._act not in {"pause", "resume"}:
-                raise RefusedError(f"{self._act!r} is neither pause nor resume")
             rows = [(w, *_paused(row, self._act)) for w, row in consumers.items()]
             return Prospect(self._effects_of_act(snapshot), rows)
         with self._site.workers() as workers:
@@ -114,8 +112,10 @@ class QueueChange(Change):
         return Prospect(list(self._effects(snapshot, consumers)), rows)
 
     def do(self) -> tuple[Mapping[str, str], Undo | None]:
-        consumers = _consumers(self._site.collector.look(), self._queue)
+        known = _consumers(self._site.collector.look(), self._queue)
         with self._site.workers() as workers:
+            now = _asked(workers, "fair_status", named=list(known)).good
+            consumers = {w: rows[self._queue] for w, rows in now.items() if self._queue in rows}
             if self._act:
                 answers = _asked(workers, f"fair_{self._act}", queue=self._queue)
                 other = "resume" if self._act == "pause" else "pause"
@@ -176,7 +176,7 @@ class KeyChange(Change):
 
     def __init__(self, site: Site, form: Form) -> None:
         self._site = site
-        self._queue, self._act = form.exact("queue"), form.text("act")
+        self._queue, self._act = form.exact("queue"), _act(form, "pause", "resume", "reset")
         try:
             self._key = whole_tenant(form.exact("key"), "a tenant is changed as a whole")
         except click.UsageError as exc:
@@ -212,8 +212,6 @@ class KeyChange(Change):
             if self._act == "reset":
                 lists.reset(self._key)
                 return {"all": "has what the settings say"}, None
-            if self._act:
-                raise RefusedError(f"{self._act!r} is neither pause, resume nor reset")
             lists.set(self._key, self._options)
         known = {**found.limits._asdict(), "weight": found.weight}
         before = {name: known[name] for name in self._options}
@@ -334,6 +332,13 @@ def _told_one(workers: Any, worker: str, command: str, queue: str, **more: Any) 
 def _result(answers: Answers) -> dict[str, str]:
     done = {worker: str(answer["ok"]) for worker, answer in answers.good.items()}
     return done | {worker: f"error: {text}" for worker, text in answers.errors.items()}
+
+
+def _act(form: Form, *acts: str) -> str:
+    act = form.text("act")
+    if act and act not in acts:
+        raise RefusedError(f"{act!r} is none of {', '.join(acts)}")
+    return act
 
 
 def _fields(form: Form, options: Sequence[str]) -> dict[str, str]:

@@ -179,6 +179,25 @@ def test_names_of_others_stay_text(server: str, page: Page, module_space: Space)
 
 
 @pytest.mark.either_broker
+def test_a_queue_is_paused_and_has_that_taken_back(
+    server: str, worker: WorkerProcess, page: Page
+) -> None:
+    def held() -> Any:
+        return worker.inspect("_request", "fair_status")["replayed"]["held"]
+
+    page.goto(f"{server}/queue?name=replayed")
+    page.get_by_role("button", name="Pause…").click()
+    expect(page.get_by_text("None of its messages starts until it is resumed")).to_be_visible()
+    assert held() is None
+    page.get_by_role("button", name="Do it").click()
+    expect(page.get_by_text("replayed: paused")).to_be_visible()
+    assert held() == "paused"
+    page.get_by_role("button", name="Take back").first.click()
+    expect(page.get_by_text("undo pause")).to_be_visible()
+    assert held() is None
+
+
+@pytest.mark.either_broker
 def test_at_every_width_nothing_is_cut_off(server: str, page: Page) -> None:
     for width in (400, 900, 1600):
         page.set_viewport_size({"width": width, "height": 800})

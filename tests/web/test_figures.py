@@ -169,13 +169,15 @@ def test_history_is_of_so_many_queues() -> None:
 
 
 def test_workers_are_asked_once_however_many_look() -> None:
-    numbers, begun, go = count(1), Event(), Event()
+    numbers, begun, go, seen = count(1), Event(), Event(), Event()
 
     def ask() -> Answers:
         number = next(numbers)
-        if number > 1:
+        if number == 2:
             begun.set()
             assert go.wait(30)
+        elif number == 3:
+            assert seen.wait(30)
         return answers({"a": {"bulk": row(served=number)}})
 
     collector = Collector(ask, KnownDepths(), every=0.0)
@@ -194,6 +196,7 @@ def test_workers_are_asked_once_however_many_look() -> None:
     finally:
         go.set()
         collector.close()
+        seen.set()
         collector._thread.join(30)
     assert numbers_seen[:3] == [1, 1, 1]
     assert set(numbers_seen[3:]) == {2}

@@ -142,6 +142,13 @@ def test_a_token_is_of_one_visitor_and_one_server() -> None:
     assert visit.request("POST", "/queue", data).status_code == 403
 
 
+def test_a_queue_is_paused_or_resumed_and_nothing_else() -> None:
+    visit = Visit(site_of(ONE))
+    response = visit.post("/queue", {"name": "bulk", "act": "set", "step": "do"})
+    assert (response.status_code, "none of pause, resume" in response.text) == (409, True)
+    assert visit.site.log.recent() == []
+
+
 def test_looking_does_not_change() -> None:
     visit = Visit(site_of(ONE))
     for path in FORMS[2:]:

@@ -252,7 +252,7 @@ def test_a_key_is_paused(keyed: tuple[Visit, KeyedLists]) -> None:
         ({"key": "acme", "rate": "often"}, "rate"),
         ({"key": "acme/part", "weight": "2"}, "a part of"),
         ({"key": "acme", "weight": "2", "queue": "other"}, "no queue of fair_keys"),
-        ({"key": "acme", "act": "delete", "step": "do"}, "neither pause, resume nor reset"),
+        ({"key": "acme", "act": "delete", "step": "do"}, "none of pause, resume, reset"),
     ],
 )
 def test_a_change_that_cannot_be(
