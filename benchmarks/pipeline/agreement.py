@@ -22,7 +22,7 @@ KEYS = {
     "capacity": ("since",),
 }
 NUMBERS = {
-    "fairness": ("seconds", "due", "total"),
+    "fairness": ("served", "seconds", "due", "total"),
     "audit": (),
     "waits": (),
     "costs": ("mean", "task_mean", "estimate"),

@@ -1,4 +1,4 @@
-"""What is in the event log: one JSON object a line, of one of five kinds.
+"""What is in the event log: one JSON object a line, of one of six kinds.
 
 Version 2. A later version may add fields and kinds: readers leave out what they do not know, and
 read a missing field as null. Times are whole microseconds since 1970, of the clock of the host that
@@ -15,6 +15,11 @@ has died, the main process writes `finished` for it, with `broken_off`; the chil
 its own, and then that is the true one. A `process` record with the state `exit`, or with `dead`,
 which another worker on the same host appends to the file of a process that is gone, shows that no
 more ends will be written.
+
+`settings` says what a queue's messages are charged and what the queue is shared by. A worker's main
+process writes one for each queue that it consumes: when it begins to, when something has changed
+(noticed within a second), and again each hour, because the oldest files of a log are deleted. It
+holds until the process's next one of the queue.
 """
 
 from typing import Final
@@ -29,7 +34,7 @@ Kind = dict[str, tuple[str, str]]
 
 FIELDS: Final[Kind] = {
     "v": ("long", "version of the record"),
-    "kind": ("string", "started, finished, rejected, queue, process"),
+    "kind": ("string", "started, finished, rejected, queue, settings, process"),
     "node": ("string", "the worker's node name, `celery@host`"),
     "pid": ("long", "process id"),
     "boot": ("string", "random; different for each process that ever was"),
@@ -84,6 +89,27 @@ KINDS: Final[dict[str, Kind]] = {
         "level": ("long", "its class: a higher one is served first"),
         "depth": ("long", "messages that wait for it at the broker, if that is known"),
     },
+    "settings": {
+        "queue": ("string", "the queue's name"),
+        "costs": ("string", "what costs are: one (a message), runtime (seconds), or custom"),
+        "policy": ("string", "dwrr, or strict: a higher class is served first"),
+        "max_wait": ("double", "seconds of waiting that count for one class, under strict"),
+        "quantum": ("double", "its quantum"),
+        "level": ("long", "its class"),
+        "rate": ("double", "starts per second that its leash allows; null: it has none"),
+        "burst": ("long", "starts that its leash allows at once"),
+        "scope": ("string", "whose leash that is: worker, or cluster, of all workers together"),
+        "cap": ("long", "tasks of it that this worker runs at once; null: any number"),
+        "fetch": ("string", "push, or pull: asked for one by one"),
+        "key_weight": ("double", "weight of each key that has none of its own; null: not by key"),
+        "key_weights": ("map<string,double>", "weights that keys have of their own, also live"),
+        "key_cap": ("long", "tasks of a key that all workers run at once; null: any number"),
+        "key_caps": ("map<string,double>", "caps that keys have of their own; 0: any number"),
+        "key_rate": ("double", "starts of a key per second, in all workers; null: any number"),
+        "key_rates": ("map<string,double>", "rates that keys have of their own; 0: any number"),
+        "key_burst": ("long", "starts of a key at once, under a rate"),
+        "key_bursts": ("map<string,double>", "bursts that keys have of their own"),
+    },
     "process": {
         "state": ("string", "`boot`, `heartbeat`, `exit`, or `dead` (written by another process)"),
         "parent": ("string", "`boot` of the worker's main process; its own in that process"),
@@ -102,4 +128,4 @@ KINDS: Final[dict[str, Kind]] = {
         "version": ("string", "of celery-fair"),
     },
 }
-"""The five kinds, and what each has besides."""
+"""The six kinds, and what each has besides."""

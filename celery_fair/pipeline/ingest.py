@@ -22,6 +22,7 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.backlog import backlog
 from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.settings import settings
 from celery_fair.pipeline.silver.unread import unread
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
@@ -153,6 +154,7 @@ def _silver(run: Run, every: DataFrame, torn: DataFrame, say: Callable[[str], No
         "attempts": attempts,
         "backlog": backlog,
         "processes": partial(processes, quarantine=torn),
+        "settings": settings,
     }
     for name, make in made.items():
         say(f"writing {name}")

@@ -5,17 +5,27 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from celery_fair.pipeline.gold.audit import audit, replayable
+from celery_fair.pipeline.gold.audit_by_key import audit_by_key
 from celery_fair.pipeline.gold.capacity import capacity
-from celery_fair.pipeline.gold.costs import costs
+from celery_fair.pipeline.gold.costs import costs, costs_by_key
 from celery_fair.pipeline.gold.fairness import fairness
-from celery_fair.pipeline.gold.waits import waits, waits_by_key
+from celery_fair.pipeline.gold.fairness_by_key import fairness_by_key
+from celery_fair.pipeline.gold.noisy import noisy
+from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key, waits, waits_by_key
+from celery_fair.pipeline.schema import RECORD
+from celery_fair.pipeline.silver.settings import settings
 from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = [
     "write_audit",
+    "write_audit_by_key",
     "write_capacity",
     "write_costs",
+    "write_costs_by_key",
     "write_fairness",
+    "write_fairness_by_key",
+    "write_first_waits",
+    "write_first_waits_by_key",
     "write_waits",
     "write_waits_by_key",
 ]
@@ -43,6 +53,31 @@ def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say:
     return _published(warehouse, "fairness", rows)
 
 
+def write_audit_by_key(warehouse: Warehouse, audited: DataFrame, say: Say) -> DataFrame:
+    """Publish the table `audit_by_key`, made of `audit`; return it."""
+    say("counting verdicts by key")
+    return _published(warehouse, "audit_by_key", audit_by_key(audited))
+
+
+def write_fairness_by_key(
+    warehouse: Warehouse, interval: float, tolerance: float, say: Say
+) -> tuple[DataFrame, DataFrame]:
+    """Publish the tables `fairness_by_key` and `noisy`; return both."""
+    say("adding up what each key was due")
+    attempts, processes = warehouse.table("attempts"), warehouse.table("processes")
+    shared = (
+        warehouse.table("settings")
+        if warehouse.has("settings")
+        else settings(warehouse.spark.createDataFrame([], RECORD))
+    )
+    run = warehouse.begin()
+    rows = fairness_by_key(attempts, processes, shared, interval, tolerance)
+    made = run.replace("fairness_by_key", rows)
+    loud = run.replace("noisy", noisy(attempts, made, interval))
+    run.publish()
+    return made, loud
+
+
 def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame:
     """Publish the table `capacity`; return it."""
     say("adding up busy slots")
@@ -60,6 +95,25 @@ def write_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `waits_by_key`; return it."""
     say("sorting waits")
     return _published(warehouse, "waits_by_key", waits_by_key(warehouse.table("attempts")))
+
+
+def write_first_waits(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `first_waits`; return it."""
+    say("sorting waits of those who had nothing waiting")
+    return _published(warehouse, "first_waits", first_waits(warehouse.table("attempts")))
+
+
+def write_first_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `first_waits_by_key`; return it."""
+    say("sorting waits of those who had nothing waiting")
+    rows = first_waits_by_key(warehouse.table("attempts"))
+    return _published(warehouse, "first_waits_by_key", rows)
+
+
+def write_costs_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
+    """Publish the table `costs_by_key`; return it."""
+    say("adding up run times by key")
+    return _published(warehouse, "costs_by_key", costs_by_key(warehouse.table("attempts")))
 
 
 def write_costs(warehouse: Warehouse, say: Say) -> DataFrame:

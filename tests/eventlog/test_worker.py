@@ -210,6 +210,9 @@ def test_states_of_queues(
     wait_equal(lambda: (told("a")[-1], told("b")[-1]), ("empty", "empty"), timeout=30)
     assert worker.stop() == 0
     assert (told("a")[-1], told("b")[-1]) == ("unassigned", "unassigned")
+    shared = {r["queue"]: (r["costs"], r["quantum"], r["cap"]) for r in records(log, "settings")}
+    assert shared == {"a": ("one", 3, 1), "b": ("one", 1, None)}
+    assert len(records(log, "settings")) == 2
 
 
 def test_a_folder_that_cannot_be_written(

@@ -29,7 +29,7 @@ def publisher(url: str, **conf: Any) -> Celery:
     return install(app)
 
 
-def send(app: Celery, key: str | None, count: int = 1, **options: Any) -> list[str]:
+def send(app: Celery, key: Any, count: int = 1, **options: Any) -> list[str]:
     """Publish so many messages of a key; return their ids."""
     return [app.send_task("noop", [n], fair_key=key, **options).id for n in range(count)]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from tests.brokers import Space
+from tests.eventlog.reading import records
 from tests.integration.gate import closing_gate
 from tests.keys.conftest import Run
 from tests.keys.tenants import KEYED, QUEUE, Tenants, left
@@ -63,16 +65,20 @@ def test_keys_are_watched(tenants: Tenants, run: Run) -> None:
 
 
 def test_a_weight_that_is_set_reaches_what_waits(
-    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
+    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, tmp_path: Path
 ) -> None:
     ids = tenants.publish({"a": 600, "b": 600}, "nap", (0.002,))
-    worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
+    log = tmp_path / "log"
+    conf = KEYED | {"fair_event_log": str(log)}
+    worker = start_worker(space, queues=[QUEUE], conf=conf, wait=False)
     worker.records.started.wait(50)
     assert run("set-key", QUEUE, "a", "weight=4").output == "a has weight=4 in jobs\n"
     since = len(worker.records.started)
     worker.records.started.wait_once(ids)
     counts = Counter(tenants.started(worker.records.started)[since + 20 : since + 320])
     assert counts["a"] == pytest.approx(240, abs=30)
+    weights = lambda: [r["key_weights"] for r in records(log, "settings")]  # noqa: E731
+    wait_equal(weights, [{}, {"a": 4}])
 
 
 def test_the_way_out(space: Space, start_worker: StartWorker, tenants: Tenants, run: Run) -> None:

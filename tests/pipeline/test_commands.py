@@ -84,6 +84,8 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     (keyed,) = json.loads(run("waits", warehouse, "--by", "key", "--json").stdout)
     assert (keyed["key"], keyed["started"], keyed["p95"]) == ("acme/42", 1, 0.5)
     assert "q      acme/42        1" in run("waits", warehouse, "--by", "key").stdout
+    (first,) = json.loads(run("waits", warehouse, "--first", "--by", "key", "--json").stdout)
+    assert (first["key"], first["started"]) == ("acme/42", 1)
 
     costs = tmp_path / "costs.json"
     assert "credibility" in run("costs", warehouse, "--export", costs).stdout
@@ -92,6 +94,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert model["keys"]["t"]["k"]["n"] == 1
     html = tmp_path / "report.html"
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
+    assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
     check_documented_tables(Warehouse(spark, warehouse))
 
 

@@ -31,7 +31,7 @@ ATTEMPT = (
 )
 PROCESS = (
     "node string, pid long, boot string, worker string, born_at double, last_at double,"
-    " ended_at double, complete boolean, liveness string"
+    " ended_at double, complete boolean, liveness string, costs string"
 )
 WORKER = "boot string, worker string, first_at double, last_at double, concurrency long"
 BACKLOG = (
@@ -123,6 +123,7 @@ def worker_of(draw: random.Random, boot: str) -> tuple[list[dict[str, Any]], lis
     ]
     for attempt in attempts:
         attempt["runtime"] = draw.choice([None, draw.uniform(0.01, 2)])
+        attempt["cost"] = draw.choice([None, 1.0, draw.uniform(0.1, 9)])
     return backlog, attempts
 
 
@@ -133,7 +134,11 @@ def test_shares(spark: SparkSession, draw: random.Random) -> None:
     backlog = [piece for pieces, _ in workers for piece in pieces]
     attempts = [attempt for _, attempts in workers for attempt in attempts]
     boots = [f"b{number}" for number in range(len(workers))]
-    processes = [{"node": "n", "pid": 1, "boot": boot, "worker": boot} for boot in boots]
+    known = [None, "one", "custom", "runtime"]
+    processes = [
+        {"node": "n", "pid": 1, "boot": boot, "worker": boot, "costs": known[number % 4]}
+        for number, boot in enumerate(boots)
+    ]
     made = fairness(
         table(spark, ATTEMPT, attempts),
         table(spark, BACKLOG, backlog),
@@ -145,6 +150,7 @@ def test_shares(spark: SparkSession, draw: random.Random) -> None:
         {"interval": INTERVAL},
         attempts=frame(ATTEMPT, attempts),
         backlog=frame(BACKLOG, backlog),
+        processes=frame(PROCESS, processes),
     )
     found = {
         (row["worker"], row["queue"], row["since"] / INTERVAL): row
@@ -153,7 +159,7 @@ def test_shares(spark: SparkSession, draw: random.Random) -> None:
     assert len(found) == len(expected) > 0
     for row in expected:
         here = found[row["worker"], row["queue"], row["bucket"]]
-        for name in ("seconds", "due", "total"):
+        for name in ("served", "seconds", "due", "total"):
             assert here[name] == pytest.approx(row[name], rel=1e-9, abs=1e-9)
 
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
-from celery_fair.cli.pipeline.options import Context, on_warehouse
+from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse
+from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 _SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node")
-_WELL = ("FINISHED", "RUNNING")
+_LIMIT = 1000
 
 
 def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[str]:
@@ -60,6 +62,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     type=NEW_FILE,
     help="Write which dead letters are replayable to a file, for dead-letters replay --provable.",
 )
+@by_key_option("List attempts, or count the verdicts of each tenant.")
 @on_warehouse
 def audit(
     context: Context,
@@ -70,6 +73,7 @@ def audit(
     only: set[str],
     limit: int,
     ids_out: Path | None,
+    by: str,
 ) -> Outcome:
     """Say what became of each message: started twice, lost, provably never started.
 
@@ -92,12 +96,14 @@ def audit(
       python -m celery_fair pipeline audit warehouse
       python -m celery_fair pipeline audit warehouse --non-repeatable --fail-on duplicate,lost
       python -m celery_fair pipeline audit warehouse --ids-out replayable.jsonl
+      python -m celery_fair pipeline audit warehouse --by key
 
     Exit status: 0; 1 if there is what --fail-on names.
     """
     from pyspark.sql.functions import col
 
     from celery_fair.pipeline.gold.audit import VERDICTS
+    from celery_fair.pipeline.gold.audit_by_key import WELL
     from celery_fair.pipeline.publish import write_audit
 
     audited = write_audit(context.warehouse(warehouse), complete_since, context.say)
@@ -107,15 +113,35 @@ def audit(
     counts = {verdict: counted.get(verdict, 0) for verdict in VERDICTS}
     if ids_out is not None:
         _write_ids(audited, ids_out)
+    good = not any(counts[name] for name in fail_on)
+    if by == "key":
+        return _by_key(context, warehouse, audited, counts, good)
     verdict = col("verdict")
-    listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*_WELL))
+    listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*WELL))
     rows = listed.select(*_SHOWN).orderBy("verdict", "id", "retries").limit(limit).collect()
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return Outcome(
         {"verdicts": counts, "attempts": [row.asDict() for row in rows]},
         [*table(_SHOWN, rows, "every attempt finished once or is running"), summary],
-        good=not any(counts[name] for name in fail_on),
+        good=good,
     )
+
+
+def _by_key(
+    context: Context, warehouse: Path, audited: "DataFrame", counts: dict[str, int], good: bool
+) -> Outcome:
+    from pyspark.sql.functions import desc
+
+    from celery_fair.pipeline.publish import write_audit_by_key
+
+    made = write_audit_by_key(context.warehouse(warehouse), audited, context.say)
+    order = (desc("to_look_at"), desc("attempts"), "queue", "tenant")
+    rows = [row.asDict() for row in made.orderBy(*order).limit(_LIMIT).collect()]
+    names = ["attempts", *(name.lower() for name in counts)]
+    lines = ([row["queue"], escaped(named(row)), *(row[name] for name in names)] for row in rows)
+    heads = ["queue", "key", *names]
+    document = {"verdicts": counts, "keys": rows}
+    return Outcome(document, table(heads, lines, "no attempt is of a queue with keys"), good=good)
 
 
 def _write_ids(audited: "DataFrame", path: Path) -> None:

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import click
 
-from celery_fair.cli.options import COUNT, NEW_FILE, Outcome
-from celery_fair.cli.pipeline.options import Context, on_warehouse, tabled
+from celery_fair.cli.escaped import escaped
+from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
+from celery_fair.cli.pipeline.options import (
+    Context,
+    by_key_option,
+    on_warehouse,
+    percent,
+    tabled,
+)
+from celery_fair.pipeline.key_names import named
 
 __all__ = ["costs"]
 
 _SHOWN = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
+_BY_KEY = ("queue", "key", "n", "mean", "longest", "seconds", "of the queue", "charged")
 
 
 @click.command()
@@ -30,8 +39,11 @@ _SHOWN = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
 @click.option(
     "--limit", type=COUNT, default=50, help="Show no more keys than this: those with most seconds."
 )
+@by_key_option("A row for each task and cost key, or what each tenant's messages took.")
 @on_warehouse
-def costs(context: Context, warehouse: Path, export: Path | None, keys: int, limit: int) -> Outcome:
+def costs(
+    context: Context, warehouse: Path, export: Path | None, keys: int, limit: int, by: str
+) -> Outcome:
     """Learn what a message of each cost key takes, in seconds.
 
     The estimate lies between the key's own mean and its task's: the more runs the key has
@@ -41,21 +53,46 @@ def costs(context: Context, warehouse: Path, export: Path | None, keys: int, lim
     Examples:
       python -m celery_fair pipeline costs warehouse
       python -m celery_fair pipeline costs warehouse --export costs.json
+      python -m celery_fair pipeline costs warehouse --by key
 
     A worker with fair_cost = "runtime" loads the exported file, and loads it again when it changes;
     it is replaced as a whole.
+
+    With --by key, what each tenant of queues that are shared by key (fair_keys) has used: of more
+    than 1000 in a queue, those with most seconds, and the others as one.
     """
     from pyspark.sql.functions import desc
 
     from celery_fair.pipeline.gold.costs import model
     from celery_fair.pipeline.publish import write_costs
 
+    if by == "key":
+        return _by_key(context, warehouse, limit)
     made = write_costs(context.warehouse(warehouse), context.say)
     if export is not None:
         context.say(f"writing {export}")
         _replace(export, json.dumps(model(made, keys), indent=1))
     rows = made.orderBy(desc("seconds"), "task", "cost_key").limit(limit)
     return tabled(rows, _SHOWN, "no task has finished")
+
+
+def _by_key(context: Context, warehouse: Path, limit: int) -> Outcome:
+    from pyspark.sql.functions import desc
+
+    from celery_fair.pipeline.publish import write_costs_by_key
+
+    made = write_costs_by_key(context.warehouse(warehouse), context.say)
+    made = made.orderBy(desc("seconds"), "queue", "tenant")
+    rows = [row.asDict() for row in made.limit(limit).collect()]
+    shown = ("n", "mean", "longest", "seconds")
+    lines = (
+        [
+            *(row["queue"], escaped(named(row)), *(row[name] for name in shown)),
+            *(percent(row["part_of_queue"]), row["charged"]),
+        ]
+        for row in rows
+    )
+    return Outcome(rows, table(_BY_KEY, lines, "no task that has a key has finished"))
 
 
 def _replace(path: Path, text: str) -> None:

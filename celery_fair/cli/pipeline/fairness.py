@@ -5,16 +5,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import SECONDS, Outcome, table
-from celery_fair.cli.pipeline.options import Context, on_warehouse
+from celery_fair.cli.pipeline.options import (
+    Context,
+    by_key_option,
+    on_warehouse,
+    percent,
+)
+from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["fairness"]
 
-_HEADS = ("queue", "quantum", "share", "target", "off by", "intervals", "starved s", "held s", "")
+_HEADS = (
+    *("queue", "quantum", "of", "share", "target", "off by", "of seconds"),
+    *("intervals", "starved s", "held s", "verdict", "intervals that are"),
+)
+_BY_KEY = (
+    *("queue", "key", "weight", "of", "served", "share", "target", "off by", "seconds"),
+    *("intervals", "verdict"),
+)
+_NOISY = (
+    *("queue", "noisy key", "intervals", "in flight", "others' p95", "share", "target"),
+    "fair in",
+)
 _LIMIT = 1000
+_KEYS = 10_000
+"""Rows by key of all queues; of each there are 1001, and as many of parts, at the most."""
 
 
 @click.command()
@@ -30,37 +50,55 @@ _LIMIT = 1000
     default=0.05,
     help="How far a share may be off its target, as a part of the target.",
 )
-@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if an interval is UNFAIR.")
+@click.option("--fail-on-unfair", is_flag=True, help="Exit with 1 if a queue, or a key, is UNFAIR.")
+@by_key_option("A row for each queue, or for each key of a queue that is shared by key.")
 @on_warehouse
 def fairness(
-    context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
+    context: Context,
+    warehouse: Path,
+    interval: float,
+    tolerance: float,
+    fail_on_unfair: bool,
+    by: str,
 ) -> Outcome:
-    """Compare each queue's share of processing time with its quantum's.
+    """Compare each queue's share with its quantum's, or each key's with its weight's.
 
-    A queue's target is its quantum divided by the quanta of all queues that had work at the same
-    time. Each interval gets one of
+    What is shared is what the workers count: messages, or with fair_cost = "runtime" seconds, or
+    what a callable says; the share of processing time stands beside it (of seconds). A queue's
+    target is its quantum divided by the quanta of all queues that had work at the same time. Each
+    interval gets one of
 
     \b
-    FAIR               on target, or off by no more than one round of the scheduler
+    FAIR               on target, or off by no more than the scheduler may owe
     UNFAIR             off by more than the tolerance
     STARVED_BY_BROKER  short because the worker had none of its messages, and the broker had some
     HELD               held back by its own leash or cap
     ALONE              nothing to compare with
 
-    The table on the screen sums up the intervals; `fairness` in the warehouse has each of them.
+    The table on the screen sums up the intervals; `fairness` in the warehouse has each of them. A
+    queue is UNFAIR if more than the tolerance of what it was due was due in UNFAIR intervals.
+
+    With --by key the tenants of each queue in fair_keys are compared, and the parts of a tenant
+    with each other, while they have something waiting: the 1000 that got or were due most, and the
+    others as one. HELD are those below their share that have a cap or a leash. Below that are keys
+    which Amazon SQS would call noisy: more than a tenth of what runs is theirs, while others wait.
+    That may be no more than their share.
 
     \b
     Examples:
       python -m celery_fair pipeline fairness warehouse
       python -m celery_fair pipeline fairness warehouse --interval 10 --json
+      python -m celery_fair pipeline fairness warehouse --by key
 
-    Exit status: 0; 1 if an interval is UNFAIR and --fail-on-unfair was given.
+    Exit status: 0; 1 if a queue, or a key, is UNFAIR and --fail-on-unfair was given.
     """
     from celery_fair.pipeline.publish import write_fairness
 
+    if by == "key":
+        return _by_key(context, warehouse, interval, tolerance, fail_on_unfair)
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
-    queues = _by_queue(made)
-    unfair = any(queue["verdicts"].get("UNFAIR") for queue in queues)
+    queues = _by_queue(made, tolerance)
+    unfair = any(queue["verdict"] == "UNFAIR" for queue in queues)
     return Outcome(
         {"interval": interval, "tolerance": tolerance, "queues": queues},
         table(_HEADS, map(_row, queues), "no queue had work in any interval"),
@@ -68,22 +106,77 @@ def fairness(
     )
 
 
-def _by_queue(made: "DataFrame") -> list[dict[str, Any]]:
+def _by_queue(made: "DataFrame", tolerance: float) -> list[dict[str, Any]]:
     from celery_fair.pipeline.gold.fairness import by_queue
 
-    return [row.asDict(recursive=True) for row in by_queue(made).limit(_LIMIT).collect()]
+    rows = by_queue(made, tolerance).limit(_LIMIT).collect()
+    return [row.asDict(recursive=True) for row in rows]
+
+
+def _by_key(
+    context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
+) -> Outcome:
+    from celery_fair.pipeline.gold.fairness_by_key import by_key
+    from celery_fair.pipeline.gold.noisy import by_tenant
+    from celery_fair.pipeline.publish import write_fairness_by_key
+
+    known = context.warehouse(warehouse)
+    made, loud = write_fairness_by_key(known, interval, tolerance, context.say)
+    keys = [row.asDict() for row in by_key(made, tolerance).limit(_KEYS).collect()]
+    noisy = [row.asDict() for row in by_tenant(loud).limit(_LIMIT).collect()]
+    unfair = any(key["verdict"] == "UNFAIR" for key in keys)
+    lines = [*table(_BY_KEY, map(_key_row, keys), "no two keys of a queue had work at one time")]
+    if noisy:
+        lines += ["", *table(_NOISY, map(_noisy_row, noisy), "")]
+    return Outcome(
+        {"interval": interval, "tolerance": tolerance, "keys": keys, "noisy": noisy},
+        lines,
+        good=not (fail_on_unfair and unfair),
+    )
+
+
+def _key_row(key: dict[str, Any]) -> list[Any]:
+    return [
+        key["queue"],
+        escaped(named(key)),
+        key["weight"],
+        key["unit"],
+        key["served"],
+        percent(key["share"]),
+        percent(key["target"]),
+        percent(key["deviation"], "+.2%"),
+        key["seconds"],
+        key["intervals"],
+        key["verdict"],
+    ]
+
+
+def _noisy_row(key: dict[str, Any]) -> list[Any]:
+    return [
+        key["queue"],
+        escaped(named(key)),
+        key["intervals"],
+        percent(key["in_flight"]),
+        key["others_p95"],
+        percent(key["share"]),
+        percent(key["target"]),
+        key["fair"],
+    ]
 
 
 def _row(queue: dict[str, Any]) -> list[Any]:
     verdicts = ", ".join(f"{count} {name}" for name, count in sorted(queue["verdicts"].items()))
-    off = queue["deviation"]
     return [
         queue["queue"],
         queue["quantum"],
-        *(None if queue[name] is None else f"{queue[name]:.2%}" for name in ("share", "target")),
-        None if off is None else f"{off:+.2%}",
+        queue["unit"],
+        percent(queue["share"]),
+        percent(queue["target"]),
+        percent(queue["deviation"], "+.2%"),
+        percent(queue["share_of_seconds"]),
         queue["intervals"],
         queue["starved_seconds"],
         queue["held_seconds"],
+        queue["verdict"],
         verdicts,
     ]

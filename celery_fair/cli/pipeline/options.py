@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["Context", "on_warehouse", "tabled", "with_spark"]
+__all__ = ["Context", "by_key_option", "on_warehouse", "percent", "tabled", "with_spark"]
 
 _PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
 
@@ -103,6 +103,17 @@ def with_spark(command: F) -> F:
 def on_warehouse(command: F) -> F:
     """Give a command the argument WAREHOUSE besides."""
     return with_spark(click.argument("warehouse", type=FOLDER)(command))
+
+
+def by_key_option(text: str) -> Callable[[F], F]:
+    """Give a command the option ``--by``, which is "queue" or "key"."""
+    kinds = click.Choice(["queue", "key"])
+    return click.option("--by", type=kinds, default="queue", show_default=True, help=text)
+
+
+def percent(part: float | None, form: str = ".2%") -> str | None:
+    """Return a part of a whole as it is read; None if it is not known."""
+    return None if part is None else format(part, form)
 
 
 def tabled(frame: "DataFrame", names: Sequence[str], empty: str) -> Outcome:

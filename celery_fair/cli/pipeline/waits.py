@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import Outcome
-from celery_fair.cli.pipeline.options import Context, on_warehouse, tabled
+from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse, tabled
 
 __all__ = ["waits"]
 
@@ -14,15 +14,14 @@ _LIMIT = 1000
 
 
 @click.command()
+@by_key_option("A row for each queue, or for each key of messages that have one.")
 @click.option(
-    "--by",
-    type=click.Choice(["queue", "key"]),
-    default="queue",
-    show_default=True,
-    help="A row for each queue, or for each tenant of a queue that is shared by key.",
+    "--first",
+    is_flag=True,
+    help="Only messages whose tenant had nothing waiting when they were published.",
 )
 @on_warehouse
-def waits(context: Context, warehouse: Path, by: str) -> Outcome:
+def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
     """Show how long messages waited, from their publication to their start.
 
     \b
@@ -38,18 +37,24 @@ def waits(context: Context, warehouse: Path, by: str) -> Outcome:
     With --by key there is a row for each key of messages that have one (fair_keys: a tenant, or
     tenant/part); of more than 1000, those with the most starts.
 
+    With --first, only messages of queues that are shared by key, and of those only such as their
+    tenant had nothing else waiting: what a quiet tenant waits beside a loud one.
+
     \b
     Examples:
       python -m celery_fair pipeline waits warehouse
       python -m celery_fair pipeline waits warehouse --json
       python -m celery_fair pipeline waits warehouse --by key
+      python -m celery_fair pipeline waits warehouse --first
     """
-    from celery_fair.pipeline.publish import write_waits, write_waits_by_key
+    from celery_fair.pipeline import publish
 
     known = context.warehouse(warehouse)
     if by == "queue":
-        made = write_waits(known, context.say).orderBy("queue").limit(_LIMIT)
-        return tabled(made, _SHOWN, "no task was started")
-    made = write_waits_by_key(known, context.say)
+        write = publish.write_first_waits if first else publish.write_waits
+        made = write(known, context.say).orderBy("queue").limit(_LIMIT)
+        return tabled(made, _SHOWN, "no task was started, of such")
+    write = publish.write_first_waits_by_key if first else publish.write_waits_by_key
+    made = write(known, context.say)
     made = made.orderBy("queue", made.started.desc(), "key")
     return tabled(made, ("queue", "key", *_SHOWN[1:]), "no task that has a key was started")

@@ -69,6 +69,7 @@ def audit(
         "verdict",
         "task",
         "queue",
+        "key",
         "repeatable",
         "published",
         "started_at",

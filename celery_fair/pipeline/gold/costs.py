@@ -22,8 +22,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.core.pricing import MODEL_FORMAT
+from celery_fair.pipeline.gold.tenants import keyed
+from celery_fair.pipeline.gold.top import TOP, top
 
-__all__ = ["costs", "model"]
+__all__ = ["costs", "costs_by_key", "model"]
 
 
 def costs(attempts: DataFrame) -> DataFrame:
@@ -46,6 +48,36 @@ def costs(attempts: DataFrame) -> DataFrame:
         "task_n",
         "task_mean",
         F.col("explained"),
+    )
+
+
+def costs_by_key(attempts: DataFrame, most: int = TOP) -> DataFrame:
+    """What each tenant's messages took, one row per queue and tenant.
+
+    Arguments:
+        most: tenants of a queue, those with most seconds; the others are one row without a name.
+    """
+    ran = keyed(attempts).where("runtime is not null and runtime >= 0")
+    by_key = ran.groupBy("queue", "tenant").agg(
+        F.count("runtime").alias("n"),
+        F.sum("runtime").alias("seconds"),
+        F.sum("cost").alias("charged"),
+        F.max("runtime").alias("longest"),
+    )
+    sums = {name: F.sum(name) for name in ("n", "seconds", "charged")}
+    rest = {**sums, "longest": F.max("longest")}
+    bounded = top(by_key, ("queue",), ("tenant",), F.col("seconds"), rest, most)
+    whole = F.sum("seconds").over(Window.partitionBy("queue"))
+    return bounded.select(
+        "queue",
+        "tenant",
+        "keys",
+        "n",
+        F.expr("seconds / n").alias("mean"),
+        "longest",
+        "seconds",
+        (F.col("seconds") / F.nullif(whole, F.lit(0.0))).alias("part_of_queue"),
+        "charged",
     )
 
 

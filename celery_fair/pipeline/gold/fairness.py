@@ -2,22 +2,19 @@
 
 The share that is due
 ---------------------
-The resource is processing time. While a set B of queues is backlogged, queue i is due the part
-``Q_i / Σ_{j∈B} Q_j`` of what is worked off. The set changes all the time; what is due over a longer
-time is the sum of what was due while each set lasted. Let, at each start of a task of run time r,
+What is shared is what the worker counts: its log says what costs are. If a message costs 1, shares
+are of messages (`unit`), else of what was charged for them, and under ``fair_cost = "runtime"`` of
+seconds; judged in another unit than it was shared in, a fair worker looks unfair. What was done in
+seconds stands beside it. Where a log of an earlier version does not say, shares are of seconds.
 
-    V grow by r / Σ_{j∈B} Q_j        W grow by r
+While queues have messages each is due its part by their quanta; see `virtual_time`, with quanta for
+weights:
 
-V is the virtual time of fair queueing (Demers, Keshav & Shenker, "Analysis and simulation of a fair
-queueing algorithm", 1989; Parekh & Gallager, 1993). Over a time in which i is backlogged throughout
-it is due ``Q_i ΔV`` out of ``ΔW``. So
-
-    target = Σ Q_i ΔV / Σ ΔW        share = (run time of its starts) / Σ ΔW
+    target = Σ Q_i ΔV / Σ ΔW        share = (what its starts came to) / Σ ΔW
 
 over the pieces of the interval in which i is backlogged. If the set never changes, the target is
-``Q_i / Σ Q``. Starts count only while at least two queues of the class are backlogged: a queue that
-is alone gets everything whatever its quantum. Queues are compared with those of their class, for a
-higher class owes a lower one nothing.
+``Q_i / Σ Q``. Queues are compared with those of their class, for a higher class owes a lower one
+nothing.
 
 Two views
 ---------
@@ -28,19 +25,23 @@ Verdicts
 --------
 ALONE              nothing to compare with
 HELD               its own leash or cap held it back for more than a tenth of the time it had work
-STARVED_BY_BROKER  short of its share by demand, and starved for more than a tenth of that time
+STARVED_BY_BROKER  short of its share by demand, and starved for more than a tenth of that time, or
+                   on target of what there was here
 UNFAIR             off by more than the tolerance, and what starved queues left does not explain it
 FAIR               else
 
-Off by less than the bound of deficit round robin is never unfair, however short the interval: with
-q the least quantum, Max the longest run time and s the seconds of work per unit of cost, that is
-``Q_i / q (2 Max + q s)`` seconds (Shreedhar & Varghese, 1995).
+Off by less than what the scheduler may owe is never unfair. With q the least quantum, Max the
+largest amount and s the amount per unit of cost, deficit round robin owes ``Q_i / q (2 Max + q s)``
+(Shreedhar & Varghese, 1995), as often as queues have run out and come back in the interval
+(`virtual_time`). Seconds are known when a task ends: so much as fills all slots is owed besides.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.buckets import bounds, cut
+from celery_fair.pipeline.gold.units import amounts, units
+from celery_fair.pipeline.gold.virtual_time import shares
 
 __all__ = ["TOLERANCE", "by_queue", "fairness"]
 
@@ -51,7 +52,8 @@ NOTABLE = 0.1
 _WORKER = ("node", "worker")
 _GROUP = (*_WORKER, "level", "bucket")
 _KEY = (*_GROUP, "queue")
-_SECONDS = ("ready_seconds", "starved_seconds", "held_seconds")
+_TIMES = ("ready_seconds", "starved_seconds", "held_seconds")
+_SUMMED = ("served", "due", "total", "seconds", "total_seconds", *_TIMES)
 
 
 def fairness(
@@ -68,7 +70,8 @@ def fairness(
         tolerance: how far a share may be off, as a part of the target.
     """
     pieces = _pieces(backlog, interval)
-    starts = _with_state(_starts(attempts, processes, interval), pieces)
+    workers = units(processes)
+    starts = _with_state(_starts(attempts, workers, interval), pieces)
     here = _shares(pieces, starts, F.col("state") == "ready")
     demand = _shares(pieces, starts, (F.col("state") == "ready") | F.col("starved"))
     surplus = here.select(*_KEY, _off(tolerance).alias("off_here"))
@@ -77,6 +80,7 @@ def fairness(
         .join(demand, list(_KEY), "left")
         .join(surplus, list(_KEY), "left")
         .withColumn("off", _off(tolerance))
+        .join(F.broadcast(workers.select(*_WORKER, "unit").distinct()), list(_WORKER), "left")
     )
     return _concluded(judged, interval)
 
@@ -101,17 +105,18 @@ def _pieces(backlog: DataFrame, interval: float) -> DataFrame:
     )
 
 
-def _starts(attempts: DataFrame, processes: DataFrame, interval: float) -> DataFrame:
+def _starts(attempts: DataFrame, workers: DataFrame, interval: float) -> DataFrame:
     """What was done, under the worker whose scheduler chose it."""
-    workers = processes.select("node", "pid", "boot", "worker")
-    worked = attempts.where("runtime is not null and starts > 0")
-    return worked.join(F.broadcast(workers), ["node", "pid", "boot"]).select(
+    known = workers.select("node", "pid", "boot", "worker", "unit", "slots")
+    return amounts(attempts.join(F.broadcast(known), ["node", "pid", "boot"])).select(
         *_WORKER,
         "queue",
         F.floor(F.col("started_at") / interval).alias("bucket"),
         F.col("started_at").alias("from"),
-        "runtime",
-        F.coalesce("cost", F.lit(1.0)).alias("cost"),
+        "amount",
+        "charge",
+        "seconds",
+        "slots",
     )
 
 
@@ -124,74 +129,32 @@ def _with_state(starts: DataFrame, pieces: DataFrame) -> DataFrame:
     )
     both = starts.unionByName(pieces, allowMissingColumns=True)
     # Windows are sorted by columns: by an expression each of them would be sorted anew.
-    both = both.withColumn("is_start", F.col("runtime").isNotNull())
+    both = both.withColumn("is_start", F.col("amount").isNotNull())
     last = {
         name: F.last(name, ignorenulls=True).over(so_far) for name in ("state", "starved", "level")
     }
     return (
         both.withColumns(last)
         .where("is_start and state is not null")
-        .select(*_KEY, "from", "runtime", "cost", "state", "starved")
+        .select(*_KEY, "from", "amount", "charge", "seconds", "slots", "state", "starved")
     )
 
 
 def _shares(pieces: DataFrame, starts: DataFrame, backlogged: Column) -> DataFrame:
     """What each queue got and was due while it was backlogged, in one sense of the word."""
-    steps = _steps(pieces.where(backlogged)).unionByName(
-        starts.where(backlogged).select(*_KEY, F.col("from").alias("at"), "runtime", "cost"),
-        allowMissingColumns=True,
-    )
-    # Ends before beginnings before starts, when all are of one moment.
-    so_far = (
-        Window.partitionBy(*_GROUP)
-        .orderBy("at", "turn")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    contended = F.col("runtime").isNotNull() & (F.sum("step").over(so_far) >= 2)
-    return (
-        steps.withColumn("turn", F.coalesce("step", F.lit(2)))
-        .withColumn("quanta", F.sum(F.col("step") * F.col("quantum")).over(so_far))
-        .withColumn("work", F.when(contended, F.col("runtime")).otherwise(0.0))
-        .withColumn("charge", F.when(contended, F.col("cost")).otherwise(0.0))
-        .withColumn("v", F.sum(F.when(F.col("work") > 0, F.expr("work / quanta"))).over(so_far))
-        .withColumn("w", F.sum("work").over(so_far))
-        .groupBy(*_KEY)
-        .agg(*_sums())
-        .where("total > 0")
-    )
-
-
-def _steps(pieces: DataFrame) -> DataFrame:
-    """Two rows for each piece: +1 where it begins, -1 where it ends."""
-    ends = F.array(
-        F.struct(F.col("from").alias("at"), F.lit(1).alias("step")),
-        F.struct(F.col("to").alias("at"), F.lit(-1).alias("step")),
-    )
-    return pieces.withColumn("end", F.explode(ends)).select(
-        *_KEY, F.col("end.at").alias("at"), F.col("end.step").alias("step"), "quantum"
-    )
-
-
-def _sums() -> list[Column]:
-    v = F.coalesce("v", F.lit(0.0))
-    return [
-        F.sum("work").alias("seconds"),
-        F.sum("charge").alias("charged"),
-        F.max("work").alias("longest"),
-        (-F.sum(F.col("step") * F.col("quantum") * v)).alias("due"),
-        (-F.sum(F.col("step") * F.col("w"))).alias("total"),
-        F.max("quantum").alias("of_quantum"),
-    ]
+    weighed = pieces.withColumnRenamed("quantum", "weight")
+    return shares(weighed.where(backlogged), starts.where(backlogged), _GROUP, ["queue"])
 
 
 def _off(tolerance: float) -> Column:
     """How much more than its due a queue got, as a part of it; null if within the bound."""
     group = Window.partitionBy(*_GROUP)
-    least = F.min("of_quantum").over(group)
-    per_cost = F.sum("seconds").over(group) / F.nullif(F.sum("charged").over(group), F.lit(0.0))
+    least = F.min("weight").over(group)
+    per_cost = F.sum("served").over(group) / F.nullif(F.sum("charged").over(group), F.lit(0.0))
     longest = F.max("longest").over(group)
-    bound = F.col("of_quantum") / least * (2 * longest + least * F.coalesce(per_cost, F.lit(0.0)))
-    difference = F.col("seconds") - F.col("due")
+    each = 2 * longest + least * F.coalesce(per_cost, F.lit(0.0))
+    bound = F.col("times") * (F.col("weight") / least * each + F.max("slots").over(group) * longest)
+    difference = F.col("served") - F.col("due")
     notable = (F.abs(difference) > bound) & (F.abs(difference) > tolerance * F.col("due"))
     return F.when(notable, difference / F.col("due"))
 
@@ -214,7 +177,7 @@ def _times(pieces: DataFrame) -> DataFrame:
 
 def _concluded(judged: DataFrame, interval: float) -> DataFrame:
     group = Window.partitionBy(*_GROUP)
-    ratio = F.col("seconds") / F.col("due")
+    ratio = F.col("served") / F.col("due")
     sum_, squares, count = (f.over(group) for f in (F.sum(ratio), F.sum(ratio**2), F.count(ratio)))
     jain = sum_**2 / F.nullif(count * squares, F.lit(0.0))
     return judged.select(
@@ -223,14 +186,17 @@ def _concluded(judged: DataFrame, interval: float) -> DataFrame:
         "queue",
         "level",
         "quantum",
-        "seconds",
+        "unit",
+        "served",
         "due",
         "total",
-        (F.col("seconds") / F.col("total")).alias("share"),
+        (F.col("served") / F.col("total")).alias("share"),
         (F.col("due") / F.col("total")).alias("target"),
         (ratio - 1).alias("deviation"),
         jain.alias("jain"),
-        *_SECONDS,
+        "seconds",
+        "total_seconds",
+        *_TIMES,
         _verdict().alias("verdict"),
     )
 
@@ -244,36 +210,56 @@ def _verdict() -> Column:
         .when(F.col("off").isNull(), "FAIR")
         .when((F.col("off") < 0) & (starved > NOTABLE), "STARVED_BY_BROKER")
         .when((F.col("off") > 0) & F.col("off_here").isNull(), "FAIR")
+        .when(F.col("off_here").isNull(), "STARVED_BY_BROKER")
         .otherwise("UNFAIR")
     )
 
 
-def by_queue(made: DataFrame) -> DataFrame:
-    """The table summed up over workers and intervals, one row per queue.
+def by_queue(made: DataFrame, tolerance: float = TOLERANCE) -> DataFrame:
+    """The table summed up over workers and intervals, one row per queue, and unit if there are two.
 
-    The target is that of all work that was contended, wherever and whenever it was.
+    The target is that of all work that was contended, wherever and whenever it was. `unfair` is the
+    part of what the queue was due that it was due in intervals which are UNFAIR: so one in which
+    next to nothing was due weighs next to nothing. If that is more than the tolerance, so is the
+    queue; else its verdict is that of most of what it was due, or of most intervals.
     """
-    counted = made.groupBy("queue", "verdict").agg(F.count(F.lit(1)).alias("of_verdict"))
-    verdicts = counted.groupBy("queue").agg(
-        F.map_from_entries(F.collect_list(F.struct("verdict", "of_verdict"))).alias("verdicts")
+    keys = ["queue", "unit"]
+    counted = made.groupBy(*keys, "verdict").agg(
+        F.count(F.lit(1)).alias("of_verdict"),
+        F.coalesce(F.sum("due"), F.lit(0.0)).alias("owed"),
     )
-    sums = made.groupBy("queue").agg(
+    verdicts = counted.groupBy(*keys).agg(
+        F.map_from_entries(F.collect_list(F.struct("verdict", "of_verdict"))).alias("verdicts"),
+        F.max_by("verdict", F.struct("owed", "of_verdict")).alias("most"),
+        F.sum(F.when(F.col("verdict") == "UNFAIR", F.col("owed"))).alias("unfair_due"),
+    )
+    sums = made.groupBy(*keys).agg(
         F.max("quantum").alias("quantum"),
         F.count(F.lit(1)).alias("intervals"),
-        *(F.sum(name).alias(name) for name in ("seconds", "due", "total", *_SECONDS)),
+        *(F.sum(name).alias(name) for name in _SUMMED),
     )
+    same_unit = sums["unit"].eqNullSafe(verdicts["unit"])
+    unfair = F.coalesce(F.expr("unfair_due / due"), F.lit(0.0))
     return (
-        sums.join(verdicts, "queue")
+        sums.join(verdicts, (sums["queue"] == verdicts["queue"]) & same_unit)
         .select(
-            "queue",
+            sums["queue"],
+            sums["unit"],
             "quantum",
             "intervals",
-            "seconds",
-            F.expr("seconds / total").alias("share"),
+            "served",
+            F.expr("served / total").alias("share"),
             F.expr("due / total").alias("target"),
-            F.expr("seconds / due - 1").alias("deviation"),
-            *_SECONDS,
+            F.expr("served / due - 1").alias("deviation"),
+            "seconds",
+            F.expr("seconds / total_seconds").alias("share_of_seconds"),
+            *_TIMES,
+            unfair.alias("unfair"),
+            F.when(unfair > tolerance, "UNFAIR")
+            .when(F.col("most") == "UNFAIR", "FAIR")
+            .otherwise(F.col("most"))
+            .alias("verdict"),
             "verdicts",
         )
-        .orderBy("queue")
+        .orderBy("queue", "unit")
     )

@@ -12,7 +12,9 @@ summaries", 2001); up to 10,000 values they are exact.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["waits", "waits_by_key"]
+from celery_fair.pipeline.gold.tenants import firsts, keyed
+
+__all__ = ["first_waits", "first_waits_by_key", "waits", "waits_by_key"]
 
 _ACCURACY = 10_000
 
@@ -30,6 +32,20 @@ def waits_by_key(attempts: DataFrame, most: int = 1000) -> DataFrame:
     """
     by_key = _waits(attempts.where("key is not null"), "queue", "key")
     return by_key.orderBy(F.desc("started"), "queue", "key").limit(most)
+
+
+def first_waits(attempts: DataFrame) -> DataFrame:
+    """One row per queue that is shared by key, of messages whose tenant had nothing waiting."""
+    return _waits(firsts(keyed(attempts)), "queue")
+
+
+def first_waits_by_key(attempts: DataFrame, most: int = 1000) -> DataFrame:
+    """One row per queue and key, of the same messages; what has no key is left out.
+
+    Arguments:
+        most: rows.
+    """
+    return waits_by_key(firsts(keyed(attempts)), most)
 
 
 def _waits(attempts: DataFrame, *by: str) -> DataFrame:

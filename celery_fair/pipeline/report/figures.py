@@ -9,11 +9,17 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue
+from celery_fair.pipeline.gold.fairness_by_key import by_key
+from celery_fair.pipeline.gold.noisy import by_tenant
 from celery_fair.pipeline.publish import (
     write_audit,
+    write_audit_by_key,
     write_capacity,
     write_costs,
+    write_costs_by_key,
     write_fairness,
+    write_fairness_by_key,
+    write_first_waits,
     write_waits,
 )
 from celery_fair.pipeline.warehouse import Warehouse
@@ -28,6 +34,18 @@ QUEUES = 12
 ROWS = 40
 _NICE = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)
 _BAD = ("DUPLICATE", "LOST", "UNKNOWN")
+
+
+@dataclass(frozen=True)
+class KeyFigures:
+    """What is shown of queues that are shared by key; `unfair` counts keys."""
+
+    keys: list[Row]
+    unfair: int
+    noisy: list[Row]
+    first_waits: list[Row]
+    costs: list[Row]
+    audit: list[Row]
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,7 @@ class Figures:
     costs: list[Row]
     processes: Row
     quarantine: list[Row]
+    by_key: KeyFigures | None  # None if no message has a key
 
 
 def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], None]) -> Figures:
@@ -73,6 +92,26 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
         processes=state,
         quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
+        by_key=_by_key(warehouse, interval, audited, say),
+    )
+
+
+def _by_key(
+    warehouse: Warehouse, interval: float, audited: DataFrame, say: Callable[[str], None]
+) -> KeyFigures | None:
+    if not audited.where("key is not null").take(1):
+        return None
+    made, loud = write_fairness_by_key(warehouse, interval, TOLERANCE, say)
+    keys = by_key(made).cache()
+    last = F.col("tenant").isNull()
+    costs, counts = write_costs_by_key(warehouse, say), write_audit_by_key(warehouse, audited, say)
+    return KeyFigures(
+        keys=_rows(keys.orderBy(F.col("verdict") != "UNFAIR", last, F.desc("served"))),
+        unfair=keys.where("verdict = 'UNFAIR'").count(),
+        noisy=_rows(by_tenant(loud)),
+        first_waits=_rows(write_first_waits(warehouse, say).orderBy(F.desc("started"))),
+        costs=_rows(costs.orderBy(last, F.desc("seconds"), "queue", "tenant")),
+        audit=_rows(counts.orderBy(last, F.desc("to_look_at"), F.desc("attempts"), "tenant")),
     )
 
 
@@ -105,7 +144,7 @@ def _states(processes: DataFrame) -> DataFrame:
 
 def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
     """Shares and targets of some queues by interval, of all workers together."""
-    sums = ("seconds", "due", "total")
+    sums = ("served", "due", "total")
     return (
         shares.where(F.col("queue").isin(*queues) & F.col("total").isNotNull())
         .groupBy("since", "queue")
@@ -113,7 +152,7 @@ def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
         .select(
             "since",
             "queue",
-            F.expr("seconds / total").alias("share"),
+            F.expr("served / total").alias("share"),
             F.expr("due / total").alias("target"),
         )
         .orderBy("since", "queue")

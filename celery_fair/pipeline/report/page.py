@@ -8,8 +8,10 @@ from importlib.resources import files
 from string import Template
 
 from celery_fair import html_page
+from celery_fair.pipeline.report.by_key import by_key
 from celery_fair.pipeline.report.charts import Series, bars, lines
 from celery_fair.pipeline.report.figures import Figures, Row
+from celery_fair.pipeline.report.tables import columns, number, percent, table
 
 __all__ = ["page"]
 
@@ -34,6 +36,7 @@ def page(shown: Figures) -> str:
             audit=_audit(shown),
             letters=_letters(shown),
             costs=_costs(shown),
+            by_key=by_key(shown.by_key),
             log=_log(shown),
         ),
     )
@@ -52,14 +55,16 @@ def _introduction(shown: Figures) -> str:
 
 
 def _summary(shown: Figures) -> str:
-    unfair = sum(queue["verdicts"].get("UNFAIR", 0) for queue in shown.queues)
-    intervals = sum(queue["intervals"] for queue in shown.queues)
+    unfair = sum(queue["verdict"] == "UNFAIR" for queue in shown.queues)
     twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
     verdicts = [
-        _verdict(unfair, f"Unfair: {unfair:,} of {intervals:,} intervals of a queue."),
+        _verdict(unfair, f"Unfair: {unfair:,} of {len(shown.queues):,} queues."),
         _verdict(twice, f"Started twice: {twice:,}."),
         _verdict(lost, f"Started and lost: {lost:,}."),
     ]
+    if shown.by_key is not None:
+        keys = shown.by_key.unfair
+        verdicts.append(_verdict(keys, f"Unfair: {keys:,} keys of queues that are shared by key."))
     return "\n".join(verdicts)
 
 
@@ -79,20 +84,26 @@ def _shares(shown: Figures) -> str:
         )
         for queue in shown.queues
     ]
-    chart = lines(series, "Share of processing time of each queue", 1.5 * shown.interval)
-    heads = ("queue", "quantum", "share", "target", "off by", "verdicts")
+    chart = lines(series, "Share of each queue", 1.5 * shown.interval)
+    heads = (
+        *("queue", "quantum", "of", "share", "target", "off by", "of seconds", "verdict"),
+        "intervals that are",
+    )
     rows = [
         (
             queue["queue"],
-            _number(queue["quantum"]),
-            _percent(queue["share"]),
-            _percent(queue["target"]),
-            _percent(queue["deviation"], signed=True),
+            number(queue["quantum"]),
+            queue["unit"],
+            percent(queue["share"]),
+            percent(queue["target"]),
+            percent(queue["deviation"], signed=True),
+            percent(queue["share_of_seconds"]),
+            queue["verdict"],
             ", ".join(f"{n} {name}" for name, n in sorted(queue["verdicts"].items())),
         )
         for queue in shown.queues
     ]
-    return chart + _table(heads, rows, "No two queues had work at one time.")
+    return chart + table(heads, rows, "No two queues had work at one time.")
 
 
 def _states(shown: Figures) -> str:
@@ -117,24 +128,24 @@ def _waits(shown: Figures) -> str:
     ]
     names = ("queue", "started", "p50", "p95", "p99", "longest", "skewed")
     chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
-    return (chart if rows else "") + _columns(names, shown.waits, "Nothing was started.")
+    return (chart if rows else "") + columns(names, shown.waits, "Nothing was started.")
 
 
 def _audit(shown: Figures) -> str:
     counts = [[verdict, f"{count:,}"] for verdict, count in shown.verdicts.items()]
     names = ("id", "verdict", "queue", "task", "node")
     none = "Nothing was started twice, lost, or is unknown."
-    return _table(("verdict", "attempts"), counts, "") + _columns(names, shown.troubles, none)
+    return table(("verdict", "attempts"), counts, "") + columns(names, shown.troubles, none)
 
 
 def _letters(shown: Figures) -> str:
     names = ("queue", "reason", "letters", "replayable", "started", "unknown")
-    return _columns(names, shown.letters, "No message went to the dead letters.")
+    return columns(names, shown.letters, "No message went to the dead letters.")
 
 
 def _costs(shown: Figures) -> str:
     names = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
-    return _columns(names, shown.costs, "No task has finished.")
+    return columns(names, shown.costs, "No task has finished.")
 
 
 def _log(shown: Figures) -> str:
@@ -142,31 +153,9 @@ def _log(shown: Figures) -> str:
     names = ("processes", "incomplete", "missing", "dropped", "silent")
     rows = [[name, f"{state[name]:,}"] for name in names]
     rows += [[f"quarantined: {row['reason']}", f"{row['count']:,}"] for row in shown.quarantine]
-    return _table(("of the log", ""), rows, "")
+    return table(("of the log", ""), rows, "")
 
 
 def _legend(parts: Sequence[str]) -> str:
     items = (f'<span class="key part{n}"></span>{escape(part)}' for n, part in enumerate(parts))
     return f'<p class="note">{" &emsp; ".join(items)}</p>'
-
-
-def _number(value: object) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _percent(value: float | None, signed: bool = False) -> str:
-    if value is None:
-        return "–"
-    return f"{value:+.2%}" if signed else f"{value:.2%}"
-
-
-def _columns(names: Sequence[str], rows: Sequence[Row], empty: str) -> str:
-    return _table(names, [[_number(row[name]) for name in names] for row in rows], empty)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
-    if not rows:
-        return f'<p class="note">{escape(empty)}</p>'
-    return html_page.table(heads, rows)

@@ -35,6 +35,7 @@ from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.launch.burial import described, is_redelivered, message_dead_lettered
 from celery_fair.worker.observe.heartbeat import Heartbeat
+from celery_fair.worker.observe.queue_settings import QueueSettings, costs_of
 from celery_fair.worker.observe.queue_states import QueueStates
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
@@ -60,13 +61,22 @@ class Recorder:
     Arguments:
         log: takes the records.
         queues: writes down what state they are in.
+        shared: writes down what they are shared by.
         settings: of the app.
         c: Celery's consumer.
     """
 
-    def __init__(self, log: EventLog, queues: QueueStates, settings: Settings, c: Any) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        queues: QueueStates,
+        shared: QueueSettings,
+        settings: Settings,
+        c: Any,
+    ) -> None:
         self.log = log
         self.queues = queues
+        self._shared = shared
         self._settings = settings
         self._c = c
         self._timers: list[Any] = []
@@ -89,13 +99,14 @@ class Recorder:
         """Give signs of life, on a new connection."""
         timer, soon = self._c.timer, self._c.call_soon
         self._timers = [
-            timer.call_repeatedly(_SAMPLE, soon, (self.queues.look,)),
+            timer.call_repeatedly(_SAMPLE, soon, (self._look,)),
             timer.call_repeatedly(_HEARTBEAT, soon, (partial(self._life, "heartbeat"),)),
             timer.call_repeatedly(_SWEEP, self._sweep),
         ]
         self._life("heartbeat")
         self.queues.start()
-        soon(self.queues.look)
+        self._shared.look()
+        soon(self._look)
 
     def stop(self) -> None:
         """Give no more until the next start."""
@@ -103,6 +114,10 @@ class Recorder:
             timer.cancel()
         self._timers = []
         self.queues.stop()
+
+    def _look(self) -> None:
+        self._shared.look()
+        self.queues.look()
 
     def note(self, request: Any) -> None:
         """A request is about to be handed to the pool."""
@@ -254,7 +269,7 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
     _try(policy)
     log = EventLog(policy, c.hostname)
     queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read), log)
-    return Recorder(log, queues, settings, c)
+    return Recorder(log, queues, QueueSettings(feeds, settings, log), settings, c)
 
 
 def _try(policy: Policy) -> None:
@@ -312,7 +327,7 @@ def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str
     leashed = {name: options for name, options in queues.items() if options.rate is not None}
     return {
         "quanta": {name: options.quantum for name, options in queues.items()},
-        "costs": _costs(settings.cost),
+        "costs": costs_of(settings),
         "max_wait": settings.max_wait,
         "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
         "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
@@ -331,12 +346,6 @@ def _key(header: Any) -> str | None:
     if header is None:
         return None
     return "/".join(filter(None, read_key(header))) or None
-
-
-def _costs(cost: Any) -> str:
-    if cost is None:
-        return "one"
-    return "runtime" if isinstance(cost, str) else "custom"
 
 
 def _microseconds(header: Any) -> int | None:

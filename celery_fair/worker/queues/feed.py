@@ -13,7 +13,7 @@ the queue is empty (`virtual_feed`).
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
@@ -183,6 +183,10 @@ class Feed(ABC):
 
     def ended(self, message: Any) -> None:
         """The task of a message has ended."""
+
+    def live_weights(self) -> Mapping[str, float]:
+        """Return the weights that keys were given live, where the queue is shared by key."""
+        return {}
 
     def report(self) -> None:
         """Say that there may be something here."""

@@ -19,6 +19,7 @@ moved out of the way, and so is one that turns out to be such a key's when it ha
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -65,6 +66,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._look_at = 0.0
         self._depths: dict[int, int] = {}  # of lanes that have messages
         self._lanes_of: dict[_Key, list[int]] = {}  # those, by whose they are, as far as is known
+
+    def live_weights(self) -> Mapping[str, float]:
+        return self._rules.live_weights()
 
     def open(self) -> None:
         self._watch.start(self._news.found)

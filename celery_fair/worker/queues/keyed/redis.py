@@ -10,7 +10,8 @@ What it took beyond its charge is told with the next question, as is that a plac
 free again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -38,6 +39,10 @@ _SORTING = 0.05
 """Seconds for which a worker goes on sorting what has been published, when it has asked."""
 
 
+_WEIGHTS = 5.0
+"""Seconds between two questions for what was set live, which only the log needs to be told."""
+
+
 class KeyedRedisFeed(Placed, RedisFeed):
     """Asks for as many messages as slots are free, or are started within some milliseconds.
 
@@ -58,11 +63,23 @@ class KeyedRedisFeed(Placed, RedisFeed):
         self._lists = KeyedLists(self.channel, self._source.send, keyed)
         self._wanted_at_once = 0
         self._since, self._given_by_then = 0.0, 0
+        self._live_weights: Mapping[str, float] = {}
+        self._weights_at = 0.0
 
     def open(self) -> None:
         self._lists.weigh()
         self._cursor: int | None = 0
         super().open()
+
+    def live_weights(self) -> Mapping[str, float]:
+        from redis.exceptions import RedisError
+
+        now = monotonic()
+        if now >= self._weights_at and not self.dead:
+            self._weights_at = now + _WEIGHTS
+            with suppress(RedisError, OSError):  # as they were before
+                self._live_weights, _ = self._lists.live()
+        return self._live_weights
 
     def _return(self, item: Any) -> None:
         self.custody.give_back([message_of(item)])

@@ -56,6 +56,9 @@ class QueueRules(Protocol):
     def weight(self, tenant: str) -> float:
         """Return what a tenant weighs now."""
 
+    def live_weights(self) -> Mapping[str, float]:
+        """Return the weights that tenants were given live."""
+
     def may(self, tenant: str) -> Permit | float:
         """Ask for a message's start; else return until when not to, on the monotonic clock."""
 
@@ -72,6 +75,10 @@ class KeyRules:
     def weight(self, tenant: str) -> float:
         """Return what a tenant weighs."""
         return self._weights.get(tenant, self._usual)
+
+    def live_weights(self) -> Mapping[str, float]:
+        """None are."""
+        return {}
 
     def may(self, tenant: str) -> Permit | float:
         """Let it start."""
@@ -104,6 +111,9 @@ class _StoreRules(KeyRules):
 
     def weight(self, tenant: str) -> float:
         return self._live_weights.get(tenant) or super().weight(tenant)
+
+    def live_weights(self) -> Mapping[str, float]:
+        return self._live_weights
 
     def may(self, tenant: str) -> Permit | float:
         if not self._is_limited(tenant):

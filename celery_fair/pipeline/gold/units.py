@@ -1,0 +1,47 @@
+"""What is shared, at each worker: messages, what a callable charges for them, or seconds.
+
+The worker's log says how it counts: `costs` is one, custom or runtime.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+__all__ = ["MESSAGES", "SECONDS", "amounts", "units"]
+
+MESSAGES, COST, SECONDS = "messages", "cost", "seconds"
+
+
+def units(processes: DataFrame) -> DataFrame:
+    """One row per process: its worker's `unit` and `concurrency`, and `slots`, those of them whose
+    charges are not settled before a task ends.
+
+    A log that does not say what costs are is of a version before; its unit is the second.
+    """
+    for name, kind in (("costs", "string"), ("concurrency", "long")):
+        if name not in processes.columns:  # of an older warehouse
+            processes = processes.withColumn(name, F.lit(None).cast(kind))
+    of_workers = processes.where("boot = worker").groupBy("node", "worker")
+    said = of_workers.agg(*(F.max(name).alias(name) for name in ("costs", "concurrency")))
+    costs, slots = F.col("costs"), F.coalesce("concurrency", F.lit(1))
+    unit = F.when(costs == "one", MESSAGES).when(costs == "custom", COST).otherwise(SECONDS)
+    return (
+        processes.select("node", "pid", "boot", "worker")
+        .join(F.broadcast(said), ["node", "worker"], "left")
+        .select("node", "pid", "boot", "worker", unit.alias("unit"), slots.alias("concurrency"))
+        .withColumn("slots", F.when(F.col("unit") == SECONDS, F.col("concurrency")).otherwise(0))
+    )
+
+
+def amounts(started: DataFrame) -> DataFrame:
+    """Starts with their `amount` in their `unit`, their `charge` and `seconds`.
+
+    A task that has not ended has an amount if that was known when it started.
+    """
+    charge = F.coalesce("cost", F.lit(1.0))
+    amount = F.when(F.col("unit") == SECONDS, F.col("runtime")).otherwise(charge)
+    return (
+        started.where("starts > 0")
+        .withColumns({"charge": charge, "amount": amount})
+        .withColumn("seconds", F.coalesce("runtime", F.lit(0.0)))
+        .where("amount is not null")
+    )

@@ -1,0 +1,94 @@
+"""What each queue's messages are charged and what it is shared by, written into the event log.
+
+A record is written when a worker begins to consume a queue, when something has changed since, and
+again each hour: of a log the oldest files are deleted, and the one that said so may be among them.
+"""
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any, NamedTuple
+
+from celery_fair.eventlog import EventLog
+from celery_fair.settings import KeyedQueue, QueueOptions, Settings
+from celery_fair.worker.queues.open_feeds import OpenFeeds
+
+__all__ = ["QueueSettings", "costs_of"]
+
+_AGAIN = 3600.0
+"""Seconds after which what has not changed is written again."""
+
+_Live = Mapping[str, float]
+
+
+class _Written(NamedTuple):
+    """What the last record of a queue says, and when it was written."""
+
+    options: QueueOptions
+    live: _Live
+    at: float
+
+
+class QueueSettings:
+    """Of all queues of a worker.
+
+    Arguments:
+        feeds: the queues that are consumed.
+        settings: of the app.
+        log: takes the records.
+    """
+
+    def __init__(self, feeds: OpenFeeds, settings: Settings, log: EventLog) -> None:
+        self._feeds = feeds
+        self._settings = settings
+        self._log = log
+        self._written: dict[str, _Written] = {}
+
+    def look(self) -> None:
+        """Write down what has changed since the last look."""
+        now = monotonic()
+        for feed in self._feeds:
+            options, live = feed.gate.options, feed.live_weights()
+            before = self._written.get(feed.name)
+            if before is None or before[:2] != (options, live) or now >= before.at + _AGAIN:
+                self._written[feed.name] = _Written(options, dict(live), now)
+                self._log.record("settings", self._of(feed.name, options, live))
+
+    def _of(self, queue: str, options: QueueOptions, live: _Live) -> dict[str, Any]:
+        settings = self._settings
+        leashed = options.rate is not None
+        keyed = settings.keys.get(queue)
+        return {
+            "queue": queue,
+            "costs": costs_of(settings),
+            "policy": settings.policy,
+            "max_wait": settings.max_wait,
+            "quantum": options.quantum,
+            "level": options.level,
+            "rate": options.rate,
+            "burst": options.burst if leashed else None,
+            "scope": options.scope if leashed else None,
+            "cap": options.max_in_flight,
+            "fetch": options.fetch,
+            **({} if keyed is None else _by_key(keyed, live)),
+        }
+
+
+def costs_of(settings: Settings) -> str:
+    """Return what costs are, as the log says it."""
+    if settings.cost is None:
+        return "one"
+    return "runtime" if isinstance(settings.cost, str) else "custom"
+
+
+def _by_key(keyed: KeyedQueue, live: _Live) -> dict[str, Any]:
+    own = keyed.own_limits
+    return {
+        "key_weight": keyed.weight,
+        "key_weights": {**keyed.weights, **live},
+        "key_cap": keyed.max_in_flight,
+        "key_caps": {key: float(limits.max_in_flight or 0) for key, limits in own.items()},
+        "key_rate": keyed.rate,
+        "key_rates": {key: limits.rate or 0.0 for key, limits in own.items()},
+        "key_burst": None if keyed.rate is None else keyed.burst,
+        "key_bursts": {key: float(limits.burst) for key, limits in own.items()},
+    }

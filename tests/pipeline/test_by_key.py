@@ -1,0 +1,297 @@
+"""By key: shares, first waits, noisy neighbours, costs and verdicts, where the truth is known."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from celery_fair.pipeline.gold.audit import audit
+from celery_fair.pipeline.gold.audit_by_key import audit_by_key
+from celery_fair.pipeline.gold.costs import costs_by_key
+from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
+from celery_fair.pipeline.gold.noisy import by_tenant, noisy
+from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key
+from celery_fair.pipeline.silver.settings import settings as settings_of
+from tests.pipeline.oracle import ask
+from tests.pipeline.planted import T0, Process
+from tests.pipeline.staged import Silver, bronze
+from tests.pipeline.test_oracle import ATTEMPT, PROCESS, few, frame, randoms, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+MINUTE = 60.0
+
+
+class Jobs:
+    """A worker of queues that are shared by key, from T0 on, which is 20 s into a minute."""
+
+    def __init__(self, **shared: Any) -> None:
+        self.process = Process().boots(0, concurrency=2)
+        self.share(0, **shared)
+        self.number = 0
+
+    def share(self, at: float, **shared: Any) -> None:
+        usual = {"queue": "jobs", "costs": "one", "policy": "dwrr", "key_weight": 1.0}
+        self.process.write("settings", at, **usual | shared)
+
+    def run(self, key: str | None, at: float, published: float, runtime: float = 0.1) -> None:
+        self.number += 1
+        options: dict[str, Any] = {"queue": "jobs", "cost": 1.0}
+        if key is not None:
+            options["key"] = key
+        self.process.runs(f"t{self.number}", at, runtime, published=published, **options)
+
+    def serve(self, order: Iterable[str | None], since: float, published: float) -> None:
+        """One after the other, a tenth of a second each, all published at once."""
+        for number, key in enumerate(order):
+            self.run(key, since + number * 0.1, published)
+
+    def made(self, spark: SparkSession) -> tuple[Silver, DataFrame]:
+        self.process.ends(300)
+        found = bronze(spark, [self.process])
+        return Silver.of(found), settings_of(found).localCheckpoint()
+
+
+def shares(
+    spark: SparkSession, jobs: Jobs, **options: Any
+) -> tuple[DataFrame, dict[Any, dict[str, Any]]]:
+    silver, said = jobs.made(spark)
+    made = fairness_by_key(silver.attempts, silver.processes, said, **options).localCheckpoint()
+    rows = {
+        (row["tenant"], row["part"], round(row["since"] - T0)): row.asDict()
+        for row in made.collect()
+    }
+    return made, rows
+
+
+def test_tenants_share_by_weight_and_parts_evenly(spark: SparkSession) -> None:
+    """In the second minute the heavy one gets no more than the other."""
+    jobs = Jobs(key_weights={"acme": 3.0})
+    jobs.serve(["acme/1", "acme/2", "acme/1", "quiet"] * 90, 0, 0)  # part 1 gets twice as much
+    jobs.serve(["acme", "quiet"] * 180, 45, 44)
+    made, rows = shares(spark, jobs)
+    first = rows["acme", "", -20]
+    assert (first["unit"], first["weight"], first["verdict"]) == ("messages", 3, "FAIR")
+    assert (first["share"], first["target"]) == pytest.approx((0.75, 0.75), abs=0.01)
+    assert rows["quiet", "", -20]["verdict"] == "FAIR"
+    second = rows["acme", "", 40]
+    assert (second["share"], second["target"]) == pytest.approx((0.5, 0.75), abs=0.01)
+    assert second["verdict"] == rows["quiet", "", 40]["verdict"] == "UNFAIR"
+    one, two = rows["acme", "1", -20], rows["acme", "2", -20]
+    assert (one["level"], one["share"], one["target"]) == pytest.approx(
+        ("part", 2 / 3, 0.5), abs=0.01
+    )
+    assert (one["verdict"], two["verdict"]) == ("UNFAIR", "UNFAIR")
+    (acme, quiet, *_) = by_key(made).collect()
+    assert (acme["tenant"], quiet["tenant"]) == ("acme", "quiet")
+    assert (acme["intervals"], acme["verdict"]) == (2, "UNFAIR")
+
+
+def test_what_a_key_weighed_at_the_time(spark: SparkSession) -> None:
+    """Which is set live, in the middle of the minute; said first, it holds for before, too."""
+    jobs = Jobs(key_weights={"a": 4.0})
+    jobs.serve("aaaab" * 20, 0, -5)
+    jobs.share(10.0, key_weights={"b": 4.0})
+    jobs.serve("abbbb" * 20, 10.05, 10)
+    _, rows = shares(spark, jobs)
+    for key in "ab":
+        assert rows[key, "", -20]["verdict"] == "FAIR"
+        assert (rows[key, "", -20]["share"], rows[key, "", -20]["target"]) == pytest.approx(
+            (0.5, 0.5), abs=0.02
+        )
+
+
+def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(spark: SparkSession) -> None:
+    order = "abbb" * 100  # a might have half of it
+    _, free = shares(spark, _serving(Jobs(), order))
+    assert (free["a", "", -20]["verdict"], free["b", "", -20]["verdict"]) == ("UNFAIR", "UNFAIR")
+    _, capped = shares(spark, _serving(Jobs(key_caps={"a": 1.0, "b": 0.0}), order))
+    assert (capped["a", "", -20]["verdict"], capped["b", "", -20]["verdict"]) == ("HELD", "FAIR")
+    _, leashed = shares(spark, _serving(Jobs(key_rate=2.5, key_rates={"b": 0.0}), order))
+    assert (leashed["a", "", -20]["verdict"], leashed["b", "", -20]["verdict"]) == ("HELD", "FAIR")
+
+
+def _serving(jobs: Jobs, order: str) -> Jobs:
+    jobs.serve(order, 0, 0)
+    return jobs
+
+
+def test_the_rest_is_one_row(spark: SparkSession) -> None:
+    jobs = Jobs()
+    jobs.serve(["a", "b", "a", "c", "a", "b", None] * 8, 0, 0)
+    made, rows = shares(spark, jobs, most=2)
+    assert {key: row["keys"] for key, row in rows.items()} == {
+        ("a", "", -20): 1,
+        ("b", "", -20): 1,
+        (None, None, -20): 2,
+    }
+    assert rows[None, None, -20]["verdict"] is None
+    # All but the last, when nobody else has something waiting.
+    assert sum(row["served"] for row in rows.values()) == 55
+    assert sum(row["due"] for row in rows.values()) == pytest.approx(55)
+    (a, rest) = by_key(made, most=1).collect()
+    assert (a["tenant"], rest["tenant"], rest["keys"]) == ("a", None, 2)
+
+
+def test_a_key_per_message(spark: SparkSession) -> None:
+    """Tables are bounded, however many there are."""
+    attempts = spark.range(3_000).select(
+        F.concat(F.lit("t"), "id").alias("id"),
+        *(F.lit(0).cast("long").alias(name) for name in ("retries", "finishes", "rejections")),
+        *(F.lit("x").alias(name) for name in ("task", "node", "boot")),
+        F.lit("jobs").alias("queue"),
+        F.concat(F.lit("k"), "id").alias("key"),
+        F.lit(1).cast("long").alias("pid"),
+        F.lit(1.0).alias("cost"),
+        F.lit(0.0).alias("published"),
+        F.expr("(id + 1) / 1000").cast("double").alias("started_at"),
+        F.lit(None).cast("double").alias("rejected_at"),
+        F.lit(0.001).alias("runtime"),
+        F.lit(1).cast("long").alias("starts"),
+        F.lit("FINISHED").alias("verdict"),
+        F.expr("(id + 1) / 1000").cast("double").alias("wait"),
+    )
+    worker = {"node": "x", "pid": 1, "boot": "x", "worker": "x", "costs": "one"}
+    processes = table(spark, PROCESS, [worker])
+    said = settings_of(bronze(spark, [Jobs().process])).localCheckpoint()
+    made = fairness_by_key(attempts, processes, said).localCheckpoint()
+    assert made.count() == 1001
+    assert made.agg(F.sum("served")).first()[0] == pytest.approx(3_000, abs=2)  # type: ignore[index]
+    assert made.agg(F.sum("keys")).first()[0] == 3_000  # type: ignore[index]
+    assert by_key(made).count() == 1001
+    assert costs_by_key(attempts).count() == audit_by_key(attempts).count() == 1001
+    assert noisy(attempts, made).count() == 0
+
+
+@settings(few, max_examples=1)  # two queues with two levels are many cases
+@given(draw=randoms)
+def test_shares_as_the_oracle_has_them(spark: SparkSession, draw: random.Random) -> None:
+    keys = [None, "a", "b", "c/1", "c/2", "c/3", "d/1"]
+    weights = [
+        {"tenant": tenant, "weight": draw.choice([0.5, 1.0, 4.0]), "since": float(since)}
+        for since in (0, 30, 55)
+        for tenant in "abcd"
+    ]
+    attempts = []
+    for number in range(400):
+        published = draw.choice([None, draw.uniform(0, 80), draw.choice([10.0, 40.0])])
+        wait = draw.choice([0.0, draw.expovariate(1), draw.expovariate(0.1)])
+        attempt = {"id": str(number), "node": "n", "pid": 1, "boot": "w", "published": published}
+        attempt |= {"queue": draw.choice("pq"), "key": draw.choice(keys), "starts": 1}
+        attempt |= {"cost": draw.choice([None, 1.0, 2.5]), "runtime": draw.choice([None, 0.5])}
+        attempt["started_at"] = draw.uniform(0, 80) if published is None else published + wait
+        if draw.random() < 0.1:
+            attempt |= {"rejected_at": attempt["started_at"], "started_at": None, "starts": 0}
+        attempts.append(attempt)
+    worker = {"node": "n", "pid": 1, "boot": "w", "worker": "w", "costs": "one"}
+    said = []
+    for since in (0, 30, 55):
+        own = {w["tenant"]: w["weight"] for w in weights if w["since"] == since}
+        said += [
+            {"kind": "settings", "queue": queue, "key_weight": 1.0, "key_weights": own}
+            | {"node": "n", "pid": 1, "boot": "w", "seq": len(said) + n, "at": float(since)}
+            for n, queue in enumerate("pq")
+        ]
+    process = Process(node="n", pid=1, boot="w", records=said)
+    process.shift(0.0)
+    shared = settings_of(bronze(spark, [process])).localCheckpoint()
+    made = fairness_by_key(
+        table(spark, ATTEMPT, attempts), table(spark, PROCESS, [worker]), shared, 40.0
+    )
+    found = {
+        (row["queue"], row["level"], row["since"] / 40.0, row["tenant"], row["part"]): row
+        for row in made.where("total is not null").collect()
+    }
+    expected = ask(
+        "fairness_by_key",
+        {"interval": 40.0},
+        attempts=frame(ATTEMPT, attempts),
+        weights=pd.DataFrame(weights),
+    )
+    assert len(found) == len(expected) > 0
+    for row in expected:
+        place = (row["queue"], row["level"], row["bucket"], row["tenant"], row["part"])
+        for name in ("served", "due", "total"):
+            assert found[place][name] == pytest.approx(row[name], rel=1e-9, abs=1e-9), place
+
+
+def test_first_messages(spark: SparkSession) -> None:
+    """Of a tenant that had nothing waiting; its parts are one."""
+    jobs = Jobs()
+    jobs.run("loud/1", at=1, published=0)  # the first
+    jobs.run("loud/2", at=50, published=0.5)
+    jobs.run("loud/1", at=51, published=30)
+    jobs.run("quiet", at=2.25, published=2)  # the first
+    jobs.run("quiet", at=9, published=5)  # again, as the one before has gone
+    jobs.run(None, at=20, published=19)
+    other: dict[str, Any] = {"queue": "plain"}
+    jobs.process.runs("p", 100, 0.1, published=0, **other)
+    silver, _ = jobs.made(spark)
+    (row,) = first_waits(silver.attempts).collect()
+    assert (row["queue"], row["started"], row["p50"], row["longest"]) == ("jobs", 4, 1.0, 4.0)
+    by = {row["key"]: row["longest"] for row in first_waits_by_key(silver.attempts).collect()}
+    assert by == {"loud/1": 1.0, "quiet": 4.0}
+
+
+def test_who_is_noisy(spark: SparkSession) -> None:
+    """By SQS's rule also one that has its share; one that nobody waits for is not."""
+    jobs = Jobs()
+    for number in range(30):
+        jobs.run("flood", at=number * 1.0, published=0, runtime=0.9)
+    for number in range(3):
+        jobs.run("quiet", at=10.0 * number + 5, published=10.0 * number, runtime=0.1)
+    for number in range(30):
+        jobs.run("alone", at=110 + number, published=100, runtime=0.9)
+    silver, said = jobs.made(spark)
+    made = fairness_by_key(silver.attempts, silver.processes, said)
+    loud = noisy(silver.attempts, made).localCheckpoint()
+    (row,) = loud.collect()
+    assert (row["tenant"], row["since"], row["waiting_keys"]) == ("flood", T0 - 20, 1)
+    assert row["in_flight"] == pytest.approx(27 / 27.3)
+    assert (row["running"], row["all_running"]) == pytest.approx((27 / 60, 27.3 / 60))
+    assert (row["others_p50"], row["others_p95"], row["weight"]) == (5.0, 5.0, 1.0)
+    (summed,) = by_tenant(loud).collect()
+    assert (summed["tenant"], summed["intervals"]) == ("flood", 1)
+
+
+def test_costs_and_verdicts(spark: SparkSession) -> None:
+    jobs = Jobs()
+    for number, (key, runtime) in enumerate(
+        [("a/1", 2.0), ("a/2", 4.0), ("b", 1.0), (None, 0.5), ("c", 0.5)]
+    ):
+        jobs.run(key, at=number, published=0, runtime=runtime)
+    own: dict[str, Any] = {"queue": "jobs", "key": "c"}
+    jobs.process.runs("twice", 20, **own)
+    jobs.process.runs("twice", 21, **own)
+    silver, _ = jobs.made(spark)
+    made = costs_by_key(silver.attempts.where("id <> 'twice'"), most=2)
+    assertDataFrameEqual(
+        made.select("tenant", "keys", "n", "mean", "longest", "seconds", "part_of_queue"),
+        spark.createDataFrame(
+            [
+                ("a", 1, 2, 3.0, 4.0, 6.0, 0.75),
+                ("b", 1, 1, 1.0, 1.0, 1.0, 0.125),
+                (None, 2, 2, 0.5, 0.5, 1.0, 0.125),
+            ],
+            "tenant string, keys long, n long, mean double, longest double, seconds double,"
+            " part_of_queue double",
+        ),
+    )
+    counted = audit_by_key(audit(silver.attempts, silver.processes), most=1)
+    assertDataFrameEqual(
+        counted.select("tenant", "keys", "attempts", "to_look_at", "duplicate", "finished"),
+        spark.createDataFrame(
+            [("c", 1, 2, 1, 1, 1), (None, 3, 4, 0, 0, 4)],
+            "tenant string, keys long, attempts long, to_look_at long, duplicate long,"
+            " finished long",
+        ),
+    )
