@@ -9,6 +9,7 @@ workers, it rests for as long as they took: it never takes more than half of a p
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Condition, Thread
 from time import monotonic, time
 from typing import Any, Protocol
@@ -116,16 +117,15 @@ class Collector:
             snapshot = self._taken(began, self._ask())
         except NoAnswer as exc:
             snapshot = self._without(began, exc.message)
-        except (
-            Exception
-        ) as exc:  # of any transport, or an answer that is none: the next may be good
+        except Exception as exc:  # of any transport, or as an answer is none: the next may be
             logger.exception("The workers could not be asked, or their answers not be read")
             snapshot = self._without(began, f"{type(exc).__name__}; this server's log has more")
         with self._changed:
             self._latest = snapshot
             self._changed.notify_all()
             for loop, event in self._waiting:
-                loop.call_soon_threadsafe(event.set)
+                with suppress(RuntimeError):  # the server has ended meanwhile
+                    loop.call_soon_threadsafe(event.set)
         return snapshot
 
     def _taken(self, began: float, answers: Answers) -> Snapshot:

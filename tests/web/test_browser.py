@@ -223,6 +223,16 @@ def test_by_keyboard_alone(server: str, page: Page) -> None:
 
 
 @pytest.mark.either_broker
+def test_a_page_holds_still_when_it_is_told_to(server: str, page: Page) -> None:
+    page.goto(f"{server}/queues")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Hold still").click()
+    expect(page.get_by_text("Held still")).to_be_visible()
+    page.get_by_role("button", name="Hold still").click()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+@pytest.mark.either_broker
 def test_every_field_and_figure_has_a_name(server: str, page: Page) -> None:
     """As a screen reader has it: no button, field, picture or table cell is without."""
     for path in ("/queues", "/queue?name=left", "/dead-letters", "/actions"):
