@@ -19,6 +19,8 @@ SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000
 MINUTES ?= 30
+WORLDS ?= 10000
+SEED ?= 1
 RELEASE ?= celery57
 
 .PHONY: help
@@ -106,7 +108,7 @@ test-live: environment brokers spark ## a prediction against a live run; wants a
 
 .PHONY: brokers
 brokers:
-	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless
+	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless prometheus
 
 .PHONY: spark
 spark: chromium
@@ -148,6 +150,10 @@ hostile: environment brokers ## MESSAGES=10000 hostile messages on each broker; 
 .PHONY: soak
 soak: environment brokers ## workers among flapping connections for MINUTES=30: nothing that they hold grows
 	$(RUN) tests.soak --minutes $(MINUTES)
+
+.PHONY: worlds
+worlds: environment spark ## the audit against WORLDS=10000 random worlds whose truth is known; takes minutes
+	$(RUN) tests.worlds --worlds $(WORLDS) --seed $(SEED)
 
 .PHONY: mutants
 mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes a quarter of an hour

@@ -29,4 +29,4 @@ autodoc_typehints = "description"
 html_theme = "furo"
 html_title = "celery-fair"
 html_static_path = ["_static"]
-html_css_files = ["message-way.css"]
+html_css_files = ["message-way.css", "demo-picture.css"]

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from celery_fair.settings import GroupOptions, QueueOptions, Settings
 from celery_fair.settings.table import table
 from tests.documentation.commands import ROOT
 from tests.documentation.page import blocks, problems
+from tests.documentation.promtool import promtool
 
 pytestmark = pytest.mark.newest
 
@@ -25,9 +27,23 @@ PAGES = sorted(
 )
 
 
+SHOP = """\
+from celery import Celery
+from celery_fair import install
+
+app = Celery("shop", broker="amqp://")
+app.conf.fair_queues = {"interactive": {"quantum": 10}, "bulk": {"quantum": 1}}
+install(app)
+"""
+
+
 def folder_for(page: Path, scratch: Path) -> Path:
-    """Return a folder to run a page in: a copy of the example project for its README."""
+    """Return a folder to run a page in: a copy of the example project for its README.
+
+    Others have a shop in it, for the commands of pages that do not show one of their own.
+    """
     if page.parent.name != "example_project":
+        (scratch / "shop.py").write_text(SHOP)
         return scratch
     return shutil.copytree(page.parent, scratch / page.parent.name)
 
@@ -41,6 +57,18 @@ def test_there_are_pages_and_blocks() -> None:
     assert {"README.md", "quickstart.md", "settings.md"} <= {page.name for page in PAGES}
     languages = {block.language for page in PAGES for block in blocks(page.read_text())}
     assert {"python", "console"} <= languages
+
+
+def test_the_first_page_s_picture_is_what_its_script_makes() -> None:
+    """The plots of both runs, and the sentence, as the demo has them."""
+    script = runpy.run_path(str(ROOT / "scripts" / "demo_picture.py"))
+    page = "<h2>Celery's</h2><svg>\nslow</svg><table></table><h2>Fair</h2><svg>fast</svg>"
+    made = script["picture"](page, {"sentence": "1 s & 0.1 s"})
+    assert made.count("<svg>") == 2
+    assert made.index("slow") < made.index("<p>Fair</p>") < made.index("fast")
+    assert "<figcaption>1 s &amp; 0.1 s</figcaption>" in made
+    kept = (ROOT / "docs" / "demo-picture.html").read_text()
+    assert [kept.count(tag) for tag in ("<figure", "<svg", "<figcaption")] == [1, 2, 1]
 
 
 def test_made_tables_are_the_present_ones() -> None:
@@ -69,10 +97,10 @@ def test_the_settings_page_has_every_setting_with_its_default(kind: Any, prefix:
 WRONG = {
     "python that raises": ("```python\n1 / 0\n```", "ZeroDivisionError"),
     "python that does not parse": ("```python\n1 +\n```", "SyntaxError"),
-    "an unknown language": ("```yaml\na: 1\n```", "no check for blocks of language 'yaml'"),
+    "an unknown language": ("```perl\na: 1\n```", "no check for blocks of language 'perl'"),
     "no language": ("```\na: 1\n```", "no check for blocks of language ''"),
     "indented code": ("text\n\n    1 / 0\n", "no check for blocks of language ''"),
-    "inside a note": ("````{note}\n```yaml\na\n```\n````", "wrong.md:3: no check"),
+    "inside a note": ("````{note}\n```perl\na\n```\n````", "wrong.md:3: no check"),
     "toml": ("```toml\na = \n```", "Invalid value"),
     "ini": ("```ini\nnothing\n```", "no section headers"),
     "a console without a command": ("```console\nmake test\n```", "without a command"),
@@ -88,6 +116,21 @@ WRONG = {
     "a folder that is not": ("```console\n$ cd tea\n```", "no such folder"),
     "a service that is not": ("```console\n$ service tea start\n```", "do not install 'tea'"),
     "a plugin that is not": ("```console\n$ rabbitmq-plugins enable tea\n```", "enable 'tea'"),
+    "what is no yaml": ("```yaml\na: [\n```", "while parsing"),
+    "other yaml": ("```yaml\na: 1\n```", "neither rules"),
+    "a Dockerfile that runs what is not": (
+        '```dockerfile\nFROM a\nCMD ["celery", "worker", "--tea"]\n```',
+        "No such option",
+    ),
+    "a unit that starts what is not": (
+        "```ini\n# /etc/tea@.service\n[Service]\nExecStart=/bin/celery tea\n```",
+        "No such command",
+    ),
+    "a right that is not": ("```console\n$ rabbitmqctl tea\n```", "not known of rabbitmqctl"),
+    "a test that is none": (
+        "```python\n# test_tea.py\na = 1\n```\n```console\n$ pytest test_tea.py\n```",
+        "no tests ran",
+    ),
     "another package": ("```console\n$ apt-get install tea\n```", "do not install 'tea'"),
 }
 
@@ -98,6 +141,24 @@ def test_wrong_block_is_found(text: str, found: str, tmp_path: Path) -> None:
     page.write_text(f"{text}\n")
     (problem,) = problems(page, tmp_path)
     assert found in problem
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_unit_with_a_setting_that_is_not_is_found(tmp_path: Path) -> None:
+    unit = "# /etc/tea@.service\n[Service]\nExecStart=/bin/celery worker\nTea=1\n"
+    page = tmp_path / "wrong.md"
+    page.write_text(f"```ini\n{unit}```\n")
+    (problem,) = problems(page, tmp_path)
+    assert "Unknown key" in problem
+
+
+def test_alert_rules_alert(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "production" / "monitoring.md"
+    (rules,) = (block.text for block in blocks(page.read_text()) if block.language == "yaml")
+    (tmp_path / "rules.yml").write_text(rules)
+    tests = Path(shutil.copy(ROOT / "tests" / "documentation" / "rules_test.yml", tmp_path))
+    promtool("check", "rules", tmp_path / "rules.yml")
+    promtool("test", "rules", tests)
 
 
 def test_traceback_names_the_line_of_the_page(tmp_path: Path) -> None:

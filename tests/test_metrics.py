@@ -16,22 +16,23 @@ import psutil
 import pytest
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
+from click.testing import CliRunner
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from celery_fair.cli import fair
 from celery_fair.core.sketch import OTHER
 from celery_fair.settings import Address, Settings
 from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed
 from celery_fair.worker.observe.metrics_server import MetricsServer
 from tests.brokers import RabbitMQ, Space
+from tests.documentation.commands import ROOT
+from tests.documentation.promtool import promtool
 from tests.integration.gate import Gate
 from tests.ports import accepts, free_port
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess, starting_workers
-
-ROOT = Path(__file__).resolve().parents[1]
-DASHBOARD = ROOT / "docs" / "grafana-dashboard.json"
 
 OF_KEYS = {
     "celery_fair_key_started_total",
@@ -39,6 +40,9 @@ OF_KEYS = {
     "celery_fair_first_wait_seconds_bucket",
 }
 """Of queues that are shared by key; `tests.keys.test_metrics` has a worker with such."""
+
+SETTINGS = ROOT / "docs" / "settings.md"
+MONITORING = ROOT / "docs" / "production" / "monitoring.md"
 
 Samples = dict[tuple[str, ...], float]
 
@@ -217,8 +221,41 @@ def test_queues_beyond_the_limit_are_one(worker: WorkerProcess, port: int, space
     assert queues(port) == {*FAIR, "celery", OTHER}
 
 
-def test_dashboard_uses_metrics_that_exist(worker: WorkerProcess, port: int) -> None:
-    dashboard = json.loads(DASHBOARD.read_text())
+@pytest.fixture(scope="module")
+def two_letters(worker: WorkerProcess, port: int, space: Space) -> None:
+    """Before the first there is no queue of theirs, and nothing is said of it."""
+    publish(space.url, {"celery": 2}, "nosuchtask")
+    wait_equal(lambda: samples(port).get(("celery_fair_dead_letter_messages",)), 2, timeout=30)
+
+
+def test_dead_letters(two_letters: None, port: int) -> None:
+    assert samples(port)["celery_fair_dead_letters_total", "celery", "unknown-task"] == 2
+
+
+def test_what_waits_at_the_broker(worker: WorkerProcess, port: int, space: Space) -> None:
+    worker.control("fair_pause", queue="busy")
+    publish(space.url, {"busy": 500})
+    known = ("celery_fair_waiting_messages", "busy"), ("celery_fair_buffered_messages", "busy")
+    wait_equal(lambda: sum(samples(port).get(name, 0) for name in known), 500, timeout=30)
+    assert samples(port)[known[0]] > 0
+    worker.control("fair_resume", queue="busy")
+    wait_equal(lambda: samples(port)["celery_fair_waiting_messages", "busy"], 0, timeout=30)
+
+
+def test_metrics_of_the_documentation_exist(two_letters: None, port: int) -> None:
+    """Those in the list of the settings, and those that the alerts are made of."""
+    existing = {re.sub(r"_(bucket|sum|count)$", "", name) for name, *_ in samples(port)}
+    listed = re.search(r"\| metric \|.*?\n\n", SETTINGS.read_text(), re.DOTALL)
+    assert listed
+    names = {f"celery_fair_{name}" for name in re.findall(r"`(\w+)`(?=[^|]* \| \w)", listed[0])}
+    of_keys = {re.sub(r"_bucket$", "", name) for name in OF_KEYS}
+    assert names == existing | of_keys
+    used = set(re.findall(r"\bcelery_fair_\w+", MONITORING.read_text()))
+    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in used} <= names
+
+
+def test_dashboard_uses_metrics_that_exist(two_letters: None, port: int) -> None:
+    dashboard = shown_dashboard()
     existing = {name for name, *_ in samples(port)}
     used = [
         name
@@ -234,8 +271,15 @@ def test_dashboard_uses_metrics_that_exist(worker: WorkerProcess, port: int) -> 
     assert shown <= {re.sub(r"_bucket$", "", name) for name in used}  # nothing is left out
 
 
+def shown_dashboard() -> Any:
+    """What the command prints, from the installed package."""
+    done = CliRunner().invoke(fair, ["dashboard"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
 def test_dashboard_can_be_imported() -> None:
-    dashboard = json.loads(DASHBOARD.read_text())
+    dashboard = shown_dashboard()
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
     for panel in dashboard["panels"]:
@@ -244,6 +288,17 @@ def test_dashboard_can_be_imported() -> None:
         assert panel["title"]
         assert panel["description"]
         assert panel["targets"]
+
+
+def test_expressions_of_the_dashboard_are_promql(tmp_path: Path) -> None:
+    targets = [target for panel in shown_dashboard()["panels"] for target in panel["targets"]]
+    rules = [
+        {"record": f"expression:{n}", "expr": target["expr"].replace("$__rate_interval", "1m")}
+        for n, target in enumerate(targets)
+    ]
+    path = tmp_path / "rules.yml"
+    path.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", path)
 
 
 # The server ---------------------------------------------------------------

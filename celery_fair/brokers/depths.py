@@ -22,7 +22,7 @@ __all__ = ["Depth", "Depths", "depths_of"]
 logger = logging.getLogger(__name__)
 
 _EVERY = 1.0
-"""Seconds between two rounds of questions."""
+"""Seconds between two rounds of questions, unless it is said otherwise."""
 
 _MOST = 250
 """Questions a second, over a long time: about very many queues the rounds are further apart."""
@@ -52,10 +52,12 @@ class Depths:
 
     Arguments:
         connect: makes a kombu connection, without opening it.
+        every: seconds between two rounds of questions, at the least.
     """
 
-    def __init__(self, connect: Callable[[], Any]) -> None:
+    def __init__(self, connect: Callable[[], Any], every: float = _EVERY) -> None:
         self._connect = connect
+        self._every = every
         self._queues: frozenset[str] = frozenset()
         self._known: dict[str, Depth] = {}
         self._news = Event()  # other queues, or the end
@@ -94,7 +96,7 @@ class Depths:
             except Exception as exc:  # noqa: BLE001 - of any transport; the log must not end for it
                 logger.debug("Cannot ask the broker for the depths of queues: %r", exc)
             self._known = {}
-            self._pause(_EVERY)
+            self._pause(self._every)
 
     def _ask_on(self, connection: Any) -> None:
         broker = broker_of(connection)
@@ -105,7 +107,7 @@ class Depths:
             channel = connection.channel()
             while not self._closed:
                 self._known = self._asked(lambda queue: broker.depth(channel, queue, _PATIENCE))
-                self._pause(max(_EVERY, len(self._known) / _MOST))
+                self._pause(max(self._every, len(self._known) / _MOST))
         except Exception:  # whatever has failed: no word of good-bye is due; raised again
             connection.collect()
             raise

@@ -21,6 +21,7 @@ from celery_fair.cli.lazy import LazyGroup
 __all__ = ["fair"]
 
 _COMMANDS = {
+    "dashboard": "celery_fair.cli.dashboard:dashboard",
     "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",

@@ -24,6 +24,7 @@ class LogFile:
 
     Arguments:
         name: of the file when it is sealed.
+        lasting: whether it is there after a power loss, whatever is in it then.
 
     Attributes:
         since: when it was made, in microseconds since 1970.
@@ -33,7 +34,7 @@ class LogFile:
         OSError: it cannot be made.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, lasting: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{OPEN}{name}"
         self._sealed = folder / name
@@ -47,6 +48,8 @@ class LogFile:
         except OSError:
             os.close(self._fd)
             raise
+        if lasting:
+            _force(folder)
         self.since = time_ns() // 1000
         self.size = 0
         self._torn = False
@@ -67,6 +70,11 @@ class LogFile:
         if sync:
             os.fsync(self._fd)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the file still is where it was made; another thread may seal it just now."""
+        return self.path.exists() or self._sealed.exists()
+
     def seal(self, sync: bool = False) -> None:
         """Write no more; the file has its lasting name from now on, or is gone if it is empty."""
         with suppress(OSError):
@@ -81,6 +89,16 @@ class LogFile:
     def forget(self) -> None:
         """In a forked child: the file is its parent's."""
         os.close(self._fd)
+
+
+def _force(folder: Path) -> None:
+    """Have a folder's entries on the disk."""
+    with suppress(OSError):  # not every file system can
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 class FileName(NamedTuple):

@@ -10,7 +10,9 @@ write a file each. It is named by `node`, `pid` and `boot`, and counts its recor
 a gap shows that records are missing. The event's id is `node:pid:boot:seq`.
 
 `started` is written before the work. A process that was killed writes nothing afterwards, so only
-an intent can show that work was begun. If a child process was stopped in the middle of a task, or
+an intent can show that work was begun. Of a non-repeatable task the main process writes `admitted`
+before that, and before the acknowledgement: where it cannot be written, the task does not start.
+If a child process was stopped in the middle of a task, or
 has died, the main process writes `finished` for it, with `broken_off`; the child may have written
 its own, and then that is the true one. A `process` record with the state `exit`, or with `dead`,
 which another worker on the same host appends to the file of a process that is gone, shows that no
@@ -34,7 +36,7 @@ Kind = dict[str, tuple[str, str]]
 
 FIELDS: Final[Kind] = {
     "v": ("long", "version of the record"),
-    "kind": ("string", "started, finished, rejected, queue, settings, process"),
+    "kind": ("string", "admitted, started, finished, rejected, queue, settings, process"),
     "node": ("string", "the worker's node name, `celery@host`"),
     "pid": ("long", "process id"),
     "boot": ("string", "random; different for each process that ever was"),
@@ -44,6 +46,13 @@ FIELDS: Final[Kind] = {
 """What every record has."""
 
 KINDS: Final[dict[str, Kind]] = {
+    "admitted": {
+        "id": ("string", "the task's id"),
+        "retries": ("long", "as in a start"),
+        "task": ("string", "the task's name"),
+        "queue": ("string", "the queue that it was taken from"),
+        "published": ("microseconds", "when it was published, by the publisher's clock"),
+    },
     "started": {
         "id": ("string", "the task's id"),
         "retries": ("long", "how often the task was retried before; each retry is another start"),
@@ -111,7 +120,8 @@ KINDS: Final[dict[str, Kind]] = {
         "key_bursts": ("map<string,double>", "bursts that keys have of their own"),
     },
     "process": {
-        "state": ("string", "`boot`, `heartbeat`, `exit`, or `dead` (written by another process)"),
+        "state": ("string", "`boot`, `heartbeat`, `child`, `exit`, or `dead` (by another process)"),
+        "child": ("long", "in `child`: the id of a process of the pool's, which has begun a task"),
         "parent": ("string", "`boot` of the worker's main process; its own in that process"),
         "concurrency": ("long", "slots of the worker"),
         "pool": ("string", "prefork, thread, solo, gevent or eventlet"),
@@ -125,6 +135,8 @@ KINDS: Final[dict[str, Kind]] = {
         "bursts": ("map<string,double>", "burst of each queue on a leash"),
         "caps": ("map<string,double>", "cap of each queue that has one, on this worker"),
         "dropped": ("long", "records that could not be written, so far"),
+        "last": ("long", "in `dead`: the number of the last record that was found"),
+        "rotate": ("microseconds", "age at which a file is sealed, with the next record"),
         "version": ("string", "of celery-fair"),
     },
 }

@@ -3,7 +3,8 @@
 A process always has an open file, from its first record to its end: it makes the next before it
 seals the last. So an open file without an owner, which may be empty, shows that it has died. The
 record that says so goes into its last file, after everything that it wrote. It has no number: the
-one that would be next may be that of a record which was lost.
+one that would be next may be that of a record which was lost. It says which number was the last: a
+file before the last one may go astray.
 
 What a killed process has written is the system's to keep. Lost may be what was written before the
 host went down, or on a host of which nothing is known here; and a line that is torn shows that one
@@ -127,7 +128,8 @@ def _last_record(path: Path) -> tuple[dict[str, Any] | None, bool]:
     for line in reversed(tail.splitlines()):
         with suppress(ValueError, KeyError, TypeError):
             record = json.loads(line)
-            return {name: record[name] for name in _NEEDED}, not tail.endswith(b"\n")
+            found = {name: record[name] for name in _NEEDED} | {"seq": record.get("seq")}
+            return found, not tail.endswith(b"\n")
     return None, False
 
 
@@ -140,7 +142,8 @@ def _death(last: dict[str, Any], lossy: bool) -> dict[str, Any]:
     now = time() if last["v"] < 2 else time_ns() // 1000
     said = {name: last[name] for name in ("v", "node", "pid", "boot")}
     dropped = {"dropped": 1} if lossy else {}
-    return said | {"kind": "process", "at": now, "state": "dead"} | dropped
+    said |= {"kind": "process", "at": now, "state": "dead", "last": last["seq"]}
+    return said | dropped
 
 
 def _went_down_after(last: dict[str, Any]) -> bool:

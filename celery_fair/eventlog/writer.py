@@ -1,7 +1,8 @@
 """Writing the log, in each process for itself.
 
 A worker is never held up by its log, and never fails because of it: a record that cannot be written
-is counted, and its number is missing in the file.
+is counted, and its number is missing in the file. A process's first record is forced to the disk:
+whatever a power loss takes of its log, it shows that there was one.
 
 One record is written at a time, by the thread that has the log's lock. A signal handler may run in
 the middle of that, in the same thread: its record is then left to the write that it interrupts,
@@ -97,23 +98,33 @@ class EventLog:
             self._file = None
         self._begin()
 
-    def record(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Write one record."""
-        self.write(kind, json.dumps(fields, separators=(",", ":"))[1:-1])
+    def record(self, kind: str, fields: Mapping[str, Any]) -> bool:
+        """Write one record; say whether it has been written."""
+        return self.write(kind, json.dumps(fields, separators=(",", ":"))[1:-1])
 
-    def write(self, kind: str, fields: str) -> None:
-        """Write one record, whose own fields are JSON without the braces."""
+    def keeps(self, kind: str, fields: Mapping[str, Any]) -> bool:
+        """Write one record; say whether it is in a file that is there, not in one taken away."""
+        written = self.record(kind, fields)
+        file = self._file
+        return written and file is not None and file.is_there
+
+    def write(self, kind: str, fields: str) -> bool:
+        """Write one record, whose own fields are JSON without the braces.
+
+        Returns:
+            Whether it has been; it may also be left to the write that it interrupts.
+        """
         lock = self._lock
         if not (lock.acquire(False) or lock.acquire(timeout=_PATIENCE)):
             self._left.append((kind, fields))
-            return
+            return False
         try:
             if self._writing:
                 self._left.append((kind, fields))
-                return
+                return False
             self._writing = True
             try:
-                self._append(kind, fields)
+                return self._append(kind, fields)
             finally:
                 self._writing = False
                 if self._left or self._closing:
@@ -121,7 +132,7 @@ class EventLog:
         finally:
             lock.release()
 
-    def _append(self, kind: str, fields: str) -> None:
+    def _append(self, kind: str, fields: str) -> bool:
         seq = self._seq
         self._seq = seq + 1
         now = time_ns() // 1000
@@ -130,9 +141,11 @@ class EventLog:
             file = self._file
             if file is None or now >= self._rotate_at or file.size >= self._rotate_size:
                 file = self._file_at(now)
-            file.append(line, self._sync)
+            file.append(line, self._sync or not seq)
         except OSError as exc:
             self._drop(exc, now)
+            return False
+        return True
 
     def _catch_up(self) -> None:
         """Do what was left to us meanwhile."""
@@ -154,8 +167,9 @@ class EventLog:
             if file is None:
                 raise OSError("the log could not be written a moment ago")
             return file
-        name = sealed_name(self.node, self.pid, self.boot, next(self._files))
-        self._file = LogFile(host_folder(self.policy.folder), name)
+        number = next(self._files)
+        name = sealed_name(self.node, self.pid, self.boot, number)
+        self._file = LogFile(host_folder(self.policy.folder), name, lasting=not number)
         self._rotate_at = self._file.since + self._rotate
         if file is not None:  # not before: an open file is what shows that a process was killed
             file.seal(self.policy.fsync != "never")

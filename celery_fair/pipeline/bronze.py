@@ -59,13 +59,20 @@ def _reason() -> Column:
         F.when(F.trim("text") == "", "empty")
         .when(~F.rtrim("text").startswith("{") | ~F.rtrim("text").endswith("}"), "torn or no JSON")
         # Spark's parser takes the first object and is silent about the rest.
-        .when(F.col("text").rlike(r"\}\s*\{"), "two records in one line")
+        .when(_has_two(F.col("text")), "two records in one line")
         .when(record[_WRONG].isNotNull(), "torn, or a value of another type")
         .when(~complete, "does not name its process and time")
         # Who declares another dead may not know how many records that one wrote.
         .when(record["seq"].isNull() & ~dead, "does not name its number")
         .when(~record["at"].between(0.0, _LAST_TIME) | F.isnan(record["at"]), "impossible time")
     )
+
+
+def _has_two(text: Column) -> Column:
+    """Whether one object follows another. What is in a JSON text, such as a cost key, is none."""
+    between = r"\}\s*\{"
+    plain = F.regexp_replace(text, r'"(?:[^"\\]|\\.)*+"', '""')
+    return text.rlike(between) & plain.rlike(between)
 
 
 def events(lines: DataFrame) -> DataFrame:

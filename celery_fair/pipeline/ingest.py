@@ -21,6 +21,7 @@ from celery_fair.pipeline.bronze import events, new_events, parsed, quarantine
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.backlog import backlog
+from celery_fair.pipeline.silver.gaps import gaps
 from celery_fair.pipeline.silver.processes import processes
 from celery_fair.pipeline.silver.settings import settings
 from celery_fair.pipeline.silver.unread import unread
@@ -158,7 +159,8 @@ def _silver(run: Run, every: DataFrame, torn: DataFrame, say: Callable[[str], No
     }
     for name, make in made.items():
         say(f"writing {name}")
-        run.replace(name, make(every))
+        written = run.replace(name, make(every))
+    run.replace("gaps", gaps(every, written))
 
 
 @contextmanager

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.audit import audit, replayable
+from celery_fair.pipeline.gold.audit import audit, changes, replayable
 from celery_fair.pipeline.gold.audit_by_key import audit_by_key
 from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.costs import costs, costs_by_key
+from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.fairness import fairness
 from celery_fair.pipeline.gold.fairness_by_key import fairness_by_key
 from celery_fair.pipeline.gold.noisy import noisy
@@ -32,17 +34,44 @@ __all__ = [
 
 Say = Callable[[str], None]
 
+_NEW_OF_ATTEMPTS = {"published_first": "published", "moved": "false", "admissions": "0L"}
+_NEW_OF_PROCESSES = {
+    "written_at": "first_at",
+    "cut": "dropped > 0",
+    "uncounted": "missing > 0 or dropped > 0",
+    "rotate": "cast(null as double)",
+    "children": "cast(array() as array<struct<child: bigint, at: double>>)",
+}
+"""Columns that an older version has not written, and what is known of them."""
 
-def write_audit(warehouse: Warehouse, since: float | None, say: Say) -> DataFrame:
-    """Publish the tables `audit` and `replayable`; return the first."""
+
+def write_audit(
+    warehouse: Warehouse, since: float | None, say: Say, within: float | None = None
+) -> DataFrame:
+    """Publish the tables `audit`, `replayable`, `doubts` and `changes`; return the first.
+
+    Arguments:
+        since, within: see `celery_fair.pipeline.gold.audit`.
+    """
     say("comparing starts, ends and rejections")
-    attempts, processes = warehouse.table("attempts"), warehouse.table("processes")
-    unread = warehouse.table("unread") if warehouse.has("unread") else None
+    attempts = _completed(warehouse.table("attempts"), _NEW_OF_ATTEMPTS)
+    processes = _completed(warehouse.table("processes"), _NEW_OF_PROCESSES)
+    gaps, unread, before = (
+        warehouse.table(name) if warehouse.has(name) else None
+        for name in ("gaps", "unread", "audit")
+    )
     run = warehouse.begin()
-    audited = run.replace("audit", audit(attempts, processes, since, unread))
+    doubted = run.replace("doubts", doubts(processes, gaps, unread))
+    audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
     run.replace("replayable", replayable(audited))
+    run.replace("changes", changes(audited if before is None else before, audited))
     run.publish()
     return audited
+
+
+def _completed(table: DataFrame, new: dict[str, str]) -> DataFrame:
+    missing = {name: F.expr(text) for name, text in new.items() if name not in table.columns}
+    return table.withColumns(missing) if missing else table
 
 
 def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:

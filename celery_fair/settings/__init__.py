@@ -155,6 +155,8 @@ class Settings:
     """Seconds after which a file of the event log is sealed."""
     event_log_limit: Positive = 10 << 30
     """Bytes that the sealed files of one host may take."""
+    event_log_required: Flag = True
+    """Whether a non-repeatable task waits while the event log cannot be written."""
     partitioned: Annotated[Mapping[str, PartitionedQueue], partitioned_queues] = field(
         default_factory=dict, metadata={"name": "partitions"}
     )

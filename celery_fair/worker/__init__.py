@@ -35,6 +35,7 @@ what runs             `launch.in_flight.InFlight`, the process        the loop; 
 what ended, unpriced  `dispatch.runtimes.Runtimes`, the process       any thread
 starts, by queue      `dispatch.served.Served`, the process           the loop; read anywhere
 waits, held seconds   `dispatch.observed.Observed`, the process       the loop; read anywhere
+dead letters made     `observe.letter_figures`, the process          any thread
 the offered message   `launch.handover.Handover`, the process         the loop
 what was claimed      `launch.claims.Claims`, the process             the loop
 the ring, the run     `bell.Bell`, the process                        any thread

@@ -6,6 +6,7 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import Broker, RedisBroker, broker_of
+from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
@@ -29,6 +30,7 @@ from celery_fair.worker.launch.in_flight import InFlight, ObservedPool
 from celery_fair.worker.launch.slots import Slots
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.key_figures import KeyFigures
+from celery_fair.worker.observe.letter_figures import LetterFigures
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.keyed.places import Places
@@ -40,6 +42,9 @@ __all__ = ["Parts"]
 
 _PATIENCE = 5.0
 """Seconds for the broker to answer where nobody waits."""
+
+_DEPTHS = 5.0
+"""Seconds between two questions for what waits at the broker, for the metrics."""
 
 
 def _key_has_ended(request: Any, seconds: float | None) -> None:  # noqa: ARG001
@@ -106,6 +111,7 @@ class Parts:
         self.key_figures = tuple(
             KeyFigures(settings.metrics_keys, labels.of) for _ in self.observed if settings.keys
         )
+        self.letter_figures = tuple(LetterFigures(labels.of) for _ in self.observed)
         self.chooser = Chooser(
             self.in_flight, settings.policy == "strict", settings.max_wait, pricing, self.observed
         )
@@ -133,25 +139,39 @@ class Parts:
             lambda: c.call_soon(self.sizing.at_once),
             self.observed,
         )
-        self.servers = tuple(self._metrics(labels, watch) for watch in self.observed)
+        self.servers = tuple(
+            each for watch in self.observed for each in self._metrics(c, labels, watch)
+        )
+        self._take_over(c)
+
+    def _take_over(self, c: Any) -> None:
         host.look_at_tracer_again()
         host.replace_pool(c, self.pool)
         host.replace_requests(c, self.handover.on_request)
         host.replace_loop(c, self.bell)
         host.replace_add(c)
 
-    def _metrics(self, labels: Labels, observed: Observed) -> Any:
+    def _metrics(self, c: Any, labels: Labels, observed: Observed) -> tuple[Any, Depths]:
+        """Return what serves them, and what asks the broker for some of them; to be started."""
         try:
-            from celery_fair.worker.observe.metrics import metrics_server
+            from celery_fair.worker.observe.metrics import FairCollector, metrics_server
         except ImportError as exc:
             raise ImproperlyConfigured(
                 f"fair_metrics = '{self.settings.metrics}' needs a package ({exc}):"
                 " pip install celery-fair[prometheus]"
             ) from exc
         assert self.settings.metrics is not None
-        return metrics_server(
-            self.settings.metrics, self.answers, labels, observed, self.key_figures
+        depths = Depths(c.app.connection_for_read, _DEPTHS)
+        collector = FairCollector(
+            self.answers,
+            labels,
+            observed,
+            self.key_figures,
+            self.letter_figures[0],
+            depths,
+            self.settings.dead_letters,
         )
+        return metrics_server(self.settings.metrics, collector), depths
 
     def close(self) -> None:
         """Leave nothing open."""

@@ -78,7 +78,9 @@ class Session:
         self._news = News(parts.bell)
         self._parking = Parking(c.app.conf.get("worker_eta_task_limit"), self._look_at_windows)
         self._will_look = False
-        self._custody = MessageCustody(c.app.tasks, self._mover, dead_letters, parts.recorders)
+        self._custody = MessageCustody(
+            c.app.tasks, self._mover, dead_letters, (*parts.recorders, *parts.letter_figures)
+        )
         self._late_acks = any(task.acks_late for task in tasks)
         self._accept = c.app.conf.accept_content
         self._queues = vanilla.queues
@@ -116,7 +118,14 @@ class Session:
             parts.slots,
             parts.handover,
             requests.receive,
-            Admission(self._source, self._mover, dead_letters, parts.claims),
+            Admission(
+                self._source,
+                self._mover,
+                dead_letters,
+                parts.claims,
+                parts.recorders if settings.event_log_required else (),
+                self._call_later,
+            ),
             self._source,
             settings.ack_batch,
             pool.handed_over,

@@ -34,14 +34,18 @@ class Shell:
             "apt-get": self._apt_get,
             "cd": self._cd,
             "celery": self._celery,
+            "docker": self._docker,
             "make": self._make,
             "pip": self._pip,
             "pytest": self._pytest,
             "python": self._python,
             "python3": self._python,
             "rabbitmq-plugins": self._rabbitmq_plugins,
+            "rabbitmqctl": self._rabbitmqctl,
+            "redis-cli": self._redis_cli,
             "service": self._service,
             "spark-submit": self._spark_submit,
+            "systemctl": self._systemctl,
         }
 
     def verify(self, command: str) -> None:
@@ -91,8 +95,11 @@ class Shell:
 
     def _help(self, *words: str) -> None:
         """Run with ``--help``: the options are parsed and the app is loaded, nothing is done."""
+        self._run(*words, "--help")
+
+    def _run(self, *words: str) -> None:
         done = subprocess.run(
-            [sys.executable, *words, "--help"],
+            [sys.executable, *words],
             cwd=self.folder,
             env=self._environment,
             capture_output=True,
@@ -150,9 +157,41 @@ class Shell:
             raise CommandError(f"a service is started or stopped, not {action!r}")
 
     def _pytest(self, words: list[str]) -> None:
-        for word in words:
-            if not word.startswith("-") and not (ROOT / word.split("::")[0]).exists():
-                raise CommandError(f"there is no {word!r}")
+        """Run the page's own tests; those of the project need only be there."""
+        files = [word.split("::")[0] for word in words if not word.startswith("-")]
+        own = [file for file in files if (self.folder / file).is_file()]
+        for file in set(files) - set(own):
+            if not (ROOT / file).exists():
+                raise CommandError(f"there is no {file!r}")
+        if own:
+            plugins = ["-p", "no:celery", "-p", "no:cacheprovider"]  # that one is pytest-celery's
+            self._run("-m", "pytest", *plugins, *words)
+
+    def _docker(self, words: list[str]) -> None:
+        known = {"build": {"-t"}, "run": {"--name", "--stop-timeout"}, "stop": set()}
+        action, *rest = words
+        options = {word for word in rest if word.startswith("-")}
+        if action not in known or not options <= known[action]:
+            raise CommandError(f"not known of docker: {action} {' '.join(sorted(options))}")
+
+    def _systemctl(self, words: list[str]) -> None:
+        action, *units = [word for word in words if word != "--now"]
+        if action not in {"enable", "start", "stop"}:
+            raise CommandError(f"not known of systemctl: {action}")
+        for unit in units:
+            if not list(self.folder.glob(unit.partition("@")[0] + "@.service")):
+                raise CommandError(f"the page has no unit for {unit!r}")
+
+    def _rabbitmqctl(self, words: list[str]) -> None:
+        """Their number; what the permissions are good for, `tests/test_permissions.py` shows."""
+        wanted = {"add_vhost": 1, "add_user": 2, "set_permissions": 6}
+        action, *rest = words
+        if wanted.get(action) != len(rest):
+            raise CommandError(f"not known of rabbitmqctl: {action} with {len(rest)} arguments")
+
+    def _redis_cli(self, words: list[str]) -> None:
+        if words[:1] != ["ACL"]:  # as above
+            raise CommandError("only ACL … can be verified")
 
     def _cd(self, words: list[str]) -> None:
         for folder in (self.folder / words[0], ROOT / words[0]):

@@ -14,15 +14,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from markdown_it import MarkdownIt
 
 from tests.documentation.commands import CommandError, Shell
+from tests.documentation.deployment import check_dockerfile, check_unit, check_yaml
 
 __all__ = ["Block", "blocks", "problems"]
 
 NESTING = {"{note}", "{tip}", "{warning}", "{admonition}", "{important}"}
 CHECKED_BY_SPHINX = {"{toctree}", "{raw}", "{eval-rst}"}
 FILE_NAME = re.compile(r"# ([\w/]+\.py)\n")
+UNIT_NAME = re.compile(r"# [\w/.-]*/([\w@-]+\.service)\n")
 TIMEOUT = 60
 
 
@@ -95,7 +98,7 @@ def check(block: Block, shell: Shell) -> list[str]:
         return [f"no check for blocks of language {block.language!r}"]
     try:
         checker(block.text, shell)
-    except (CommandError, configparser.Error, tomllib.TOMLDecodeError) as exc:
+    except (CommandError, configparser.Error, tomllib.TOMLDecodeError, yaml.YAMLError) as exc:
         return [str(exc)]
     return []
 
@@ -108,10 +111,20 @@ def check_commands(text: str, shell: Shell) -> None:
         shell.verify(command)
 
 
+def check_ini(text: str, shell: Shell) -> None:
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment]
+    parsed.read_string(text)
+    if match := UNIT_NAME.match(text):
+        check_unit(match[1], text, dict(parsed["Service"]), shell)
+
+
 CHECKERS: dict[str, Callable[[str, Shell], object]] = {
     "console": check_commands,
     "shell": check_commands,
-    "ini": lambda text, shell: configparser.ConfigParser().read_string(text),
+    "dockerfile": check_dockerfile,
+    "ini": check_ini,
     "toml": lambda text, shell: tomllib.loads(text),
     "text": lambda text, shell: None,
+    "yaml": check_yaml,
 }

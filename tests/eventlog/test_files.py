@@ -162,6 +162,7 @@ def test_who_was_killed_between_two_files_is_dead(tmp_path: Path, sealed: bool) 
     ((_, found),) = processes(tmp_path).items()
     assert [record.get("seq") for record in found] == [0, None]
     assert "dropped" not in found[1]
+    assert found[1]["last"] == 0
     assert (found[1]["kind"], found[1]["state"], found[1]["v"]) == ("process", "dead", VERSION)
 
 
@@ -297,6 +298,17 @@ def test_the_oldest_files_are_deleted_beyond_the_limit(
 
     assert sorted(record["queue"] for record in records(tmp_path)) == ["7", "8", "9"]
     assert caplog.text.count("Deleting") == 7
+
+
+def test_a_record_in_a_file_that_was_taken_away_is_not_kept(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    assert log.keeps("queue", {"queue": "one"})
+    (path,) = tmp_path.rglob("*.jsonl")
+    path.unlink()
+    assert not log.keeps("queue", {"queue": "two"})
+    log.close()
+    assert log.keeps("queue", {"queue": "three"})  # in the next file
+    log.close()
 
 
 def test_a_folder_that_is_taken_away_is_made_again(tmp_path: Path) -> None:

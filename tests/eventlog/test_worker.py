@@ -91,7 +91,14 @@ def test_all_that_happens(
         numbers = [record["seq"] for record in found if record.get("state") != "dead"]
         assert numbers == list(range(len(numbers))), process
     assert all(s[0] == "boot" and s[-1] == "exit" for s in states(log).values())
-    assert {r.get("pool") for r in records(log, "process")} == {pool.removesuffix("s")}
+    lives = [r for r in records(log, "process") if r["state"] != "child"]
+    assert {r.get("pool") for r in lives} == {pool.removesuffix("s")}
+    named = {r["child"] for r in records(log, "process") if r["state"] == "child"}
+    assert named == ({r["pid"] for r in started.values()} if pool == "prefork" else set())
+    admitted = {r["id"]: r for r in records(log, "admitted")}
+    assert admitted.keys() == set(once)
+    assert all(r["at"] <= started[id_]["at"] for id_, r in admitted.items())
+    assert {r["pid"] for r in admitted.values()} == {worker.pid}
     assert len(states(log)) == (3 if pool == "prefork" else 1)
     assert {r["parent"] for r in records(log, "process")} == {
         boot for _, pid, boot in states(log) if pid == worker.pid

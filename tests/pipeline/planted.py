@@ -27,12 +27,16 @@ _numbers = count(1)
 
 @dataclass
 class Process:
-    """One process: what it writes, in the order of writing. Times are seconds after `T0`."""
+    """One process: what it writes, in the order of writing. Times are seconds after `T0`.
+
+    With a `queue` it says that it consumes that; else its tasks are of `q`, and it says nothing.
+    """
 
     node: str = "celery@a"
     pid: int = field(default_factory=lambda: next(_numbers))
     boot: str = ""
     parent: str | None = None
+    queue: str = ""
     seq: int = 0
     records: list[dict[str, Any]] = field(default_factory=list)
 
@@ -49,7 +53,10 @@ class Process:
 
     def boots(self, at: float, **fields: Any) -> Process:
         """Write that it has begun."""
-        fields = {"heartbeat": 10.0, "concurrency": 1, "pool": "solo", "dropped": 0} | fields
+        known: dict[str, Any] = {"heartbeat": 10.0, "concurrency": 1, "pool": "solo", "dropped": 0}
+        if self.queue:
+            known["quanta"] = {self.queue: 1.0}
+        fields = known | fields
         parent = self.parent or self.boot
         self.write("process", at, state="boot", parent=parent, **fields)
         return self
@@ -63,13 +70,23 @@ class Process:
     def starts(
         self, task_id: str, at: float, published: float | None = None, **fields: Any
     ) -> None:
-        fields = {"retries": 0, "task": "t", "queue": "q", "repeatable": False} | fields
+        fields = {
+            "retries": 0,
+            "task": "t",
+            "queue": self.queue or "q",
+            "repeatable": False,
+        } | fields
         if published is not None:
             fields["published"] = T0 + published
         self.write("started", at, id=task_id, **fields)
 
     def finishes(self, task_id: str, at: float, runtime: float = 1.0, **fields: Any) -> None:
-        fields = {"retries": 0, "task": "t", "queue": "q", "state": "SUCCESS"} | fields
+        fields = {
+            "retries": 0,
+            "task": "t",
+            "queue": self.queue or "q",
+            "state": "SUCCESS",
+        } | fields
         self.write("finished", at, id=task_id, runtime=runtime, **fields)
 
     def breaks_off(self, task_id: str, at: float) -> None:
@@ -87,7 +104,12 @@ class Process:
     def rejects(
         self, task_id: str | None, at: float, published: float | None, **fields: Any
     ) -> None:
-        fields = {"retries": 0, "task": "t", "queue": "q", "reason": "redelivered"} | fields
+        fields = {
+            "retries": 0,
+            "task": "t",
+            "queue": self.queue or "q",
+            "reason": "redelivered",
+        } | fields
         when = None if published is None else T0 + published
         self.write("rejected", at, id=task_id, published=when, **fields)
 

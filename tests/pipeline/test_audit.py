@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from celery_fair.pipeline.gold.audit import CLOCKS, audit, replayable
+from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.gaps import gaps
 from celery_fair.pipeline.silver.processes import processes as processes_of
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import bronze
@@ -16,15 +18,15 @@ from tests.pipeline.staged import bronze
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HORIZON = 1000.0
+HORIZON = 130.0
 
 
 def worlds() -> dict[str, tuple[str, list[Process]]]:
-    """Name to verdict and processes; each is a node of its own, and names its message too."""
+    """Name to verdict and processes; each is a node and a queue, and names its message too."""
     made: dict[str, tuple[str, list[Process]]] = {}
 
     def world(name: str, verdict: str) -> Process:
-        process = Process(node=f"celery@{name}").boots(0)
+        process = Process(node=f"celery@{name}", queue=name).boots(0)
         made[name] = verdict, [process]
         return process
 
@@ -40,7 +42,7 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
     p = world("twice_elsewhere", "DUPLICATE")
     p.starts("twice_elsewhere", 5)
     p.ends(6, "dead")
-    other = Process(node="celery@other").boots(0)
+    other = Process(node="celery@other", queue="twice_elsewhere").boots(0)
     other.runs("twice_elsewhere", 9)
     other.ends(20)
     made["twice_elsewhere"][1].append(other)
@@ -60,7 +62,7 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
     p.ends(6, "exit")
 
     p = world("broken_off", "FINISHED")
-    child = Process(node=p.node, parent=p.boot).boots(1)
+    child = Process(node=p.node, parent=p.boot, queue=p.queue).boots(1)
     child.starts("broken_off", 5)
     p.breaks_off("broken_off", 6)
     p.ends(20)
@@ -69,7 +71,7 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
 
     for name, verdict, heard in (("child_lost", "LOST", 37), ("child_gone", "UNKNOWN", 36.9)):
         p = world(name, verdict)
-        child = Process(node=p.node, parent=p.boot).boots(1)
+        child = Process(node=p.node, parent=p.boot, queue=p.queue).boots(1)
         child.starts(name, 5)
         child.ends(7, "dead")
         p.beats(heard)  # what it may say of the child's task is in the log, or perhaps not yet
@@ -103,7 +105,7 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
     p = world("buried", "DEAD_LETTERED")
     p.starts("buried", 5)
     p.ends(6, "dead")
-    other = Process(node="celery@burier").boots(0)
+    other = Process(node="celery@burier", queue="buried").boots(0)
     other.rejects("buried", 9, published=1)
     other.ends(20)
     made["buried"][1].append(other)
@@ -170,7 +172,7 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
     return made
 
 
-UNBOUNDED = {"beating", "too_old", "headless", "later", "about"}
+UNBOUNDED = {"beating", "too_old", "headless", "later", "about", "orphan"}
 """Worlds with a process that may have lived for ever; the others are put one after another."""
 
 
@@ -184,9 +186,11 @@ def ages() -> Iterator[dict[str, tuple[str, list[Process]]]]:
     yield from ({name: every[name]} for name in sorted(UNBOUNDED))
 
 
-def audited(spark: SparkSession, processes: list[Process], since: float | None = None) -> DataFrame:
-    found = bronze(spark, processes)
-    return audit(attempts(found).localCheckpoint(), processes_of(found).localCheckpoint(), since)
+def audited(spark: SparkSession, planted: list[Process], since: float | None = None) -> DataFrame:
+    found = bronze(spark, planted)
+    lived = processes_of(found).localCheckpoint()
+    doubted = doubts(lived, gaps(found, lived)).localCheckpoint()
+    return audit(attempts(found).localCheckpoint(), lived, doubted, since)
 
 
 def verdicts(rows: DataFrame) -> dict[str, str]:

@@ -69,6 +69,23 @@ def test_lines_that_are_no_records(spark: SparkSession) -> None:
     assert {row["text"]: row["reason"] for row in lines.collect()} == GARBAGE
 
 
+def test_braces_in_a_text_are_no_second_record(spark: SparkSession) -> None:
+    """A cost key may be a text such as another program's JSON."""
+    process = Process().boots(0)
+    for key in ("a } { b", '"}{"', '\\" } {', '{"x": {}} {"y": 1}'):
+        process.runs("a", 1, cost_key=key)
+    two = process.lines[0] + process.lines[1]
+    rows = [(line, "planted") for line in [*process.lines, two]]
+    lines = parsed(spark.createDataFrame(rows, "value string, file string")).collect()
+    assert [row["reason"] for row in lines] == [*[None] * 9, "two records in one line"]
+    assert {row["record"]["cost_key"] for row in lines[1:9]} == {
+        "a } { b",
+        '"}{"',
+        '\\" } {',
+        '{"x": {}} {"y": 1}',
+    }
+
+
 def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
     process = Process().boots(0)
     process.runs("a", 1)

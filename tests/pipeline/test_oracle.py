@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INTERVAL = 40.0
+QUEUES = [f"q{number}" for number in range(12)]
 ATTEMPT = (
     "id string, retries long, task string, queue string, key string, repeatable boolean, node"
     " string, pid long, boot string, cost_key string, cost double, published double, received"
     " double, started_at double, finished_at double, rejected_at double, state string, reason"
     " string, runtime double, starts long, finishes long, rejections long, wait double, skewed"
-    " boolean"
+    " boolean, published_first double, moved boolean, admissions long, last_started_at double"
+)
+DOUBT = (
+    "node string, pid long, boot string, queue string, since double, until double, open boolean,"
+    " why string"
 )
 PROCESS = (
     "node string, pid long, boot string, worker string, born_at double, last_at double,"
@@ -76,11 +82,22 @@ def processes_of(draw: random.Random, count: int) -> list[dict[str, Any]]:
     return made
 
 
+def doubt_of(draw: random.Random, process: dict[str, Any]) -> dict[str, Any]:
+    """One that a process leaves about a queue, or all."""
+    named = {name: process[name] for name in ("node", "pid", "boot")}
+    since = draw.choice([-inf, *map(float, range(0, 200, 10))])
+    until = draw.choice([inf, since + 10, since + 50]) if since > -inf else 60.0
+    doubt = {"queue": draw.choice([None, *QUEUES]), "since": since, "until": until, "why": "so"}
+    return named | doubt | {"open": until == inf and draw.random() < 0.5}
+
+
 def attempt_of(draw: random.Random, number: int, processes: list[dict[str, Any]]) -> dict[str, Any]:
     owner = draw.choice([*processes, {"node": "lost", "pid": 1, "boot": "lost"}])
     starts, finishes, rejections = (draw.choice([0, 1, 1, 2]), *draw.choices([0, 1], k=2))
     attempt = {"id": f"t{number}", "retries": 0, "starts": starts, "finishes": finishes}
-    attempt |= {"rejections": rejections, "published": draw.choice([None, 5.0, 45.0, 95.0, 125.0])}
+    published = draw.choice([None, 5.0, 45.0, 95.0, 125.0])
+    attempt |= {"rejections": rejections, "published": published, "published_first": published}
+    attempt |= {"queue": draw.choice(QUEUES), "admissions": draw.choice([0, 0, 0, 1])}
     if starts:
         attempt |= {"started_at": float(draw.randrange(100, 200, 10))}
         attempt |= {name: owner[name] for name in ("node", "pid", "boot")}
@@ -92,10 +109,20 @@ def attempt_of(draw: random.Random, number: int, processes: list[dict[str, Any]]
 @few
 @given(draw=randoms)
 def test_verdicts(spark: SparkSession, draw: random.Random) -> None:
+    from pyspark.sql import functions as F
+
     processes = processes_of(draw, draw.choice([1, 2, 6]))
     attempts = [attempt_of(draw, number, processes) for number in range(400)]
-    rows = audit(table(spark, ATTEMPT, attempts), table(spark, PROCESS, processes)).collect()
-    expected = ask("audit", attempts=frame(ATTEMPT, attempts), processes=frame(PROCESS, processes))
+    doubts = [doubt_of(draw, draw.choice(processes)) for _ in range(draw.choice([0, 2, 5]))]
+    named = F.when(F.col("queue").isNotNull(), F.array("queue"))
+    found = table(spark, DOUBT, doubts).withColumn("queues", named).drop("queue")
+    rows = audit(table(spark, ATTEMPT, attempts), table(spark, PROCESS, processes), found).collect()
+    expected = ask(
+        "audit",
+        attempts=frame(ATTEMPT, attempts),
+        processes=frame(PROCESS, processes),
+        doubts=frame(DOUBT, doubts),
+    )
     assert {row["id"]: row["verdict"] for row in rows} == {
         row["id"]: row["verdict"] for row in expected
     }

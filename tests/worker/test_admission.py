@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,9 @@ from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED
-from tests.worker.parts import Burials, Request, non_repeatable, shelf
+from celery_fair.worker.queues.news import News
+from tests.feeds import ports
+from tests.worker.parts import Burials, Request, Silent, non_repeatable, shelf
 
 
 class Scene:
@@ -27,14 +30,30 @@ class Scene:
         self.error: Exception | None = None
         self.burials = Burials()
         known: Any = self
-        self.admission = Admission(self, known, self.burials, known)  # type: ignore[arg-type]
-        self.feed = shelf()
+        self.has_room = True
+        self.later: list[Callable[[], object]] = []
+        self.admission = Admission(
+            self,
+            known,
+            self.burials,  # type: ignore[arg-type]
+            known,
+            [self],
+            lambda seconds, call: self.later.append(call),
+        )
+        self.news = News(Silent())
+        self.feed = shelf(ports=ports()._replace(news=self.news))
         [self.message] = self.feed.put("a")
         self.request = Request(self.message, non_repeatable(**task))
         self.ordinary = Request(self.message)
 
     def admits(self) -> bool:
         return self.admission.admits(self.request)
+
+    # As the log.
+
+    def admitted(self, request: Any) -> bool:
+        assert not self.message.acknowledged
+        return self.has_room
 
     # As the ledger's claims.
 
@@ -148,3 +167,37 @@ def test_without_the_ledgers_word_it_is_marked_and_given_back() -> None:
     assert not scene.admits()
     assert scene.given_back == [{STRICT: True}]
     assert scene.burials.buried == {}
+
+
+@pytest.mark.parametrize("ack", ["before", "after"])
+def test_what_cannot_be_recorded_waits(ack: str) -> None:
+    """Its claim is given up, and it comes again as what was put off does."""
+    scene = Scene(ack=ack)
+    scene.has_room = False
+    assert not scene.admits()
+    assert not scene.message.acknowledged
+    assert (scene.message.aside, scene.feed.parked, scene.forgotten) == ("eta", 1, ["work"])
+    [again] = scene.later
+    list(scene.news.take())
+    again()
+    assert list(scene.news.take()) == [(scene.feed, scene.request)]
+    assert (scene.message.aside, scene.feed.parked) == ("", 0)
+    scene.has_room = True
+    assert scene.admits()
+
+
+def test_what_was_given_back_meanwhile_does_not_come_due() -> None:
+    scene = Scene()
+    scene.has_room = False
+    scene.admits()
+    scene.message.ack()
+    [again] = scene.later
+    again()
+    assert scene.feed.parked == 0
+
+
+def test_what_must_not_start_needs_no_record() -> None:
+    scene = Scene(Delivery.REDELIVERED)
+    scene.has_room = False
+    assert not scene.admits()
+    assert not scene.later

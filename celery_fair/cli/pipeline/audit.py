@@ -1,22 +1,27 @@
 """``fair pipeline audit``."""
 
 import json
+import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
+from celery_fair.cli.options import COUNT, NEW_FILE, SECONDS, Outcome, table
 from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
+
+    from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = ["audit"]
 
-_SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node")
+_SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node", "why")
+_DOUBT = ("why", "node", "pid", "boot", "since", "until")
 _LIMIT = 1000
 
 
@@ -47,6 +52,12 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     help="Since when every worker has written its log, in seconds since 1970.",
 )
 @click.option(
+    "--redelivered-within",
+    metavar="SECONDS",
+    type=SECONDS,
+    help="How long after its start a message may be delivered again.  [default: any time]",
+)
+@click.option(
     "--verdict",
     "only",
     default="",
@@ -70,6 +81,7 @@ def audit(
     fail_on: set[str],
     non_repeatable: bool,
     complete_since: float | None,
+    redelivered_within: float | None,
     only: set[str],
     limit: int,
     ids_out: Path | None,
@@ -86,10 +98,11 @@ def audit(
     RUNNING        started, not finished, its process is alive
     FINISHED       started once and finished
 
-    A start is proven absent only if no process of the time can have begun it without leaving a
-    record here: no gap in its log, no record dropped, and a log up to the rejection or the
-    process's end. The premise is that every worker of the queue writes its log and that all logs
-    are ingested; with --complete-since, messages published before are UNKNOWN.
+    A start is proven absent, or the only one, if no process that consumed the queue at the time can
+    have begun it without leaving a record here: no gap in its log, and a log up to the rejection or
+    the process's end. The premise is that every worker of the queue writes its log and that all
+    logs are ingested; with --complete-since, messages published before are UNKNOWN. What is UNKNOWN
+    has its reason, and what was said otherwise by the last audit is listed.
 
     \b
     Examples:
@@ -106,7 +119,8 @@ def audit(
     from celery_fair.pipeline.gold.audit_by_key import WELL
     from celery_fair.pipeline.publish import write_audit
 
-    audited = write_audit(context.warehouse(warehouse), complete_since, context.say)
+    there = context.warehouse(warehouse)
+    audited = write_audit(there, complete_since, context.say, redelivered_within)
     if non_repeatable:
         audited = audited.where("repeatable is null or not repeatable")
     counted = {row["verdict"]: row["count"] for row in audited.groupBy("verdict").count().collect()}
@@ -120,9 +134,23 @@ def audit(
     listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*WELL))
     rows = listed.select(*_SHOWN).orderBy("verdict", "id", "retries").limit(limit).collect()
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    doubts, changed = _doubts(audited, limit), _changed(there)
     return Outcome(
-        {"verdicts": counts, "attempts": [row.asDict() for row in rows]},
-        [*table(_SHOWN, rows, "every attempt finished once or is running"), summary],
+        {
+            "verdicts": counts,
+            "attempts": [row.asDict() for row in rows],
+            "unknown": [row.asDict() for row in doubts],
+            "changed": [row.asDict() for row in changed],
+        },
+        [
+            *table(_SHOWN, rows, "every attempt finished once or is running"),
+            summary,
+            *(_of_doubt(row) for row in doubts),
+            *(
+                f"since the last audit: {row['attempts']} {row['before']} → {row['verdict']}"
+                for row in changed
+            ),
+        ],
         good=good,
     )
 
@@ -142,6 +170,39 @@ def _by_key(
     heads = ["queue", "key", *names]
     document = {"verdicts": counts, "keys": rows}
     return Outcome(document, table(heads, lines, "no attempt is of a queue with keys"), good=good)
+
+
+def _doubts(audited: "DataFrame", limit: int) -> "list[Row]":
+    """Why attempts are UNKNOWN, and how many of them."""
+    from pyspark.sql.functions import col, count, desc, lit
+
+    names = [col(f"doubt_{name}").alias(name) for name in _DOUBT[1:]]
+    unknown = audited.where("verdict = 'UNKNOWN'").select("why", *names)
+    counted = unknown.groupBy(*_DOUBT).agg(count(lit(1)).alias("attempts"))
+    return counted.orderBy(desc("attempts"), *_DOUBT).limit(limit).collect()
+
+
+def _of_doubt(row: "Row") -> str:
+    """As a line."""
+    if row["boot"] is None:
+        return f"UNKNOWN, {row['attempts']}: {row['why']}"
+    of = f"process {row['pid']} ({row['boot']}) of {row['node'] or 'an unknown node'}"
+    return f"UNKNOWN, {row['attempts']}: {of}: {row['why']}{_times(row['since'], row['until'])}"
+
+
+def _times(since: float, until: float) -> str:
+    begins = "" if math.isinf(since) else f" from {_moment(since)}"
+    return begins + ("" if math.isinf(until) else f" to {_moment(until)}")
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
+
+
+def _changed(warehouse: "Warehouse") -> "list[Row]":
+    """What the last audit said of attempts, and this one, and of how many."""
+    changes = warehouse.table("changes").groupBy("before", "verdict").count()
+    return changes.withColumnRenamed("count", "attempts").orderBy("before", "verdict").collect()
 
 
 def _write_ids(audited: "DataFrame", path: Path) -> None:

@@ -11,25 +11,32 @@ UNKNOWN           the log does not have what a verdict needs
 ================  ==================================================================================
 
 What proves that nothing was started is the absence of a record, and it proves that only where no
-record can be missing: every process that lived between the publication and the rejection has a
-complete log (see `celery_fair.pipeline.silver.processes`) that reaches up to the rejection, or up
-to the end of the process. These are times of different hosts, whose clocks may differ by `CLOCKS`.
-Nor may there be a process of which nothing has been read yet: see
-`celery_fair.pipeline.silver.unread`. There is a premise that no log can prove: *every* worker that
-consumed the queue in that time wrote its log to the folder that was ingested, and none of its files
-was removed as a whole. `since` says from when on that is true; a message published before is
-UNKNOWN.
+record can be missing. `celery_fair.pipeline.gold.doubts` says when one may be missing, and of which
+queues. A dead letter is REPLAYABLE if no such doubt touches its queue between its publication and
+its rejection. These are times of different hosts, whose clocks may differ by `CLOCKS`. There is a
+premise that no log can prove: *every* worker that consumed the queue in that time wrote its log to
+the folder that was ingested, and none of its files was removed as a whole. `since` says from when
+on that is true; a message published before is UNKNOWN.
 
-LOST and RUNNING rest on the absence of a `finished` record, too. They need the complete log of the
-process that began the task and of its parent, which under prefork may report the end. It does so
-soon after the process has ended: so LOST also needs the parent's end, or its log up to `REPORTED`
-after that.
+FINISHED and LOST say that there was one start, and so rest on the absence of a second one, which
+may have come at any time after the publication: any doubt about the queue since then makes them
+UNKNOWN. What is still open is none to FINISHED, which speaks of what has been read. `within` bounds
+it: it says how long after a start a message may be delivered again.
+
+LOST and RUNNING rest on the absence of a `finished` record, too. They need the log of the process
+that began the task, and of its parent, which under prefork may report the end, from the start on.
+It does so soon after the process has ended: so LOST also needs the parent's end, or its log up to
+`REPORTED` after that. Whoever gets the message next has it by then, too: all who consume the queue
+must have been heard of for as long.
+
+What is UNKNOWN has a reason, `why`, and where that is a doubt, whose log it is, and from when until
+when.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "replayable"]
+__all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "changes", "replayable"]
 
 VERDICTS = (
     "DUPLICATE",
@@ -50,23 +57,35 @@ REPORTED = 30.0
 Celery learns of the end at once, or waits for ten seconds whether a result comes after all."""
 
 
+_EVER, _FOR_EVER = float("-inf"), float("inf")
+
+_ABOUT = {"since": "double", "until": "double", "node": "string", "pid": "bigint", "boot": "string"}
+"""What a doubt has besides its reason."""
+
+_DOUBT = f"struct<{', '.join(f'{name}:{kind}' for name, kind in _ABOUT.items())}, why:string>"
+
+
 def audit(
     attempts: DataFrame,
     processes: DataFrame,
+    found: DataFrame,
     since: float | None = None,
-    unread: DataFrame | None = None,
+    within: float | None = None,
 ) -> DataFrame:
     """One row per attempt, with its verdict.
 
     Arguments:
+        found: what `celery_fair.pipeline.gold.doubts` has found.
         since: from when on the log has every worker; None: from before the first message.
-        unread: processes with files that were not read; None: there are none.
+        within: seconds after a start within which its message may be delivered again; None: it may
+            be at any time.
     """
-    judged = _with_proof(_with_owner(attempts, processes), _dubious(processes, unread), since)
-    return judged.withColumn("verdict", _verdict()).select(
+    judged = _with_doubts(_with_owner(attempts, processes, found), found)
+    judged = judged.withColumns(_proofs(since, within)).withColumn("judged", _verdict())
+    return judged.select(
         "id",
         "retries",
-        "verdict",
+        F.col("judged.verdict").alias("verdict"),
         "task",
         "queue",
         "key",
@@ -83,6 +102,8 @@ def audit(
         "node",
         "pid",
         "boot",
+        F.col("judged.doubt.why").alias("why"),
+        *(F.col(f"judged.doubt.{name}").alias(f"doubt_{name}") for name in _ABOUT),
     )
 
 
@@ -93,87 +114,167 @@ def replayable(audited: DataFrame) -> DataFrame:
     )
 
 
-def _with_owner(attempts: DataFrame, processes: DataFrame) -> DataFrame:
-    """Attempts with the liveness of the process that began them, and how far its log goes."""
-    parents = processes.select(
+def changes(before: DataFrame, now: DataFrame) -> DataFrame:
+    """What was said of an attempt otherwise before: its verdict then (`before`), and now.
+
+    Arguments:
+        before, now: two audits, the second of a log that has more.
+    """
+    keys = ["id", "retries"]
+    said = before.select(*keys, F.col("verdict").alias("before"))
+    # Hardly anything has changed that is FINISHED in both, which nearly all is.
+    unsettled = said.where("before <> 'FINISHED'").select(*keys)
+    unsettled = unsettled.union(now.where("verdict <> 'FINISHED'").select(*keys)).distinct()
+    return (
+        said.join(unsettled, keys, "left_semi")
+        .join(now.select(*keys, "verdict", "queue", "why"), keys)
+        .where("before <> verdict")
+        .select(*keys, "queue", "before", "verdict", "why")
+    )
+
+
+def _with_owner(attempts: DataFrame, processes: DataFrame, found: DataFrame) -> DataFrame:
+    """Attempts with the process that began them, and the last doubt about its log."""
+    key = ["node", "pid", "boot"]
+    lasting = (
+        found.where("not open")
+        .groupBy(*key)
+        .agg(F.max_by(_struct(), "until").alias("doubt_of_owner"))
+    )
+    known = processes.join(lasting, key, "left")
+    parents = known.select(
         "node",
         F.col("boot").alias("worker"),
-        F.col("complete").alias("complete_parent"),
+        F.col("doubt_of_owner").alias("doubt_of_parent"),
         F.col("ended_at").isNotNull().alias("ended_parent"),
         F.col("last_at").alias("last_of_parent"),
     )
     heard = F.col("last_of_parent") >= F.col("ended_at") + REPORTED
-    owners = processes.join(parents, ["node", "worker"], "left").select(
-        "node",
-        "pid",
-        "boot",
+    owners = known.join(parents, ["node", "worker"], "left").select(
+        *key,
         "liveness",
+        F.col("ended_at").alias("owner_ended_at"),
         (F.col("ended_parent") | heard).alias("reported"),
-        (F.col("complete") & F.coalesce("complete_parent", F.lit(False))).alias("owner_complete"),
+        "doubt_of_owner",
+        "doubt_of_parent",
     )
-    return attempts.join(F.broadcast(owners), ["node", "pid", "boot"], "left")
+    return attempts.join(F.broadcast(owners), key, "left")
 
 
-def _with_proof(attempts: DataFrame, dubious: DataFrame, since: float | None) -> DataFrame:
-    """Attempts with `proven`: whether no start of theirs can be missing from the log."""
-    suspects = attempts.where("rejections > 0 and starts = 0 and finishes = 0")
-    doubts = _doubtful(suspects, dubious).withColumn("doubted", F.lit(True))
-    known = F.col("published").isNotNull()
-    if since is not None:
-        known &= F.col("published") >= since
-    return attempts.join(doubts, ["id", "retries"], "left").withColumn(
-        "proven", known & F.col("doubted").isNull()
+def _struct() -> Column:
+    return F.struct(*_ABOUT, "why")
+
+
+def _with_doubts(attempts: DataFrame, found: DataFrame) -> DataFrame:
+    """Attempts with the doubts about their queue: `hidden`, and the first that is `open`.
+
+    Of those that last for ever the first is enough.
+    """
+    by_queue = found.withColumn("queue", F.explode_outer("queues"))
+    named = by_queue.where("queue is not null").groupBy("queue").agg(*_gathered(""))
+    unnamed = found.where("queues is null").agg(*_gathered("_any"))
+    every = found.agg(*_gathered("_every"))
+    where = attempts.withColumn("at", F.when(~F.coalesce("moved", F.lit(False)), F.col("queue")))
+    joined = (
+        where.join(F.broadcast(named.withColumnRenamed("queue", "at")), "at", "left")
+        .crossJoin(F.broadcast(unnamed))
+        .crossJoin(F.broadcast(every))
     )
-
-
-def _dubious(processes: DataFrame, unread: DataFrame | None) -> DataFrame:
-    """The processes that leave doubt: only they are compared with messages, and most leave none."""
-    read = processes.select(
-        F.coalesce("born_at", F.lit(0.0)).alias("born_at"),
-        "ended_at",
-        F.when(F.col("complete"), F.col("last_at")).otherwise(F.lit(0.0)).alias("last_at"),
-        "complete",
-    ).where(~F.col("complete") | F.col("ended_at").isNull())
-    if unread is None:
-        return read
-    unknown = unread.join(F.broadcast(processes), ["pid", "boot"], "left_anti")
-    return read.unionByName(
-        unknown.select(
-            F.coalesce("since", F.lit(0.0)).alias("born_at"),
-            F.lit(None).cast("double").alias("ended_at"),
-            F.lit(0.0).alias("last_at"),
-            F.lit(False).alias("complete"),
-        )
+    none, nowhere = F.array().cast(f"array<{_DOUBT}>"), F.col("at").isNull()
+    hidden = F.concat(F.coalesce("hidden", none), F.coalesce("hidden_any", none))
+    opened = F.array_min(F.array("open", "open_any"))
+    return joined.withColumns(
+        {
+            "hidden": F.when(nowhere, F.col("hidden_every")).otherwise(hidden),
+            "open": F.when(nowhere, F.col("open_every")).otherwise(opened),
+        }
     )
 
 
-def _doubtful(suspects: DataFrame, dubious: DataFrame) -> DataFrame:
-    """Those in whose time some process may have started them without a record here."""
-    lived = (F.col("born_at") <= F.col("rejected_at") + CLOCKS) & (
-        F.col("ended_at").isNull() | (F.col("ended_at") >= F.col("published") - CLOCKS)
-    )
-    covered = F.col("ended_at").isNotNull() | (F.col("last_at") >= F.col("rejected_at") + CLOCKS)
-    doubt = lived & ~(F.col("complete") & covered)
-    joined = suspects.select("id", "retries", "published", "rejected_at").join(
-        F.broadcast(dubious), doubt
-    )
-    return joined.select("id", "retries").distinct()
+def _gathered(suffix: str) -> list[Column]:
+    lasts = F.col("until") == _FOR_EVER
+    bounded = F.collect_list(F.when(~F.col("open") & ~lasts, _struct()))
+    forever = F.min(F.when(~F.col("open") & lasts, _struct()))
+    every = F.array_compact(F.concat(bounded, F.array(forever)))
+    return [
+        every.alias(f"hidden{suffix}"),
+        F.min(F.when(F.col("open"), _struct())).alias(f"open{suffix}"),
+    ]
+
+
+def _proofs(since: float | None, within: float | None) -> dict[str, Column]:
+    """`unstarted` and `again`: what lets it be doubted that there was no start, or one only."""
+    begun = F.coalesce("published_first", F.lit(_EVER)) - CLOCKS
+    rejected, again = F.col("rejected_at") + CLOCKS, F.lit(_FOR_EVER)
+    if within is not None:
+        again = F.col("last_started_at") + within + CLOCKS
+    every = F.concat("hidden", F.array_compact(F.array("open")))
+    unstarted = _touched(every, begun, rejected)
+    unknown = _why("it does not say when it was published")
+    before = F.lit(False) if since is None else F.col("published_first") < since
+    undated = F.lit(False) if since is None else F.col("published_first").isNull()
+    late = _why("it was published before all logs were complete")
+    return {
+        "unstarted": F.when(F.col("published_first").isNull(), unknown)
+        .when(before, late)
+        .otherwise(unstarted),
+        "again": F.when(undated, unknown)
+        .when(before, late)
+        .otherwise(_touched(F.col("hidden"), begun, again)),
+    }
+
+
+def _touched(found: Column, since: Column, until: Column) -> Column:
+    """The first of some doubts that is about any of a time; null if none is."""
+    touching = F.filter(found, lambda each: (each["since"] < until) & (each["until"] >= since))
+    return F.get(touching, F.lit(0))
+
+
+def _why(text: str) -> Column:
+    """A doubt that is not about a process's log."""
+    nothing = (F.lit(None).cast(kind).alias(name) for name, kind in _ABOUT.items())
+    return F.struct(*nothing, F.lit(text).alias("why"))
 
 
 def _verdict() -> Column:
+    """The verdict and, if it is UNKNOWN, `doubt`."""
     rejected, started = F.col("rejections") > 0, F.col("starts") > 0
-    again = F.col("started_at") > F.col("rejected_at")  # it was replayed since
+    replayed = F.col("started_at") > F.col("rejected_at")
     unfinished = F.col("finishes") == 0
+    of_owner, of_parent = F.col("doubt_of_owner"), F.col("doubt_of_parent")
+    may_come = (F.col("liveness") == "ended") & F.col("reported")
+    unheard = F.col("open.since") < F.col("owner_ended_at") + REPORTED
     return (
-        F.when(F.col("starts") > 1, "DUPLICATE")
+        F.when(F.col("starts") > 1, _said("DUPLICATE"))
         .when(
-            rejected & (started | ~unfinished) & ~F.coalesce(again, F.lit(False)), "DEAD_LETTERED"
+            rejected & (started | ~unfinished) & ~F.coalesce(replayed, F.lit(False)),
+            _said("DEAD_LETTERED"),
         )
-        .when(rejected & ~started & F.col("proven"), "REPLAYABLE")
-        .when(~started, "UNKNOWN")
-        .when(~unfinished, "FINISHED")
-        .when(~F.coalesce("owner_complete", F.lit(False)), "UNKNOWN")
-        .when((F.col("liveness") == "ended") & F.col("reported"), "LOST")
-        .when(F.col("liveness") == "alive", "RUNNING")
-        .otherwise("UNKNOWN")
+        .when(rejected & ~started & (F.col("admissions") > 0), _said("UNKNOWN", _why(_ADMITTED)))
+        .when(rejected & ~started & F.col("unstarted").isNull(), _said("REPLAYABLE"))
+        .when(rejected & ~started, _said("UNKNOWN", F.col("unstarted")))
+        .when(~started, _said("UNKNOWN", _why("its start is not in the log")))
+        .when(~unfinished & F.col("again").isNull(), _said("FINISHED"))
+        .when(~unfinished, _said("UNKNOWN", F.col("again")))
+        .when(F.col("liveness").isNull(), _said("UNKNOWN", _why("its process is not in the log")))
+        .when(of_owner["until"] > F.col("started_at"), _said("UNKNOWN", of_owner))
+        .when(of_parent["until"] > F.col("started_at"), _said("UNKNOWN", of_parent))
+        .when(F.col("liveness") == "alive", _said("RUNNING"))
+        .when(
+            F.col("liveness") == "silent",
+            _said("UNKNOWN", _why("its process has neither ended nor been heard of lately")),
+        )
+        .when(F.col("again").isNotNull(), _said("UNKNOWN", F.col("again")))
+        .when(~F.coalesce(may_come, F.lit(False)), _said("UNKNOWN", _why(_REPORT)))
+        .when(unheard, _said("UNKNOWN", F.col("open")))
+        .otherwise(_said("LOST"))
     )
+
+
+_ADMITTED = "it was about to be started, and whether it was is not in the log"
+_REPORT = "the worker of its process, which has ended, may not have told its end yet"
+
+
+def _said(verdict: str, doubt: Column | None = None) -> Column:
+    why = F.lit(None).cast(_DOUBT) if doubt is None else doubt
+    return F.struct(F.lit(verdict).alias("verdict"), why.alias("doubt"))

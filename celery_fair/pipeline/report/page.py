@@ -133,7 +133,7 @@ def _waits(shown: Figures) -> str:
 
 def _audit(shown: Figures) -> str:
     counts = [[verdict, f"{count:,}"] for verdict, count in shown.verdicts.items()]
-    names = ("id", "verdict", "queue", "task", "node")
+    names = ("id", "verdict", "queue", "task", "node", "why")
     none = "Nothing was started twice, lost, or is unknown."
     return table(("verdict", "attempts"), counts, "") + columns(names, shown.troubles, none)
 

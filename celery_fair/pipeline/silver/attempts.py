@@ -33,8 +33,8 @@ _REJECTED = ("at", "task", "queue", "key", "published", "reason", "may_have_star
 
 
 def attempts(events: DataFrame) -> DataFrame:
-    """Events of kinds started, finished and rejected, by attempt; what has no id is left out."""
-    of_tasks = events.where(F.col("kind").isin("started", "finished", "rejected"))
+    """Events of tasks, by attempt; what has no id is left out."""
+    of_tasks = events.where(F.col("kind").isin("admitted", "started", "finished", "rejected"))
     grouped = (
         of_tasks.where("id is not null")
         .withColumn("retries", F.coalesce("retries", F.lit(0)))
@@ -49,6 +49,8 @@ def attempts(events: DataFrame) -> DataFrame:
         F.coalesce("started.key", "rejected.key").alias("key"),
         F.col("started.repeatable").alias("repeatable"),
         F.coalesce("started.published", "rejected.published").alias("published"),
+        "published_first",
+        "moved",
         F.col("started.received").alias("received"),
         F.col("started.redelivered").alias("redelivered"),
         F.col("started.at").alias("started_at"),
@@ -68,6 +70,7 @@ def attempts(events: DataFrame) -> DataFrame:
         "starts",
         "finishes",
         "rejections",
+        "admissions",
         (F.col("started.at") - F.col("started.published")).alias("wait"),
         F.coalesce(F.col("started.at") < F.col("started.published"), F.lit(False)).alias("skewed"),
     )
@@ -77,10 +80,18 @@ def _counts() -> list[Column]:
     ended = F.col("kind") == "finished"
     by_itself = F.count_if(ended & ~_broken_off())
     for_it = F.least(F.count_if(ended & _broken_off()), F.lit(1))
+    has_message = F.col("kind").isin("started", "rejected")
+    first = F.min(F.when(has_message, F.col("published")))
     return [
         F.count_if(F.col("kind") == "started").alias("starts"),
         F.greatest(by_itself, for_it).alias("finishes"),
         F.count_if(F.col("kind") == "rejected").alias("rejections"),
+        F.count_if(F.col("kind") == "admitted").alias("admissions"),
+        # Unknown if one of its messages does not say.
+        F.when(F.count_if(has_message & F.col("published").isNull()) == 0, first).alias(
+            "published_first"
+        ),
+        (F.min("queue") != F.max("queue")).alias("moved"),
     ]
 
 

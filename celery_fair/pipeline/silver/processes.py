@@ -3,8 +3,10 @@
 A process numbers its records from 0. It wrote at least ``max(seq) + 1``; those that are not here
 are *missing*; *dropped* are those that it could not write, and lines of its files that are torn, or
 otherwise no records. Its log is complete if there are none of either, and the log of its parent
-process is here at all. What a process wrote after the last record that is here cannot be known, so
-the log also says how the process ended:
+process is here at all. When missing records were written, `celery_fair.pipeline.silver.gaps` says;
+what was dropped is among them, unless the process says of more (`uncounted`). What a process wrote
+after the last record that is here cannot be known (`cut`: nor if it has died, as its end may be
+lost), so the log also says how the process ended:
 
 ended    the log has its `exit`, or another process has found it `dead`
 alive    its last record is no older than three heartbeats before the log's last record of all
@@ -40,21 +42,33 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
         quarantine: lines that are no records; None: there are none.
     """
     is_process = F.col("kind") == "process"
+    number, last = _number(), _number_found()
     counted = events.groupBy(*_KEY).agg(
         F.min("at").alias("first_at"),
         F.min(F.when(F.col("seq") == 0, F.col("at"))).alias("born_at"),
         F.max("at").alias("last_at"),
         F.count("seq").alias("records"),
-        (F.max("seq") + 1 - F.count_distinct("seq")).alias("missing"),
+        (F.greatest(F.max(number), F.max(last)) + 1 - F.count_distinct(number)).alias("missing"),
         F.coalesce(F.max("dropped"), F.lit(0)).alias("dropped"),
+        F.max(F.when(number.isNotNull(), F.col("dropped"))).alias("said_dropped"),
+        _cut().alias("cut"),
+        F.collect_set(F.when(F.col("child").isNotNull(), F.struct("child", "at"))).alias(
+            "children"
+        ),
         _last("parent"),
         _last("concurrency"),
         _last("pool"),
         _last("heartbeat"),
+        _last("rotate"),
         *map(_last, SHARING),
+        F.max(F.when(number.isNotNull(), F.col("at"))).alias("written_at"),
         F.max_by("state", F.when(is_process & _is_end(), F.col("at"))).alias("end"),
         F.min(F.when(is_process & _is_end(), F.col("at"))).alias("ended_at"),
     )
+    # Who was taken for dead and has written since is not.
+    undead = (F.col("end") == "dead") & (F.col("written_at") > F.col("ended_at"))
+    for name in ("end", "ended_at"):
+        counted = counted.withColumn(name, F.when(~F.coalesce(undead, F.lit(False)), F.col(name)))
     if quarantine is not None:
         counted = _with_torn(counted, quarantine)
     with_quanta = counted.join(_quanta(events), list(_KEY), "left")
@@ -64,16 +78,21 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
         "born_at",
         "first_at",
         "last_at",
+        "written_at",
         "records",
         F.coalesce("missing", F.lit(0)).alias("missing"),
         "dropped",
         _is_complete().alias("complete"),
+        "cut",
+        F.coalesce(F.col("said_dropped") > F.col("missing"), F.lit(False)).alias("uncounted"),
         "end",
         "ended_at",
         "liveness",
         "concurrency",
         "pool",
         "heartbeat",
+        "rotate",
+        "children",
         "quanta",
         *SHARING,
     )
@@ -84,7 +103,10 @@ def _with_torn(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
     lines = quarantine.where("reason <> 'empty'")
     torn = lines.select(F.regexp_extract("file", _NAME, 1).alias("boot")).groupBy("boot").count()
     counted = counted.join(F.broadcast(torn), "boot", "left")
-    return counted.withColumn("dropped", F.greatest("dropped", F.coalesce("count", F.lit(0))))
+    at_end = F.col("count").isNotNull() & ~F.coalesce(F.col("end") == "exit", F.lit(False))
+    return counted.withColumn(
+        "dropped", F.greatest("dropped", F.coalesce("count", F.lit(0)))
+    ).withColumn("cut", F.col("cut") | at_end)
 
 
 def _quanta(events: DataFrame) -> DataFrame:
@@ -102,6 +124,38 @@ def _quanta(events: DataFrame) -> DataFrame:
 def _is_complete() -> Column:
     gapless = F.col("born_at").isNotNull() & (F.col("missing") == 0) & (F.col("dropped") == 0)
     return gapless & (F.col("parent").isNull() | F.col("of_boot").isNotNull())
+
+
+def _cut() -> Column:
+    """Whether records may be lost after the last: who declares a process dead says so.
+
+    Or it has found more than are here; if it does not say what, and there is nothing else in that
+    file, nobody knows.
+    """
+    unsaid = _is_dead() & _number_found().isNull()
+    of_dead = F.max(F.when(unsaid, F.col("file")))
+    return (
+        F.coalesce(F.max(F.when(_is_dead(), F.col("dropped"))) > 0, F.lit(False))
+        | F.coalesce(F.max(_number_found()) > F.max(_number()), F.lit(False))
+        | F.coalesce(of_dead != F.max_by("file", _number()), F.lit(False))
+    )
+
+
+def _number() -> Column:
+    """A record's, of those that the process itself has written."""
+    return F.when(~_is_dead(), F.col("seq"))
+
+
+def _number_found() -> Column:
+    """Of the last record that was there when the process was declared dead.
+
+    It was once the one before the number that this record had itself.
+    """
+    return F.when(_is_dead(), F.coalesce("last", F.col("seq") - 1))
+
+
+def _is_dead() -> Column:
+    return F.coalesce(F.col("state") == "dead", F.lit(False))
 
 
 def _is_end() -> Column:

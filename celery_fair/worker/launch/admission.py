@@ -5,6 +5,8 @@ Celery's own swallows errors and goes on, and under prefork leaves after the tas
 """
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from amqp import RecoverableConnectionError
@@ -17,7 +19,7 @@ from celery_fair.tasks import policy_of
 from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED, DeadLetters
 from celery_fair.worker.launch.claims import Claims
 
-__all__ = ["Admission", "Receipts"]
+__all__ = ["Admission", "Receipts", "StartLog"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,20 @@ class Receipts(Protocol):
         """Wait until the broker has seen the message's acknowledgement."""
 
 
+class StartLog(Protocol):
+    """Where it must be written that a task may start, before it does."""
+
+    def admitted(self, request: Any) -> bool:
+        """Write so; False if that cannot be done now."""
+
+
+_HELD = 100
+"""Messages of a queue that wait for the log and let others pass; with more of them it stands."""
+
+_RETRY = 5.0
+"""Seconds until the log is tried again."""
+
+
 class Admission:
     """Lets requests pass that may start. One a connection.
 
@@ -43,15 +59,25 @@ class Admission:
         mover: gives back what is to be judged by another worker.
         dead_letters: takes what must not start.
         claims: knows what has started.
+        logs: in which starts must be written down; what cannot be waits here, unacknowledged.
+        later: calls something in so many seconds.
     """
 
     def __init__(
-        self, receipts: Receipts, mover: Mover, dead_letters: DeadLetters, claims: Claims
+        self,
+        receipts: Receipts,
+        mover: Mover,
+        dead_letters: DeadLetters,
+        claims: Claims,
+        logs: Sequence[StartLog] = (),
+        later: Callable[[float, Callable[[], object]], object] = lambda seconds, call: None,
     ) -> None:
         self._receipts = receipts
         self._mover = mover
         self._dead_letters = dead_letters
         self._claims = claims
+        self._logs = tuple(logs)
+        self._later = later
 
     def admits(self, request: Any) -> bool:
         """Say whether a request may start now; if not, see to what becomes of its message."""
@@ -60,6 +86,11 @@ class Admission:
             return True
         delivery, work, owner = self._claims.judge(request)
         action = disposition(delivery, policy)
+        starts = action is Action.RUN or action is Action.ACKNOWLEDGE_THEN_RUN
+        if starts and not all(log.admitted(request) for log in self._logs):
+            self._claims.give_up(work)
+            self._put_off(request)
+            return False
         if action is Action.RUN:
             return True
         if action is Action.ACKNOWLEDGE_THEN_RUN:
@@ -71,6 +102,15 @@ class Admission:
             self._dead_letters.bury(request.message, DUPLICATE if twice else REDELIVERED, work=work)
             request.send_event("task-rejected", requeue=False)
         return False
+
+    def _put_off(self, request: Any) -> None:
+        """Keep a message, unacknowledged, as one with an ETA is: others pass it.
+
+        If the worker stops, or the log cannot be written for long, it goes back to its queue.
+        """
+        message = request.message
+        message.feed.set_aside(message, eta=message.feed.parked < _HELD)
+        self._later(_RETRY, partial(_come_due, request))
 
     def _mark(self, request: Any) -> None:
         try:
@@ -128,6 +168,12 @@ class Admission:
         """Say that a task does not start; the broker delivers its message again."""
         _log_not_started(request, "acknowledged", exc)
         self._claims.give_up(request.message.claimed)
+
+
+def _come_due(request: Any) -> None:
+    message = request.message
+    if not (message.feed.dead or message.acknowledged):
+        message.feed.came_due(message, request)
 
 
 def _log_not_started(request: Any, what: str, exc: Exception) -> None:

@@ -32,7 +32,10 @@ __all__ = [
 
 
 class BreakWatch(Protocol):
-    """Is told of work that was broken off."""
+    """Is told by which processes work is done, and of what was broken off."""
+
+    def accepted(self, pid: int) -> None:
+        """A process of the pool's has begun a request."""
 
     def broken_off(self, request: Any, exc: BaseException) -> None:
         """A request's process was stopped in its midst, or has died."""
@@ -246,12 +249,26 @@ class ObservedPool:
                 callback=on_end,
                 error_callback=on_error if error_callback else None,
                 timeout_callback=on_timeout if timeout_callback else None,
-                **options,
+                **self._watched(options),
             )
         except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
             land(request)
             raise
         return job
+
+    def _watched(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Options with which we hear which process, of a pool that has some, begins a request."""
+        if not (self._watches and self._observed.uses_semaphore):
+            return options
+        accept = options.get("accept_callback")
+
+        def on_accept(pid: int, at: Any) -> None:
+            for watch in self._watches:
+                watch.accepted(pid)
+            if accept is not None:
+                accept(pid, at)
+
+        return options | {"accept_callback": on_accept}
 
     def _failed(self, request: Any, error: Any) -> None:
         """The pool has no result of a request, but an error of its own."""

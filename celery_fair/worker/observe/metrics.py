@@ -1,7 +1,8 @@
 """The worker's figures for Prometheus. Needs the extra ``prometheus``.
 
 Nearly all of them are read when Prometheus asks, from what the worker keeps anyway; a worker that
-serves no metrics pays nothing, one that does pays for its histogram of waits alone.
+serves no metrics pays nothing, one that does pays for its histogram of waits, and for a thread that
+asks the broker how many messages wait there.
 
 The number of time series is bounded: the first `most` queues have their own label, and all others
 are summed up under "other". A label is given once, so that no counter ever goes back.
@@ -20,46 +21,57 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from celery_fair.brokers.depths import Depths
 from celery_fair.core.gate import REASONS
 from celery_fair.settings import Address
 from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed, Waits
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.key_figures import KeyFigures
+from celery_fair.worker.observe.letter_figures import LetterFigures
 from celery_fair.worker.observe.metrics_server import MetricsServer
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["metrics_server"]
+__all__ = ["FairCollector", "metrics_server"]
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
 
 
-def metrics_server(
-    address: Address,
-    answers: Answers,
-    labels: Labels,
-    observed: Observed,
-    keys: Iterable[KeyFigures],
-) -> MetricsServer:
+def metrics_server(address: Address, collector: Collector) -> MetricsServer:
     """Return a server of the worker's metrics, bound to its address, not yet started.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
     """
     registry = CollectorRegistry()
-    registry.register(FairCollector(answers, labels, observed, keys))
+    registry.register(collector)
     return MetricsServer(address, registry)
 
 
 class FairCollector(Collector):
-    """Reads one worker, from the server's threads: only what is copied in one step."""
+    """Reads one worker, from the server's threads: only what is copied in one step.
+
+    Arguments:
+        depths: knows what waits at the broker, once it was started.
+        dead_letters: the name of the queue of dead letters.
+    """
 
     def __init__(
-        self, answers: Answers, labels: Labels, observed: Observed, keys: Iterable[KeyFigures]
+        self,
+        answers: Answers,
+        labels: Labels,
+        observed: Observed,
+        keys: Iterable[KeyFigures],
+        letters: LetterFigures,
+        depths: Depths,
+        dead_letters: str,
     ) -> None:
         self._answers = answers
         self._labels = labels
         self._observed = observed
         self._keys = tuple(keys)
+        self._letters = letters
+        self._depths = depths
+        self._dead_letters = dead_letters
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -68,6 +80,8 @@ class FairCollector(Collector):
         yield from self._shares()
         yield from self._states(feeds)
         yield from self._times(feeds)
+        yield from self._waiting(feeds)
+        yield from self._dead()
         yield from self._slots()
         for keys in self._keys:
             yield from self._of_keys(keys)
@@ -117,6 +131,28 @@ class FairCollector(Collector):
         for key, seconds in (none | self._observed.held_seconds(monotonic())).items():
             held.add_metric(key, seconds)
         yield held
+
+    def _waiting(self, feeds: list[Feed]) -> Iterator[Metric]:
+        names = [feed.name for feed in feeds]
+        self._depths.ask_about([*names, self._dead_letters])
+        known = {name: depth.messages for name in names if (depth := self._depths.of(name))}
+        yield self._gauge("waiting_messages", "Messages that wait at the broker.", known)
+
+    def _dead(self) -> Iterator[Metric]:
+        made = CounterMetricFamily(
+            "celery_fair_dead_letters",
+            "Messages that went from the queue to the dead letters.",
+            labels=["queue", "reason"],
+        )
+        for place, count in self._letters.made().items():
+            made.add_metric(place, count)
+        yield made
+        waiting = self._depths.of(self._dead_letters)
+        yield GaugeMetricFamily(
+            "celery_fair_dead_letter_messages",
+            "Dead letters that wait for somebody to look.",
+            None if waiting is None else waiting.messages,
+        )
 
     def _slots(self) -> Iterator[Metric]:
         slots, busy = self._answers.slots.here(), len(self._answers.in_flight)

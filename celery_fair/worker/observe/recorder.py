@@ -6,6 +6,7 @@ as `NOTE`. All else is the main process's: the end of a task whose process did n
 dead letters, and the state of the queues. Signs of life each process gives itself.
 """
 
+import logging
 import sys
 from collections.abc import Mapping
 from functools import cache, lru_cache, partial
@@ -40,6 +41,8 @@ from celery_fair.worker.observe.queue_states import QueueStates
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["NOTE", "Recorder", "about", "finished", "recorder_for", "started"]
+
+logger = logging.getLogger(__name__)
 
 NOTE = "fair"
 """The attribute of a running task's request."""
@@ -81,6 +84,8 @@ class Recorder:
         self._c = c
         self._timers: list[Any] = []
         self._heartbeat: Heartbeat | None = None
+        self._is_written = True
+        self._children: set[int] = set()
         for signal, receiver in (
             (task_prerun, self._on_start),
             (task_postrun, self._on_end),
@@ -130,6 +135,36 @@ class Recorder:
             message.cost,
         )
 
+    def admitted(self, request: Any) -> bool:
+        """Write that a request's task may start; say whether that was possible."""
+        fields = {
+            "id": str(request.id),
+            "retries": _whole(request.request_dict.get("retries")) or 0,
+            "task": str(request.task.name),
+            "queue": request.message.feed.name,
+            "published": _microseconds(request.request_dict.get(PUBLISHED)),
+        }
+        written = self.log.keeps("admitted", fields)
+        if written != self._is_written:
+            self._is_written = written
+            if written:
+                logger.warning("The event log can be written again: non-repeatable tasks start")
+            else:
+                logger.error(
+                    "The event log in %s cannot be written: until it can, non-repeatable tasks are"
+                    " not started, and their messages not acknowledged. Give the disk room, or let"
+                    " them start unrecorded: fair_event_log_required = False",
+                    self.log.policy.folder,
+                )
+        return written
+
+    def accepted(self, pid: int) -> None:
+        """Write which child process works, once: its own log may be one that cannot be opened."""
+        if pid not in self._children:
+            self._children.add(pid)
+            fields = {"state": "child", "parent": self.log.parent, "child": pid}
+            self.log.record("process", fields)
+
     def broken_off(self, request: Any, exc: BaseException) -> None:
         """A request's process was stopped in its midst, or has died."""
         note = request.request_dict[NOTE]
@@ -159,6 +194,7 @@ class Recorder:
                 "concurrency": controller.concurrency,
                 "pool": controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _microseconds(_HEARTBEAT),
+                "rotate": _microseconds(self.log.policy.rotate),
                 **_sharing(self._settings, self.queues.options),
                 "dropped": self.log.dropped,
                 "version": _version(),

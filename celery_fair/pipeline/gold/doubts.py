@@ -1,0 +1,188 @@
+"""Gold: from when until when which process may have begun a task without a record here.
+
+=====================================  ===================  ========================================
+a process's log                        since                until
+=====================================  ===================  ========================================
+lacks records between two others       the one before       the one after
+lacks its first records                for ever             the first that is here
+says that it dropped some, unnumbered  its first record     its end, or for ever
+may have lost its end                  the last record      its end
+has no end: what comes is not read     the last record      for ever
+is a child's, and its worker's is not  for ever             for ever
+here
+is not read at all                     its first file       for ever
+is not there, though its worker names  the worker's first   the worker's end
+it                                     record
+=====================================  ===================  ========================================
+
+Some of these are no loss, but the way in which logs come: what a process that is *alive* has
+written last is in a file that is still open, and so is all of a new process, or of its worker. Such
+a doubt is *open*: the next run reads on.
+
+A doubt concerns the queues that the process, or its worker, has named as those that it consumes;
+if it has named none, every queue. A queue that was added to a worker while it ran is named by a
+record before it is consumed.
+"""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+__all__ = ["doubts"]
+
+_EVER, _FOR_EVER = float("-inf"), float("inf")
+
+_ROTATE, _BEATS, _BEAT = 60.0, 4, 10.0
+"""A file is sealed with the first record after so many seconds, the next heartbeat, as a rule."""
+
+
+def doubts(
+    processes: DataFrame, gaps: DataFrame | None = None, unread: DataFrame | None = None
+) -> DataFrame:
+    """One row per doubt: the process, `queues` (null for all), `since`, `until`, `open`, `why`.
+
+    Arguments:
+        gaps: where records are missing; None: nobody has looked.
+        unread: processes with files that were not read; None: there are none.
+    """
+    known = _with_queues(processes)
+    found = [_of_process(known, gaps is not None), _of_unseen(known, processes)]
+    if gaps is not None:
+        found.append(_of_gaps(known, gaps))
+    if unread is not None:
+        found.append(_of_unread(processes, unread))
+    return reduce(DataFrame.unionByName, found)
+
+
+def _with_queues(processes: DataFrame) -> DataFrame:
+    """Processes with `queues`, whether they are `late`, and what is known of their workers.
+
+    What was written before `sealed` is in a file that is sealed.
+    """
+    workers = processes.select(
+        "node",
+        F.col("boot").alias("worker"),
+        F.col("quanta").alias("of_worker"),
+        "born_at",
+        F.col("heartbeat").alias("beat"),
+        "rotate",
+    )
+    own, of_worker = (
+        F.coalesce(F.map_keys(name), F.array().cast("array<string>"))
+        for name in ("quanta", "of_worker")
+    )
+    named = F.array_distinct(F.concat(own, of_worker))
+    workers = workers.withColumnsRenamed({"born_at": "since_worker", "rotate": "rotate_worker"})
+    beat = F.coalesce("heartbeat", "beat", F.lit(_BEAT))
+    rotate = F.coalesce("rotate", "rotate_worker", F.lit(_ROTATE))
+    horizon = processes.agg(F.max("last_at").alias("horizon"))
+    return (
+        processes.join(workers.withColumn("with_worker", F.lit(True)), ["node", "worker"], "left")
+        .withColumn("queues", F.when(F.size(named) > 0, named))
+        .crossJoin(F.broadcast(horizon))
+        .withColumn("sealed", F.col("horizon") - rotate - _BEATS * beat)
+        .withColumn("late", F.col("last_at") < F.col("sealed"))
+    )
+
+
+def _of_process(known: DataFrame, looked: bool) -> DataFrame:
+    ended = F.coalesce("ended_at", F.lit(_FOR_EVER))
+    born = F.coalesce("born_at", "since_worker", F.lit(_EVER))
+    written = F.coalesce("written_at", F.lit(_EVER))
+    orphan = F.col("with_worker").isNull()
+    uncounted = F.col("uncounted") if looked else F.col("uncounted") | (F.col("missing") > 0)
+    silent, alive = F.lit("its log breaks off"), F.lit("what it has written since is not read yet")
+    every = F.array(
+        _doubt(
+            orphan,
+            "the log of its worker is missing",
+            F.lit(_EVER),
+            F.lit(_FOR_EVER),
+            F.coalesce(F.col("born_at") >= F.col("sealed"), F.lit(False)),
+        ),
+        _doubt(F.col("born_at").isNull(), "its first records are missing", born, F.col("first_at")),
+        _doubt(uncounted, "records are missing in its log", born, ended),
+        _doubt(F.col("cut"), "the end of its log may be lost", written, ended),
+        F.when(
+            F.col("ended_at").isNull(),
+            F.struct(
+                F.when(F.col("late"), silent).otherwise(alive).alias("why"),
+                written.alias("since"),
+                F.lit(_FOR_EVER).alias("until"),
+                (~F.col("late")).alias("open"),
+            ),
+        ),
+    )
+    return known.select(
+        "node", "pid", "boot", "queues", F.explode(F.array_compact(every)).alias("doubt")
+    ).select("node", "pid", "boot", "queues", "doubt.*")
+
+
+def _doubt(
+    there: Column, why: str, since: Column, until: Column, opened: Column | None = None
+) -> Column:
+    told = F.struct(
+        F.lit(why).alias("why"),
+        since.alias("since"),
+        until.alias("until"),
+        (F.lit(False) if opened is None else opened).alias("open"),
+    )
+    return F.when(there, told)
+
+
+def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
+    named = known.select("node", "pid", "boot", "queues")
+    missing = F.format_string("its records %d to %d are missing", "first", "last")
+    return (
+        gaps.where("since is not null")
+        .join(named, ["node", "pid", "boot"])
+        .select(
+            "node",
+            "pid",
+            "boot",
+            "queues",
+            missing.alias("why"),
+            "since",
+            "until",
+            F.lit(False).alias("open"),
+        )
+    )
+
+
+def _of_unseen(known: DataFrame, processes: DataFrame) -> DataFrame:
+    """Children that have begun tasks, say their workers, and could write no log."""
+    seen = processes.select("node", F.col("worker").alias("boot"), F.col("pid").alias("child"))
+    named = known.where("size(children) > 0").withColumn("named", F.explode("children"))
+    named = named.withColumns({"child": F.col("named.child"), "at": F.col("named.at")})
+    return named.join(seen, ["node", "boot", "child"], "left_anti").select(
+        "node",
+        F.col("child").alias("pid"),
+        "boot",
+        "queues",
+        F.lit("it is a child process of which there is no log").alias("why"),
+        F.coalesce("born_at", F.lit(_EVER)).alias("since"),
+        F.coalesce("ended_at", F.lit(_FOR_EVER)).alias("until"),
+        (F.col("at") >= F.col("sealed")).alias("open"),
+    )
+
+
+def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
+    """Nobody knows which queues these consume, nor of which node they are."""
+    read = processes.select("pid", "boot")
+    horizon = processes.agg(F.max("last_at").alias("horizon"))
+    new = F.col("since") >= F.col("horizon") - _ROTATE - _BEATS * _BEAT
+    return (
+        unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")
+        .crossJoin(F.broadcast(horizon))
+        .select(
+            F.lit(None).cast("string").alias("node"),
+            "pid",
+            "boot",
+            F.lit(None).cast("array<string>").alias("queues"),
+            F.lit("no file of its log was read yet").alias("why"),
+            F.coalesce("since", F.lit(_EVER)).alias("since"),
+            F.lit(_FOR_EVER).alias("until"),
+            F.coalesce(new | F.col("horizon").isNull(), F.lit(False)).alias("open"),
+        )
+    )

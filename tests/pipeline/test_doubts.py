@@ -1,0 +1,104 @@
+"""What a log may lack: of which queues, from when until when, and what becomes of it later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from celery_fair.eventlog.log_file import FileName
+from celery_fair.pipeline.gold.doubts import doubts
+from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.silver.gaps import gaps
+from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.pipeline.planted import T0, Logs, Process
+from tests.pipeline.staged import bronze
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+
+def found(spark: SparkSession, *planted: Process) -> list[Row]:
+    events = bronze(spark, planted)
+    lived = processes(events).localCheckpoint()
+    return doubts(lived, gaps(events, lived)).where("not open").collect()
+
+
+def test_gap_is_about_its_queues(spark: SparkSession) -> None:
+    """And about those of its worker; between the records around it, and no longer."""
+    worker = Process(queue="b").boots(0)
+    child = Process(node=worker.node, parent=worker.boot, queue="a").boots(1)
+    child.starts("x", 5)
+    child.forgets()
+    child.finishes("x", 7)
+    for process in (worker, child):
+        process.ends(20)
+    (doubt,) = found(spark, worker, child)
+    assert (doubt["boot"], sorted(doubt["queues"])) == (child.boot, ["a", "b"])
+    assert (doubt["since"], doubt["until"]) == (T0 + 1, T0 + 7)
+    assert doubt["why"] == "its records 1 to 1 are missing"
+
+
+def test_child_without_a_log(spark: SparkSession) -> None:
+    """It could not open one; its worker says that there is such a process."""
+    worker = Process().boots(0)
+    child = Process(node=worker.node, parent=worker.boot).boots(1)
+    child.ends(199)
+    for number, pid in enumerate((child.pid, 77)):
+        fields = {"state": "child", "parent": worker.boot, "child": pid}
+        worker.write("process", 5 + number, **fields)
+    worker.ends(200)
+    (doubt,) = found(spark, worker, child)
+    assert (doubt["pid"], doubt["since"], doubt["until"]) == (77, T0, T0 + 200)
+
+
+def test_file_that_went_astray(spark: SparkSession) -> None:
+    """Between those that are there and the last, which has nothing but the word of its death."""
+    killed, whole = Process().boots(0), Process().boots(0)
+    for process, last in ((killed, 4), (whole, 0)):
+        process.write("process", 9, state="dead", last=last)
+        process.records[-1].pop("seq")
+    (doubt,) = found(spark, killed, whole)
+    assert (doubt["boot"], doubt["since"], doubt["until"]) == (killed.boot, T0, T0 + 9)
+
+
+def file_of(process: Process, number: int) -> str:
+    return f"host/{FileName(int(T0), 'celery@n', process.pid, process.boot, number)}"
+
+
+def verdicts(rows: DataFrame) -> dict[str, str]:
+    return {row["id"]: row["verdict"] for row in rows.collect()}
+
+
+def test_late_file_corrects_what_was_said(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    worker = Process().boots(0)
+    worker.rejects("letter", 30, published=20)
+    worker.starts("again", 31, published=20)
+    worker.finishes("again", 32)
+    worker.ends(60)
+    logs.write(file_of(worker, 0), worker.lines)
+    other = Process().boots(1)
+    other.starts("again", 40, published=20)
+    other.ends(61)
+    logs.write(file_of(other, 0), [other.lines[0]])
+    logs.write(file_of(other, 2), [other.lines[2]])
+    ingest(warehouse, logs.folder)
+    first = write_audit(warehouse, None, lambda _: None)
+    assert verdicts(first) == {"letter": "UNKNOWN", "again": "UNKNOWN"}
+    (letter,) = first.where("id = 'letter'").collect()
+    assert letter["why"] == "its records 1 to 1 are missing"
+    assert letter["doubt_boot"] == other.boot
+    assert (letter["doubt_since"], letter["doubt_until"]) == (T0 + 1, T0 + 61)
+    assert warehouse.table("changes").count() == 0
+
+    logs.write(file_of(other, 1), [other.lines[1]])
+    ingest(warehouse, logs.folder)
+    second = write_audit(warehouse, None, lambda _: None)
+    assert verdicts(second) == {"letter": "REPLAYABLE", "again": "DUPLICATE"}
+    changed = warehouse.table("changes").orderBy("id").collect()
+    assert [(row["id"], row["before"], row["verdict"]) for row in changed] == [
+        ("again", "UNKNOWN", "DUPLICATE"),
+        ("letter", "UNKNOWN", "REPLAYABLE"),
+    ]
