@@ -103,8 +103,8 @@ test-cluster: environment spark ## the pipeline on a cluster and under spark-sub
 	$(RUN) pytest -q tests/apart/test_cluster.py
 
 .PHONY: test-live
-test-live: environment brokers spark ## a prediction against a live run; wants an idle machine
-	$(RUN) pytest -q tests/apart/test_prediction.py
+test-live: environment brokers spark ## predictions against live runs, with a table; takes ten minutes
+	$(RUN) pytest -q -s tests/apart/test_prediction.py
 
 .PHONY: brokers
 brokers:

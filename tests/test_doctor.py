@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner
 from click.testing import Result as Outcome
-from kombu import Queue, transport
+from kombu import Exchange, Queue, transport
 
 from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
-from tests.brokers import RedisServer, Space
+from celery_fair.cli.doctor import worker_checks
+from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.publishing import publish
 from tests.workers import StartWorker
 
@@ -255,6 +257,49 @@ def test_what_kombu_cannot_even_begin_with(command: str, monkeypatch: pytest.Mon
         assert "secret" not in text
 
 
+def test_a_user_with_too_few_rights(rabbitmq: RabbitMQ, rabbitmq_space: Space) -> None:
+    """Who may read a queue may not declare it, nor publish; nothing is changed by the questions."""
+    with app_on(rabbitmq_space.url, once=False, task_default_queue="bulk") as app:
+        publish(rabbitmq_space.url, {"bulk": 3})
+        found = findings(app)
+        assert found["dead letters"]["level"] == "ok"
+        whole = outcome(app).exit_code
+    reader, nobody = (f"{name}{os.getpid()}" for name in ("reader", "nobody"))
+    before = rabbitmq_space.depths()
+    url = rabbitmq.add_user(reader, rabbitmq_space.place, "^$", "^$", "^bulk$")
+    with app_on(url, once=False, task_default_queue="bulk") as app:
+        found, ended = findings(app), outcome(app).exit_code
+    assert (whole, ended) == (0, 1)
+    for each, lacks in (("bulk", "configure write"), ("dead-letters", "configure read write")):
+        said = found[f"queue {each}"]
+        assert said["level"] == "wrong"
+        assert [word for word in ("configure", "read", "write") if f"{word} (" in said["text"]] == (
+            lacks.split()
+        )
+        assert f"set_permissions -p {rabbitmq_space.place} {reader}" in said["mend"]
+    assert found["workers that run"]["level"] == "wrong"
+    assert "remote control" in found["workers that run"]["mend"]
+    url = rabbitmq.add_user(nobody, rabbitmq_space.place, "^$", ".*", ".*")
+    declared = [Queue("bulk", Exchange("bulk"), "bulk", no_declare=True)]
+    with app_on(url, once=False, task_queues=declared) as app:
+        assert findings(app)["queue bulk"]["level"] == "ok"
+    assert rabbitmq_space.depths() == before
+
+
+def test_where_the_log_goes(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder, level in ((tmp_path / "log", "ok"), (tmp_path / "file" / "log", "wrong")):
+        with app_on("memory://", once=False, fair_event_log=str(folder)) as app:
+            assert findings(app)["fair_event_log"]["level"] == level
+
+
+def test_the_store_of_groups(redis_space: Space) -> None:
+    parts: dict[str, Any] = {"fair_partitions": {"orders": {"partitions": 2}}}
+    for store, level in ((redis_space.url, "ok"), ("redis://127.0.0.1:1/0", "wrong")):
+        with app_on(redis_space.url, once=False, fair_group_store=store, **parts) as app:
+            assert findings(app)["fair_group_store"]["level"] == level
+
+
 def test_queues_that_are_shared_by_key(rabbitmq_space: Space, redis_space: Space) -> None:
     keyed: dict[str, Any] = {"fair_keys": {"jobs": {}}, "task_default_queue": "jobs"}
     with app_on(rabbitmq_space.url, once=False, **keyed) as app:
@@ -284,9 +329,23 @@ def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
     said = texts.pop(f"worker {own}")
     assert "Celery's own, and consumes jobs" in said
     assert "it sees neither lanes nor what was sorted" in said
+    assert "queues without workers" not in found
     said = texts.pop(f"worker {other}")
     assert "it does not share jobs by key; jobs has quantum 7, for 1 here" in said
     assert not texts
+
+
+def test_workers_of_other_queues_and_versions(
+    redis_space: Space, start_worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_worker(redis_space, queues=["jobs"], pool="threads", quiet=False)
+    monkeypatch.setattr(worker_checks, "version", lambda _: "99.0")
+    conf: dict[str, Any] = {"task_queues": [Queue("jobs"), Queue("mail", routing_key="mail")]}
+    with app_on(redis_space.url, once=False, **conf) as app:
+        done = outcome(app, "--json", "--timeout", "5")
+    found = {each["topic"]: each for each in json.loads(done.stdout)}
+    assert "none consumes mail:" in found["queues without workers"]["text"]
+    assert "not all have this one, 99.0" in found["workers: versions"]["text"]
 
 
 def test_as_text(redis_space: Space) -> None:

@@ -14,6 +14,7 @@ import termios
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ from rich.console import Console
 from celery_fair.cli import fair
 from celery_fair.cli.drawing import DrawnScreen
 from celery_fair.cli.live.answers import Answers
-from celery_fair.cli.live.figures import Row, figure
+from celery_fair.cli.live.figures import COLUMNS, Row, figure
 from celery_fair.cli.live.set import parse_assignments
-from celery_fair.cli.live.tables import LIVE, STATUS, tables
+from celery_fair.cli.live.tables import LIVE, STATUS, SUMMED, tables
 from celery_fair.cli.live.top import Picture
 from celery_fair.cli.live.trend import Trends, sparkline
 from celery_fair.cli.live.workers import Workers
@@ -151,7 +152,7 @@ def test_status_as_json(space: Space, names: tuple[str, ...]) -> None:
 
 
 def test_status_as_text(space: Space, names: tuple[str, ...]) -> None:
-    done = celery(space, "status")
+    done = celery(space, "status", "--by", "worker")
     assert done.returncode == 0
     assert done.stderr == f"Note: {names[2]}: this worker has no FairConsumerStep\n"
     text = done.stdout
@@ -160,6 +161,31 @@ def test_status_as_text(space: Space, names: tuple[str, ...]) -> None:
     assert re.search(r"queue +quantum +target +share +credit +window +buffered +in flight", text)
     assert re.search(r"interactive +40 .* –\n", text)
     assert "0.01/s, burst 1" in text
+
+
+def test_status_over_all_workers(space: Space, names: tuple[str, ...], leashed: str) -> None:
+    done = celery(space, "status")
+    assert done.returncode == 0
+    first, head, *rows = done.stdout.splitlines()
+    assert first == f"2 workers: {names[0]}, {names[1]}"
+    assert head.split()[:4] == ["queue", "workers", "target", "share"]
+    assert re.search(r"at workers +at broker +oldest +empty in", head)
+    figures = {row.split()[0]: row.split()[1:] for row in rows}
+    assert (figures["bulk"][0], figures["interactive"][0]) == ("2", "1")
+    assert re.search(rf"{leashed} +1 .* leash ", done.stdout)
+
+
+def test_sums_over_all_workers(invoke: Callable[..., Outcome], space: Space, leashed: str) -> None:
+    """What nobody consumes is not there; what waits, and for how long, is."""
+    outcome = invoke("status", "--by", "queue", "--json")
+    queues = json.loads(outcome.stdout)
+    partner = queues[leashed]
+    assert queues.keys() >= FAIR.keys()
+    assert (queues["bulk"]["workers"], queues["bulk"]["waiting_at_broker"]) == (2, 0)
+    assert queues["bulk"]["empty_in_seconds"] == 0
+    assert partner["waiting_at_broker"] + partner["buffered"] == 2
+    assert partner["oldest_seconds"] is None  # its publisher does not say when it was published
+    assert partner["held"] == "leash"
 
 
 def test_status_of_a_worker_that_is_not(invoke: Callable[..., Outcome]) -> None:
@@ -346,7 +372,9 @@ def test_pause_where_it_is_not_consumed(
 
 
 def test_top_in_lines(space: Space, names: tuple[str, ...]) -> None:
-    done = celery(space, "top", "--count", "2", "--interval", "0.1", "-d", names[0])
+    done = celery(
+        space, "top", "--count", "2", "--interval", "0.1", "--by", "worker", "-d", names[0]
+    )
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", done.stdout, re.MULTILINE)) == 2
     assert done.stdout.count(f"{names[0]}\n") == 2
@@ -359,6 +387,34 @@ def test_top_as_json(invoke: Callable[..., Outcome], names: tuple[str, ...]) -> 
     pictures = [json.loads(line) for line in outcome.stdout.splitlines()]
     rates = [picture["workers"][names[0]]["bulk"]["per_second"] for picture in pictures]
     assert rates == [None, 0, 0]
+
+
+def test_top_over_all_workers(invoke: Callable[..., Outcome], names: tuple[str, ...]) -> None:
+    words = ("top", "-n", "1", "-d", ",".join(names[:2]))
+    assert "at broker  oldest  empty in" in invoke(*words).stdout
+    picture = json.loads(invoke(*words, "--json").stdout)
+    assert picture["queues"]["bulk"]["workers"] == 2
+
+
+def test_when_what_waits_is_gone() -> None:
+    trends = Trends()
+    start = {"waiting_at_broker": 100, "empty_in_seconds": 50.0}
+
+    def empty_in(now: float, left: int | None) -> float | None:
+        queues = {
+            "bulk": FIGURES | start | {"waiting_at_broker": left, "buffered": 0, "per_second": 2}
+        }
+        [row] = trends.sums(queues, now)
+        assert row.per_second == 2
+        return row.figures["empty_in_seconds"]  # type: ignore[no-any-return]
+
+    assert [empty_in(now, 100 - now) for now in range(3)] == [50.0] * 3  # nothing is known yet
+    assert empty_in(3, 97) == pytest.approx(97)
+    assert empty_in(4, 120) == inf
+    assert empty_in(5, 0) == 0
+    assert empty_in(6, None) is None
+    assert COLUMNS["empty"].text(row(empty_in_seconds=inf)) == "grows"
+    assert COLUMNS["empty"].text(row(empty_in_seconds=0.0)) == "now"
 
 
 def test_top_without_workers(invoke: Callable[..., Outcome], names: tuple[str, ...]) -> None:
@@ -448,6 +504,11 @@ FIGURES: dict[str, Any] = {
     "rate": None,
     "burst": None,
     "max_in_flight": None,
+    "workers": 12,
+    "held_workers": 12,
+    "waiting_at_broker": 1_234_567,
+    "oldest_seconds": 71.23,
+    "empty_in_seconds": 7_123.4,
 }
 
 
@@ -473,6 +534,26 @@ def drawn(columns: tuple[str, ...], width: int, workers: dict[str, list[Row]]) -
     console = Console(file=stream, force_terminal=True, width=width, color_system=None)
     DrawnScreen(console).show(*tables(columns, workers, width))
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", stream.getvalue())
+
+
+@pytest.mark.parametrize("width", [80, 110, 140])
+def test_sums_fit(width: int) -> None:
+    text = drawn(SUMMED, width, {"12 workers": ROWS})
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for word in (
+        "12 workers",
+        "paused",
+        "cap 16",
+        "leash 12.3 s",
+        "1.235M",
+        "1,250",
+        "71.2 s",
+        "2 h",
+    ):
+        assert word in text
+    some = drawn(SUMMED, width, {"12 workers": [row(held="paused", held_workers=3)]})
+    assert "paused on 3 of 12" in some
 
 
 @pytest.mark.parametrize("columns", [STATUS, LIVE], ids=["status", "top"])

@@ -7,7 +7,9 @@ from kombu.exceptions import ChannelError
 
 from celery_fair.brokers.amqp_letters import AmqpLetters
 from celery_fair.brokers.keyed.lists import base_of
+from celery_fair.brokers.lanes import waiting_in_lanes
 from celery_fair.brokers.mover import AmqpMover, Mover, RedisMover, VirtualMover
+from celery_fair.brokers.payload import published
 from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.brokers.redis_letters import RedisLetters
 from celery_fair.brokers.virtual_letters import VirtualLetters
@@ -62,8 +64,18 @@ class Broker:
         """Return a connection like one that is not open yet, by which `depth` is asked."""
         return connection
 
-    def depth(self, channel: Any, queue: str, patience: float) -> int | None:
+    def oldest(self, channel: Any, queue: str) -> float | None:
+        """Return when the message was published that is next there, in Unix time, if that is told.
+
+        Only where it can be looked at without being taken.
+        """
+        return None
+
+    def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         """Ask how many messages wait in a queue; None if it is not there.
+
+        Arguments:
+            keyed: whether the queue is shared by key; what waits in its keys' places counts.
 
         Raises:
             Exception: whatever the transport raises if there is no answer for so many seconds.
@@ -77,7 +89,12 @@ class RedisBroker(Broker):
     shares_by_key = keeps_tags = True
     mover, letters = RedisMover, RedisLetters
 
-    def depth(self, channel: Any, queue: str, patience: float) -> int | None:
+    def oldest(self, channel: Any, queue: str) -> float | None:
+        send = Commands(channel)
+        heads = [send("LINDEX", key, -1) for key in send.lists(queue)]
+        return min(filter(None, map(published, heads)), default=None)
+
+    def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         """Those in its keys' lists besides, if it is shared by key."""
         sorted_ = Commands(channel)("HGET", Commands(channel).key(base_of(queue)), "waiting")
         return int(channel._size(queue)) + int(sorted_ or 0)
@@ -96,12 +113,13 @@ class AmqpBroker(Broker):
     pushes = excludes = hashes = highest_first = shares_by_key = has_lanes = True
     mover, letters = AmqpMover, AmqpLetters
 
-    def depth(self, channel: Any, queue: str, patience: float) -> int | None:
+    def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         channel.connection.sock.settimeout(patience)
         try:
-            return int(channel.queue_declare(queue, passive=True).message_count)
+            front = int(channel.queue_declare(queue, passive=True).message_count)
         except ChannelError:  # there is no such queue; the channel has been opened anew
             return None
+        return front + (waiting_in_lanes(channel, queue) if keyed else 0)
 
 
 class SqsBroker(Broker):

@@ -10,14 +10,14 @@ answer in time, nothing is known; the thread tries again.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, NamedTuple
 
 from celery_fair.brokers.broker import broker_of
 
-__all__ = ["Depth", "Depths", "depths_of"]
+__all__ = ["Depth", "Depths", "depths_of", "oldest_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,10 @@ _EVERY = 1.0
 
 _MOST = 250
 """Questions a second, over a long time: about very many queues the rounds are further apart."""
+
+_APART = 100
+"""A round about queues that are shared by key, each of which may have a thousand lanes, is followed
+by a pause of so many times as long: the broker has other work, and workers are many."""
 
 _PATIENCE = 5.0
 """Seconds in which the broker must have answered."""
@@ -53,11 +57,18 @@ class Depths:
     Arguments:
         connect: makes a kombu connection, without opening it.
         every: seconds between two rounds of questions, at the least.
+        keyed: queues that are shared by key.
     """
 
-    def __init__(self, connect: Callable[[], Any], every: float = _EVERY) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        every: float = _EVERY,
+        keyed: Collection[str] = (),
+    ) -> None:
         self._connect = connect
         self._every = every
+        self._keyed = keyed
         self._queues: frozenset[str] = frozenset()
         self._known: dict[str, Depth] = {}
         self._news = Event()  # other queues, or the end
@@ -106,8 +117,12 @@ class Depths:
             connection.connect()
             channel = connection.channel()
             while not self._closed:
-                self._known = self._asked(lambda queue: broker.depth(channel, queue, _PATIENCE))
-                self._pause(max(self._every, len(self._known) / _MOST))
+                began = monotonic()
+                self._known = self._asked(
+                    lambda queue: broker.depth(channel, queue, _PATIENCE, queue in self._keyed)
+                )
+                took = (monotonic() - began) if self._keyed else 0.0
+                self._pause(max(self._every, len(self._known) / _MOST, _APART * took))
         except Exception:  # whatever has failed: no word of good-bye is due; raised again
             connection.collect()
             raise
@@ -129,11 +144,27 @@ class Depths:
             self._news.clear()
 
 
-def depths_of(connection: Any, queues: Iterable[str]) -> dict[str, int | None]:
+def depths_of(
+    connection: Any, queues: Iterable[str], keyed: Collection[str] = ()
+) -> dict[str, int | None]:
     """Ask once, on a connection that is open; None stands for a queue that is not there.
+
+    Arguments:
+        keyed: those that are shared by key.
 
     Raises:
         Exception: whatever the transport raises if the broker does not answer.
     """
     broker, channel = broker_of(connection), connection.default_channel
-    return {queue: broker.depth(channel, queue, _PATIENCE) for queue in queues}
+    return {q: broker.depth(channel, q, _PATIENCE, q in keyed) for q in queues}
+
+
+def oldest_of(connection: Any, queues: Iterable[str]) -> dict[str, float]:
+    """Ask when the messages were published that are next in queues, of those that tell; Unix time.
+
+    Raises:
+        Exception: whatever the transport raises if the broker does not answer.
+    """
+    broker, channel = broker_of(connection), connection.default_channel
+    found = {queue: broker.oldest(channel, queue) for queue in queues}
+    return {queue: time for queue, time in found.items() if time is not None}

@@ -19,15 +19,26 @@ from threading import RLock
 from time import monotonic
 from typing import Any
 
-from amqp import AccessRefused, ChannelError, NotFound, spec
+from amqp import AccessRefused, ChannelError, NotFound, PreconditionFailed, spec
 from kombu import Exchange, Queue
 
-__all__ = ["LaneChooser", "Lanes", "lane", "register"]
+__all__ = [
+    "LaneChooser",
+    "Lanes",
+    "NotEmptyError",
+    "depths_by_name",
+    "lane",
+    "register",
+    "waiting_in_lanes",
+]
 
 logger = logging.getLogger(__name__)
 
 _SAMPLE = 8
 """Lanes that are looked at for an empty one."""
+
+_AT_A_TIME = 256
+"""Lanes that are asked about in one go."""
 
 _KEPT = 600.0
 """Seconds for which a key keeps its lane, from its last message in it."""
@@ -80,6 +91,44 @@ def _like(queue: Any, name: str, arguments: Any, **bounds: Any) -> Queue:
         queue_arguments=kept or None,
         **bounds,
     )
+
+
+def depths_by_name(channel: Any, names: Sequence[str]) -> dict[str, int]:
+    """Ask in one go how many messages wait in queues; return the answers, to the first not there.
+
+    Then the broker has closed the channel.
+    """
+    found: dict[str, int] = {}
+    with suppress(NotFound):
+        for name in names:
+            passive = (0, name, True, False, False, False, False, _NOTHING)
+            channel.send_method(spec.Queue.Declare, _DECLARE, passive)
+        for name in names:
+            found[name] = int(channel.wait(spec.Queue.DeclareOk, returns_tuple=True)[1])
+    return found
+
+
+def waiting_in_lanes(channel: Any, queue: str) -> int:
+    """Ask how many messages wait in all lanes of a queue. None is made, or changed.
+
+    One that somebody has deleted hides those behind it that are asked about in one go with it.
+    """
+    connection, total = channel.connection, 0
+    with connection.channel() as asking:
+        try:
+            count = int(asking.queue_declare(register(queue), passive=True).message_count)
+        except NotFound:
+            return 0
+    for first in range(0, count, _AT_A_TIME):
+        numbers = range(first, min(first + _AT_A_TIME, count))
+        names = [f"{register(queue)}.{number}" for number in numbers]
+        with connection.channel() as asking:
+            total += sum(depths_by_name(asking, names).values())
+    return total
+
+
+class NotEmptyError(Exception):
+    """A lane that was removed was not empty after all."""
 
 
 class Lanes:
@@ -177,6 +226,34 @@ class Lanes:
             found = min(depths, key=depths.__getitem__)
         return found
 
+    def remove_last(self) -> bool:
+        """Remove the last lane if it is empty, and its mark; return whether it was.
+
+        Only where no worker and no publisher of the queue runs: a quorum queue cannot be deleted on
+        condition that it is empty, and what a worker holds of any lane does not show.
+
+        Raises:
+            NotEmptyError: messages came into it in just that moment, and are gone.
+        """
+        last = lane(self._queue, self.count - 1)
+        kind = (self._queue.queue_arguments or {}).get("x-queue-type", "classic")
+        certain = {} if kind == "quorum" else {"if_unused": True, "if_empty": True}
+        try:
+            if self._depth_if_there(last):
+                return False
+            with self._intact():
+                gone = self.channel.queue_delete(last.name, **certain)
+        except PreconditionFailed:  # something has come
+            return False
+        with self._intact():
+            mark = self.channel.basic_get(self._register.name)
+            if mark is not None:
+                self.channel.basic_ack(mark.delivery_tag)
+        self.count -= 1
+        if gone:
+            raise NotEmptyError(f"{gone} messages came into {last.name} while it was removed")
+        return True
+
     def drop(self) -> None:
         """Close the connection without a word."""
         connection, self._connection, self._channel = self._connection, None, None
@@ -238,15 +315,12 @@ class Lanes:
 
     def _asked(self, numbers: Sequence[int]) -> dict[int, int]:
         """Ask about lanes in one go; return the answers, as far as the first that is not there."""
-        channel, found = self.channel, {}
-        with suppress(NotFound), self._intact():
-            for number in numbers:
-                name = lane(self._queue, number).name
-                passive = (0, name, True, False, False, False, False, _NOTHING)
-                channel.send_method(spec.Queue.Declare, _DECLARE, passive)
-            for number in numbers:
-                found[number] = int(channel.wait(spec.Queue.DeclareOk, returns_tuple=True)[1])
-        return found
+        names = {lane(self._queue, number).name: number for number in numbers}
+        with self._intact():
+            found = depths_by_name(self.channel, list(names))
+        if len(found) < len(names):
+            self.drop()
+        return {names[name]: depth for name, depth in found.items()}
 
 
 class LaneChooser:

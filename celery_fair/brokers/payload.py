@@ -8,8 +8,9 @@ from uuid import uuid4
 
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import ReplayError
+from celery_fair.headers import PUBLISHED, time_of
 
-__all__ = ["fresh_payload", "letter_of", "targets", "undelivered"]
+__all__ = ["fresh_payload", "letter_of", "published", "targets", "undelivered"]
 
 _PARTS = {"body", "headers", "properties"}
 
@@ -35,6 +36,14 @@ def letter_of(payload: Any, handle: Any) -> Letter:
         handle=handle,
         problem=problem,
     )
+
+
+def published(raw: Any) -> float | None:
+    """Return when a stored message was published, in Unix time, if its publisher says so."""
+    try:
+        return time_of(json.loads(raw)["headers"][PUBLISHED])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def fresh_payload(payload: Mapping[str, Any], letter: Letter) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class RedisLetters(LetterQueue):
                 for raw in reversed(page):
                     yield _letter(key, raw)
 
-    def replay(self, letter: Letter) -> None:
+    def _replay(self, letter: Letter) -> None:
         place = letter.handle
         channel = self._channel
         exchange, _ = letter.origin

@@ -52,7 +52,7 @@ class VirtualLetters(LetterQueue):
             for got in kept:
                 self._put_back(got)
 
-    def replay(self, letter: Letter) -> None:
+    def _replay(self, letter: Letter) -> None:
         got = _held(letter)
         fresh = fresh_payload(got.payload, letter)
         for queue in targets(self._channel, letter, self._exchanges):

@@ -145,6 +145,13 @@ class Chooser:
             hold = None if gate is None else gate.look(now, self._running.of(flow.key))
         return hold if hold is not None else (None, now)
 
+    def above(self, flow: Flow) -> tuple[int, list[str]]:
+        """Return a queue's class as it is now, and the queues of higher ones that go before it."""
+        scheduler = self.scheduler
+        if not isinstance(scheduler, ClassScheduler):
+            return 0, []
+        return scheduler.level(flow), [each.key for each in scheduler.above(flow)]
+
     def is_held(self, flow: Flow) -> bool:
         """Whether the queue was found closed and has not been let go."""
         return flow in self._held

@@ -102,6 +102,19 @@ class ClassScheduler:
     def rounds_ahead(self, flow: Flow) -> int:
         return self._of[flow].rounds_ahead(flow)
 
+    def before(self, flow: Flow) -> int:
+        return self._of[flow].before(flow)
+
+    def level(self, flow: Flow) -> int:
+        """Return the class that a flow is in now."""
+        return next(level for level, drr in self._order if drr is self._of[flow])
+
+    def above(self, flow: Flow) -> list[Flow]:
+        """Return the flows of higher classes that have a message, or are owed one."""
+        level = self.level(flow)
+        found = (drr for number, drr in self._order if number > level)
+        return [each for drr in found for each in drr if drr.is_backlogged(each)]
+
     def drop(self, flow: Flow) -> None:
         self._of[flow].drop(flow)
 

@@ -329,6 +329,15 @@ class DeficitRoundRobin:
         """How many rounds from the present one a backlogged flow's turn comes; 0: in this one."""
         return max(0, flow.due - self._round)
 
+    def before(self, flow: Flow) -> int:
+        """How many others have their turn in the present round before a flow's, as it stands."""
+        others = 0
+        for each in self._current:
+            if each is flow:
+                break
+            others += each.due == self._round
+        return others
+
     def is_backlogged(self, flow: Flow) -> bool:
         """Whether the flow takes part in the rounds: has a message, or is owed one."""
         return flow.due > 0

@@ -10,7 +10,8 @@ To keep a queue from running empty at the worker, its window must cover what one
 scheduler takes of it, its quantum, and what the worker consumes of it while the refill is under
 way: ``L = rate * delay`` (Little, 1961), where *rate* is messages per second and *delay* the
 seconds from an acknowledgement to the arrival of the delivery that it allowed. Together the windows
-hold at most a second of work, so that other workers find something to do.
+are at most a second of work, so that other workers find something to do. Of what was delivered
+before the rate fell, more may be here: it is not given back, which would count as a delivery.
 
 The sum is divided in proportion to the queues' shares of the messages. Equal windows would not do:
 a consumer that outruns its broker consumes what the broker sends, and the broker refills every
@@ -34,7 +35,7 @@ LEAST = 2
 """The least window: with one, every single message would fill it and count as a backlog."""
 
 SECONDS_OF_WORK = 1.0
-"""What all windows of a worker hold together at the most, as time at its present rate."""
+"""What all windows of a worker are together at the most, as time at its present rate."""
 
 _HEADROOM = 2.0
 _LONGEST_DELAY = 0.5

@@ -4,7 +4,8 @@ Between the plan and this somebody else may have taken some letters, and others 
 are left alone. Those that the plan is about are found by what they are.
 
 All copies of a message are in hand before one of them is replayed. The others are removed first: if
-the program is killed in between, one is left, and not one more than was replayed.
+the program is killed in between, one is left, and not one more than was replayed. As many letters
+are replayed together as suits their queue.
 """
 
 from collections import defaultdict
@@ -40,8 +41,8 @@ def replay(
         stop: asked before each letter whether to end here.
         tick: called after each message.
     """
-    report = plan.report
     held: dict[str, list[Letter]] = defaultdict(list)
+    ready = _Ready(queue, plan, tick)
 
     def act(letter: Letter) -> bool:
         name, copies = plan.name(letter.digest), held[letter.digest]
@@ -50,15 +51,50 @@ def replay(
             return False
         for claim in sorted({claim for each in copies if (claim := each.text(CLAIM))}):
             forget(claim)
-        first, *others = copies
+        first, *others = held.pop(letter.digest)
         for other in others:
             queue.remove(other)
-            report.duplicates.append(name)
-        queue.replay(first)
-        report.done.append(name)
+            plan.report.duplicates.append(name)
+        ready.add(first)
         return True
 
-    return _go_through(queue, plan, act, stop, tick)
+    return _go_through(queue, plan, act, stop, ready)
+
+
+class _Ready:
+    """Letters in hand that are to be replayed together."""
+
+    def __init__(self, queue: LetterQueue, plan: Plan, tick: Tick) -> None:
+        self._queue = queue
+        self._plan = plan
+        self._tick = tick
+        self.letters: list[Letter] = []
+
+    def add(self, letter: Letter) -> None:
+        """Another one; if they are enough, they are replayed."""
+        self.letters.append(letter)
+        if len(self.letters) >= self._queue.at_once:
+            self.finish()
+
+    def finish(self) -> None:
+        """Replay them, and report what came of it.
+
+        Raises:
+            Exception: the transport's, for a connection that is of no more use.
+        """
+        some, self.letters = self.letters, []
+        errors = self._queue.replay(some)
+        report = self._plan.report
+        for letter, error in zip(some, errors, strict=True):
+            name = self._plan.name(letter.digest)
+            if error is None:
+                report.done.append(name)
+            else:
+                report.failed[name] = _told(error)
+            self._tick()
+        for error in filter(None, errors):
+            if self._queue.is_lost(error):
+                raise error
 
 
 def purge(
@@ -77,15 +113,25 @@ def purge(
             queue.remove(letter)
             plan.report.done.append(plan.name(letter.digest))
             left[letter.digest] -= 1
+        if not left[letter.digest]:
+            tick()
         return not left[letter.digest]
 
-    return _go_through(queue, plan, act, stop, tick)
+    return _go_through(queue, plan, act, stop, _Ready(queue, plan, tick))
 
 
 def _go_through(
-    queue: LetterQueue, plan: Plan, act: Callable[[Letter], bool], stop: Stop, tick: Tick
+    queue: LetterQueue,
+    plan: Plan,
+    act: Callable[[Letter], bool],
+    stop: Stop,
+    ready: _Ready,
 ) -> Report:
-    """Act on each letter that is planned, until no more is to be done with its message."""
+    """Act on each letter that is planned, until no more is to be done with its message.
+
+    Arguments:
+        ready: what `act` has left for later.
+    """
     left, reason = set(plan.todo), _TAKEN
     try:
         with closing(queue.browse(lambda letter: letter.digest in left)) as letters:
@@ -95,13 +141,14 @@ def _go_through(
                     break
                 if letter.digest in left and _ended(queue, plan, act, letter):
                     left.remove(letter.digest)
-                    tick()
                 if not left:
                     break
+            ready.finish()
     except Exception as exc:  # each transport has its own for a lost connection
         if not queue.is_lost(exc):
             raise
         reason = f"not tried, as the connection to the broker is of no more use: {_told(exc)}"
+    left.update(letter.digest for letter in ready.letters)
     for digest in [digest for digest in plan.todo if digest in left]:
         plan.report.failed.setdefault(plan.name(digest), reason)
     return plan.report
@@ -111,9 +158,10 @@ def _ended(queue: LetterQueue, plan: Plan, act: Callable[[Letter], bool], letter
     try:
         return act(letter)
     except Exception as exc:  # one letter's trouble is not the others'
-        plan.report.failed[plan.name(letter.digest)] = _told(exc)
         if queue.is_lost(exc):
+            plan.report.failed.setdefault(plan.name(letter.digest), _told(exc))
             raise
+        plan.report.failed[plan.name(letter.digest)] = _told(exc)
         return True
 
 

@@ -297,7 +297,7 @@ def foreseen_target(snapshot: Snapshot, name: str, quantum: float) -> float:
     """
     total = weighed = 0.0
     for rows in [rows for rows in snapshot.workers.values() if name in rows]:
-        weight = sum(row.get("recent", 0.0) for row in rows.values()) + 1e-9
+        weight = sum(row.get("cost_per_second", 0.0) for row in rows.values()) + 1e-9
         others = sum(
             row["quantum"] for queue, row in rows.items() if queue != name and row["target_share"]
         )

@@ -61,7 +61,6 @@ class Queue:
     by_key: bool = False
     target: float = 0.0
     share: float = 0.0
-    recent: float = 0.0
     credit: float = 0.0
     window: int = 0
     buffered: int = 0
@@ -88,7 +87,6 @@ class Queue:
         self.by_key = row.get("by_key", False)
         self.target += row["target_share"] * weight
         self.share += row["share"] * weight
-        self.recent += row.get("recent", 0.0)
         self.credit += row["credit"]
         self.window += row["window"]
         self.buffered += row["buffered"]
@@ -204,7 +202,8 @@ class Snapshot:
 
 def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:
     served = {
-        w: sum(row.get("recent", 0.0) for row in rows.values()) for w, rows in workers.items()
+        w: sum(row.get("cost_per_second", 0.0) for row in rows.values())
+        for w, rows in workers.items()
     }
     total = sum(served.values())
     if not total:

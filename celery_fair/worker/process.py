@@ -7,6 +7,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import Broker, RedisBroker, broker_of
 from celery_fair.brokers.depths import Depths
+from celery_fair.brokers.kept import Kept
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
@@ -75,7 +76,7 @@ class Parts:
         self.settings = settings = _settings(c, broker)
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
-        self.gates = Gates(settings, c.hostname)
+        self.gates = Gates(settings, c.hostname, Kept(settings, c.app.connection_for_read).of)
         store = _key_store(settings, broker)
         self.key_rules = LiveRules(store, settings.keys)
         self.places = Places(
@@ -161,7 +162,7 @@ class Parts:
                 " pip install celery-fair[prometheus]"
             ) from exc
         assert self.settings.metrics is not None
-        depths = Depths(c.app.connection_for_read, _DEPTHS)
+        depths = Depths(c.app.connection_for_read, _DEPTHS, self.settings.keys)
         collector = FairCollector(
             self.answers,
             labels,

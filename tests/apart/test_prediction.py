@@ -1,128 +1,120 @@
-"""What a replay predicts of a worker on RabbitMQ from its log, and what its messages did wait.
+"""What a replay predicts of workers from their log, and what their messages did wait.
 
-The replay knows when messages were published and for how long each ran, from the log alone; a slow
-machine slows both sides. What it does not know is the time from one message's end to the next one's
-start; the more others use the machine, the longer that is, and the more falls short what the replay
-says. The tolerance is for that.
+The replay knows from the log alone when messages were published, for how long each ran, what each
+start cost, which workers were there when, and what they shared their slots by. So nothing is said
+to it by hand; but for one row, in which the log of a life with equal quanta is asked what other
+quanta would have done, and the answer is compared with another life, that had those.
 """
 
 from __future__ import annotations
 
-import random
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
-from celery_fair.headers import PUBLISHED
 from tests.apart.commands import AT_ONCE, ask
-from tests.brokers import Space
-from tests.waiting import wait_equal
-from tests.workers import StartWorker, WorkerProcess
+from tests.apart.lives import LIVES, live
+from tests.brokers import RabbitMQ, RedisServer
+from tests.workers import starting_workers
 
-QUANTA = {"interactive": 4, "reports": 2, "bulk": 1}
-SLOTS = 2
-EACH, ARRIVE_WITHIN = 200, 10.0
-SHORTEST, LONGEST = 0.03, 0.17
-"""Seconds of work: 20 a queue on average, which take the two slots half a minute."""
-TOLERANCE = 0.15
+TOLERANCE = 0.10
+LOOSE = 0.15
+"""Of workers beside each other, whose windows the replay does not know, and of a life predicted by
+another's log: neither keeps to `TOLERANCE` each time, and it is not known why."""
+LEAST = 0.010
+"""Seconds: a shorter error is none. Waits of few milliseconds are those of a loaded machine."""
+ANOTHERS = "equal as quanta"
 
-
-@dataclass(frozen=True)
-class Planned:
-    """A message that is to be published."""
-
-    after: float
-    queue: str
-    work: float
-
-
-def trace() -> list[Planned]:
-    """Three queues, each with more work in ten seconds than its share allows."""
-    draw = random.Random(11)
-    planned = [
-        Planned(draw.uniform(0, ARRIVE_WITHIN), queue, draw.uniform(SHORTEST, LONGEST))
-        for queue in QUANTA
-        for _ in range(EACH)
-    ]
-    return sorted(planned, key=lambda message: message.after)
-
-
-def publish(worker: WorkerProcess, planned: list[Planned]) -> None:
-    """Publish each message when its time has come."""
-    begin = time.monotonic()
-    with worker.client.producer_or_acquire() as producer:
-        for number, message in enumerate(planned):
-            Event().wait(max(0.0, begin + message.after - time.monotonic()))
-            worker.client.send_task(
-                "nap",
-                (number, message.work),
-                queue=message.queue,
-                headers={PUBLISHED: time.time()},
-                producer=producer,
-            )
+SUPPOSED = "as quanta: " + " ".join(
+    f"equal-{queue}.quantum={quantum}"
+    for queue, quantum in (("interactive", 4), ("reports", 2), ("bulk", 1))
+)
+"""What makes the life `equal` the one `quanta`."""
 
 
 @dataclass(frozen=True)
-class Waits:
-    """What 95 of a hundred messages waited at most, in seconds, by queue.
+class Row:
+    """One of the table.
 
     Attributes:
-        live: in the run.
-        replayed: in a replay of its log.
-        with_quanta: in a replay under `QUANTA`.
+        live, predicted: seconds waited, p50 and p95.
     """
 
-    live: dict[str, float]
-    replayed: dict[str, float]
-    with_quanta: dict[str, float]
+    life: str
+    queue: str
+    live: tuple[float, float]
+    predicted: tuple[float, float]
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        return tuple(p / w - 1 for p, w in zip(self.predicted, self.live, strict=True))
+
+    @property
+    def good(self) -> bool:
+        tolerance = LOOSE if self.life in ("two_workers", ANOTHERS) else TOLERANCE
+        return all(
+            abs(p - w) <= max(tolerance * w, LEAST)
+            for p, w in zip(self.predicted, self.live, strict=True)
+        )
+
+    def __str__(self) -> str:
+        p50, p95 = self.errors
+        return (
+            f"{self.life:<22} {self.queue:<14} {self.live[0]:8.3f} {p50:+7.1%}"
+            f" {self.live[1]:8.3f} {p95:+7.1%}"
+        )
 
 
-def run(space: Space, start_worker: StartWorker, folder: Path, quanta: dict[str, int]) -> Waits:
-    """Let a worker do the whole trace, and ask its log."""
-    log, warehouse = folder / "log", folder / "warehouse"
-    conf: dict[str, Any] = {
-        "fair_event_log": str(log),
-        "fair_queues": {queue: {"quantum": quantum} for queue, quantum in quanta.items()},
+@pytest.fixture(scope="module")
+def logs(
+    rabbitmq: RabbitMQ, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> list[Path]:
+    """Of all lives whose costs are counted in the same way, one after the other, in one folder."""
+    root = tmp_path_factory.mktemp("logs")
+    for name, life in LIVES.items():
+        folder = tmp_path_factory.mktemp(name)
+        server = rabbitmq if life.broker == "rabbitmq" else redis_server
+        with starting_workers(folder) as start:
+            log = root / life.conf.get("fair_cost", "one")
+            live(life.named(name), server.space(), start, log)
+    return sorted(root.iterdir())
+
+
+def _waited(rows: list[dict[str, Any]], scenario: str | None = None) -> dict[str, Any]:
+    return {
+        row["queue"]: (row["p50"], row["p95"]) for row in rows if row.get("scenario") == scenario
     }
-    options: dict[str, Any] = {"queues": list(quanta), "conf": conf, "pool": "threads"}
-    worker = start_worker(space, concurrency=SLOTS, **options)
-    done = worker.records.finished
-    before = len(done.read())
-    publish(worker, trace())
-    wait_equal(lambda: len(done.read()) - before, len(QUANTA) * EACH, timeout=300)
-    assert worker.stop() == 0
-    changes = " ".join(f"{queue}.quantum={quantum}" for queue, quantum in QUANTA.items())
-    commands = [
-        ("ingest", "--json", log, warehouse),
-        ("waits", "--json", warehouse),
-        ("whatif", "--json", warehouse),
-        ("whatif", "--json", warehouse, "--base", changes),
-    ]
+
+
+def _table(logs: list[Path]) -> list[Row]:
+    commands: list[tuple[Any, ...]] = []
+    for log in logs:
+        warehouse = log.parent.parent / f"warehouse-{log.name}"
+        commands += [("ingest", "--json", "-q", log, warehouse), ("waits", "--json", warehouse)]
+        commands += [("whatif", "--json", "-q", warehouse, "--scenario", SUPPOSED)]
     said = ask(AT_ONCE, *(word for command in commands for word in ("+", *command)))
-    return Waits(*({row["queue"]: row["p95"] for row in rows} for rows in said[1:]))
+    rows, lived, supposed = [], {}, {}
+    for waits, found in zip(said[1::3], said[2::3], strict=True):
+        lived |= _waited(waits)
+        supposed |= _waited(found, "as quanta")
+        predicted = _waited(found, "recorded")
+        rows += [
+            Row(*queue.split("-"), waited, predicted[queue])
+            for queue, waited in sorted(_waited(waits).items())
+        ]
+    rows += [
+        Row(ANOTHERS, queue, lived[f"quanta-{queue}"], supposed[f"equal-{queue}"])
+        for queue in LIVES["quanta"].queues
+    ]
+    return rows
 
 
-def check(prediction: dict[str, float], truth: dict[str, float]) -> None:
-    errors = {queue: prediction[queue] / truth[queue] - 1 for queue in truth}
-    print({queue: f"{truth[queue]:.2f} s {error:+.1%}" for queue, error in errors.items()})
-    assert errors.keys() == QUANTA.keys()
-    assert max(map(abs, errors.values())) <= TOLERANCE, (errors, truth)
-
-
-@pytest.fixture
-def space(rabbitmq_space: Space) -> Space:
-    return rabbitmq_space
-
-
-def test_waits_are_as_predicted(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
-    """By the run's own log; and by that of a run with equal quanta, which waited otherwise."""
-    equal = run(space, start_worker, tmp_path / "equal", dict.fromkeys(QUANTA, 1))
-    shared = run(space, start_worker, tmp_path / "shared", QUANTA)
-    check(equal.replayed, equal.live)
-    check(shared.replayed, shared.live)
-    assert equal.live["interactive"] > (1 + 2 * TOLERANCE) * shared.live["interactive"]
-    check(equal.with_quanta, shared.live)
+def test_waits_are_as_predicted(logs: list[Path]) -> None:
+    rows = _table(logs)
+    print(f"\n{'life':<22} {'queue':<14} {'p50, s':>8} {'error':>7} {'p95, s':>8} {'error':>7}")
+    print(*rows, sep="\n")
+    assert len({row.life for row in rows}) == len(LIVES) + 1
+    bad = [str(row) for row in rows if not row.good]
+    assert not bad, "\n".join(bad)

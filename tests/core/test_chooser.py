@@ -309,3 +309,13 @@ def test_a_unit_that_is_about_right_stays() -> None:
     world.chooser.ended([ended(a, 1.1, Price(1.0, False))], lambda flow: 1.0)
 
     assert a.quantum == 1.0
+
+
+def test_who_goes_before_by_class_is_told() -> None:
+    world = World(strict=True)
+    low, high = world.queue("low"), world.queue("high", level=3)
+    assert world.chooser.above(low) == (0, ["high"])
+    assert world.chooser.above(high) == (3, [])
+    flat = World()
+    flat.queue("high", level=3)
+    assert flat.chooser.above(flat.queue("low")) == (0, [])

@@ -271,6 +271,17 @@ def test_the_turn_ahead_is_told() -> None:
     assert scheduler.rounds_ahead(flow) == 4
 
 
+def test_who_goes_before_is_told() -> None:
+    scheduler = ClassScheduler()
+    low, high = scheduler.add("low", 1), scheduler.add("high", 1, 3)
+    scheduler.add("idle", 1, 5)
+    for flow in (low, high):
+        scheduler.offer(flow, 1)
+    assert (scheduler.level(low), scheduler.level(high)) == (0, 3)
+    assert (scheduler.above(low), scheduler.above(high)) == ([high], [])
+    assert scheduler.before(high) == 0
+
+
 def test_one_flow_is_held_dropped_and_given_another_quantum_within_its_class() -> None:
     scheduler = ClassScheduler()
     flow, other = scheduler.add("a", 1, 1), scheduler.add("b", 1, 1)

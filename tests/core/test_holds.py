@@ -254,6 +254,15 @@ def test_a_key_that_is_there_is_not_admitted() -> None:
         scheduler.admit(removed(1))
 
 
+def test_who_is_before() -> None:
+    scheduler = backlogged({"a": 1, "b": 1, "c": 1})
+    a, b, c = (scheduler[key] for key in "abc")
+    assert scheduler.choose(0, 1) is a
+    assert [scheduler.before(flow) for flow in (a, b, c)] == [0, 1, 2]
+    scheduler.drop(a)
+    assert scheduler.before(c) == 1
+
+
 def test_rounds_ahead() -> None:
     scheduler = backlogged({"a": 1, "b": 1})
     a, b = scheduler["a"], scheduler["b"]

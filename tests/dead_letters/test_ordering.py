@@ -349,10 +349,50 @@ def test_interrupted(box: Box, second: Connection) -> None:
     for each in ("t1", "t2", "t3"):
         box.put(each)
     plan = planned(box, second)
-    report = replay(letters_of(box.app, second), plan, stop=lambda: bool(plan.report.done))
+    queue = letters_of(box.app, second)
+    queue.at_once = 1
+    report = replay(queue, plan, stop=lambda: bool(plan.report.done))
     assert report.done == ["t1"]
     assert report.failed == dict.fromkeys(["t2", "t3"], "not tried: interrupted")
     assert box.ids() == ["t2", "t3"]
+
+
+def test_what_is_in_hand_when_it_is_interrupted_is_replayed(box: Box, second: Connection) -> None:
+    ids = [f"t{number}" for number in range(5)]
+    for each in ids:
+        box.put(each)
+    asked = iter([False, False, False, True])
+    queue = letters_of(box.app, second)
+    queue.at_once = 2
+    report = replay(queue, planned(box, second), stop=lambda: next(asked))
+    assert report.done == ids[:3]
+    assert report.failed == dict.fromkeys(ids[3:], "not tried: interrupted")
+    assert box.ids() == ids[3:]
+
+
+def test_of_many_each_has_its_own_outcome(box: Box, space: Space) -> None:
+    """More than are in hand at a time, all with one body; some that nothing takes."""
+    lost = {"exchange": "gone"} if space.kind == "redis" else {"queue": "gone"}
+    for number in range(120):
+        box.put(f"t{number}", **(lost if number % 7 == 0 else {}))
+    gone = [f"t{number}" for number in range(0, 120, 7)]
+    outcome = box.run("replay", "--all")
+    assert outcome.exit_code == 1
+    assert outcome.stdout == ""  # neither 103 lines nor 120
+    assert f"{120 - len(gone)} replayed, {len(gone)} failed." in outcome.stderr
+    assert "'gone'" in outcome.stderr
+    assert sorted(box.ids()) == sorted(gone)
+    assert len(box.get("orders")) == 120 - len(gone)
+
+
+def test_an_exchange_that_is_gone_is_not_the_others_trouble(box: Box) -> None:
+    for number in range(6):
+        box.put(f"t{number}", **({"exchange": "gone"} if number == 3 else {}))
+    report = box.order("replay", "--all", status=1)
+    assert sorted(report["replayed"]) == ["t0", "t1", "t2", "t4", "t5"]
+    assert [*report["failed"]] == ["t3"]
+    assert len(box.get("orders")) == 5
+    assert box.ids() == ["t3"]
 
 
 def test_lost_connection(box: Box, second: Connection) -> None:
@@ -360,6 +400,7 @@ def test_lost_connection(box: Box, second: Connection) -> None:
         box.put(each)
     plan = planned(box, second)
     queue = letters_of(box.app, second)
+    queue.at_once = 1
 
     def lose() -> None:
         raise OSError("the cable was cut")

@@ -43,11 +43,13 @@ def test_what_waits_is_listed(
             "globex": 2,
             "": 1,
         }
-        assert rows["globex"]["share"] == pytest.approx(0.5)
+        assert rows["globex"]["target"] == pytest.approx(0.5)
+        assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
+        assert 0 < sum(row["per_second"] for row in rows.values()) <= 51 / 60
         still = sum(row["waiting"] for row in document["top"])
         assert still + len(worker.records.started) == 51
         head, *lines = run("keys", QUEUE, "--top", "2").output.splitlines()[1:]
-        heads = "key weight share waiting parts started running behind held"
+        heads = "key weight target share starts/s running waiting parts oldest held"
         assert head.split() == heads.split()
         assert [line.split()[0] for line in lines] == ["acme", "globex"]
     worker.records.started.wait_once(ids)
@@ -183,7 +185,13 @@ def test_why_nothing_starts(
         worker.records.started.wait_ids(held)
         assert run("pause-key", QUEUE, "acme").exit_code == 0
         ids = tenants.publish({"acme": 3})
-        assert explained() == ("no_slot", "no slot is free: 1 of 1 are busy")
+        assert explained() == (
+            "no_slot",
+            (
+                "its turn is next: its credit is 0 of a quantum of 1. It waits for a free slot,"
+                " 1 of 1 are busy"
+            ),
+        )
     wait_equal(lambda: explained()[0], "keys")
     assert explained()[1].startswith("3 messages wait, of keys that may start none now")
     assert run("resume-key", QUEUE, "acme").exit_code == 0

@@ -16,6 +16,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 from kombu import Exchange, Queue
 
+from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.cli import fair
 from tests.brokers import RabbitMQ, Space
@@ -303,6 +304,60 @@ def test_what_waits_is_shown_and_put_back(
     worker = start_worker(space, queues=[QUEUE])
     order = [record.id for record in sorted(worker.records.started.wait_once(ids))]
     assert [task for task in order[4:] if task in ids[:32]] == ids[2:32]
+
+
+@pytest.mark.parametrize("arguments", [{}, QUORUM], ids=["classic", "quorum"])
+def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> None:
+    """With their marks, from the last to the first that is not empty; no message is."""
+    queue = Queue(QUEUE, queue_arguments=arguments)
+    with publisher(space.url, task_queues=[queue]) as app:
+
+        def run(*words: str) -> Result:
+            context = CLIContext(app=app, no_color=True, workdir=None)
+            return CliRunner().invoke(fair, ("keys", QUEUE, *words), obj=context)
+
+        for key in ("a", "b", "c"):
+            send(app, key, 12)
+        with app.connection_for_write() as connection:
+            for number in (0, 2):
+                connection.default_channel.queue_purge(f"jobs.fair.{number}")
+        assert run("--shrink").exit_code == 2  # not asked, and nobody has said that all is stopped
+        assert run("--shrink", "--merge", "--yes").exit_code == 2
+        shrunk = run("--shrink", "--yes")
+        assert (shrunk.exit_code, json.loads(run("--json").stdout)["lanes"]) == (1, 2)
+        assert "1 empty lanes of jobs are removed, 2 are left" in shrunk.stdout
+        assert "jobs.fair.1 is not empty" in shrunk.stdout
+        waits = sum(waiting(space).values())
+        run("--merge")
+        assert run("--shrink", "--yes").exit_code == 0
+        assert lanes(space) == 0
+        wait_equal(lambda: sum(waiting(space).values()), waits)
+        wait_equal(lambda: space.depths()["jobs.fair"].ready, 0)
+    with publisher(space.url, task_queues=[queue]) as app:
+        send(app, "d", 12)  # begins with the first again
+    assert lanes(space) == 1
+
+
+def test_no_lane_is_removed_beside_a_worker(
+    space: Space, start_worker: StartWorker, run: Callable[..., Result]
+) -> None:
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    wait_equal(lambda: lanes(space), 8)
+    refused = run("keys", QUEUE, "--shrink", "--yes")
+    assert refused.exit_code == 1
+    assert f"{worker.hostname} runs, and consumes jobs; nothing was removed" in refused.output
+    assert lanes(space) == 8
+
+
+def test_what_waits_in_lanes_is_counted(space: Space, app: Celery) -> None:
+    """And a lane that was deleted by hand hides no front."""
+    ids = send(app, "a", 32) + send(app, "b", 22)
+    with app.connection_for_write() as connection:
+        assert depths_of(connection, [QUEUE, "none"]) == {QUEUE: 4, "none": None}
+        assert depths_of(connection, [QUEUE], [QUEUE]) == {QUEUE: len(ids)}
+        connection.default_channel.queue_delete("jobs.fair.1")
+        assert depths_of(connection, [QUEUE], [QUEUE]) == {QUEUE: 34}
+        assert depths_of(connection, ["none"], ["none"]) == {"none": None}
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,7 @@ import pytest
 from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.costs import costs, model
 from celery_fair.pipeline.gold.fairness import by_queue, fairness
-from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.processes import SHARING
-from celery_fair.pipeline.silver.processes import processes as processes_of
-from celery_fair.pipeline.traces.recorded import recorded_scenario
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze
 
@@ -114,75 +110,6 @@ def test_verdicts(spark: SparkSession) -> None:
     # 400 + 400 + 400 + 200 + 40 tasks of one length.
     assert summed["a"]["share"] == pytest.approx(830 / 1440)
     assert summed["a"]["target"] == pytest.approx(0.75)
-
-
-def test_quanta_outlive_their_workers(spark: SparkSession) -> None:
-    clean = Process().boots(0, quanta={})
-    clean.beats(1, quanta={"a": 3.0, "b": 1.0})
-    clean.says("a", "ready", 2, 5.0)
-    clean.says("a", "unassigned", 3, quantum=None)
-    clean.ends(4, quanta={})
-    killed = Process().boots(5, quanta={})
-    killed.says("c", "ready", 6, 7.0)
-    killed.ends(60, "dead")
-    scenario = recorded_scenario(processes_of(bronze(spark, (clean, killed))))
-    quanta = {queue: plan.quantum for queue, plan in scenario.queues.items()}
-    assert quanta == {"a": 5.0, "b": 1.0, "c": 7.0}
-
-
-def test_recorded_is_what_the_workers_had(spark: SparkSession) -> None:
-    had = {
-        "quanta": {"a": 3.0, "b": 1.0, "c": 1.0},
-        "costs": "runtime",
-        "max_wait": 30.0,
-        "classes": {"a": 2.0, "b": 0.0, "c": 0.0},
-        "rates": {"b": 10.0},
-        "shared_rates": {"c": 4.0},
-        "bursts": {"b": 5.0, "c": 3.0},
-        "caps": {"a": 2.0},
-    }
-    two = [Process(node=f"celery@{name}").boots(0, concurrency=4) for name in "ab"]
-    for worker in two:
-        worker.beats(1, **had)
-        worker.ends(60, **had)
-
-    scenario = recorded_scenario(processes_of(bronze(spark, two)))
-
-    assert scenario == Scenario(
-        "recorded",
-        concurrency=8,
-        cost="runtime",
-        max_wait=30.0,
-        queues={
-            "a": Plan(3.0, level=2, max_in_flight=4),
-            "b": Plan(1.0, rate=20.0, burst=10.0),
-            "c": Plan(1.0, rate=4.0, burst=3.0),
-        },
-    )
-
-
-def test_each_queue_is_as_who_consumed_it_last_had_it(spark: SparkSession) -> None:
-    former = Process(node="celery@old").boots(0)
-    former.beats(1, quanta={"x": 1.0, "y": 1.0}, caps={"x": 2.0, "y": 2.0}, costs="runtime")
-    former.ends(10)
-    lone = Process(node="celery@lone").boots(20)
-    lone.beats(21, quanta={"x": 1.0}, rates={"x": 2.0}, bursts={"x": 1.0}, costs="runtime")
-    others = [Process(node=f"celery@{n}").boots(20) for n in range(3)]
-    for worker in others:
-        worker.beats(22, quanta={"z": 1.0})  # of a version that says no more
-    made = processes_of(bronze(spark, [former, lone, *others]))
-
-    scenario = recorded_scenario(made)
-
-    assert scenario.cost == "runtime"
-    assert scenario.concurrency == 4
-    assert scenario.queues == {
-        "x": Plan(1.0, rate=2.0, burst=1.0),
-        "y": Plan(1.0, max_in_flight=2),
-        "z": Plan(1.0),
-    }
-    before = recorded_scenario(made.drop(*SHARING))
-    assert before.queues == {queue: Plan(1.0) for queue in "xyz"}
 
 
 def test_utilisation(spark: SparkSession) -> None:

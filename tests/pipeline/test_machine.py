@@ -17,10 +17,8 @@ from celery_fair.core.gate import SLACK
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.replay.advice import Advice, Goal, Outcomes, advise
 from celery_fair.pipeline.replay.machine import Machine, Message, Start
-from celery_fair.pipeline.replay.outcome import SCHEMA, outcomes, quantile
+from celery_fair.pipeline.replay.outcome import COLUMNS, outcomes, quantile
 from celery_fair.pipeline.replay.scenario import Plan, Scenario, parse_scenario
-
-COLUMNS = [column.split()[0] for column in SCHEMA.split(", ")]
 
 
 def message(published: float, queue: str = "q", runtime: float = 1.0) -> Message:
@@ -176,18 +174,18 @@ def test_quantiles() -> None:
 def run(trace: list[Message], scenarios: list[Scenario]) -> Outcomes:
     found = {}
     for scenario in scenarios:
-        for queue, outcome in outcomes(Machine(scenario).run(trace)).items():
+        for (queue, _), outcome in outcomes(Machine(scenario).run(trace)).items():
             row = dict(zip(COLUMNS, outcome.row(scenario.name, queue), strict=True))
             found[scenario.name, queue] = row
     return found
 
 
-def advised(base: Scenario, *goals: Goal) -> Advice:
+def advised(base: Scenario, *goals: Goal, margin: bool = False) -> Advice:
     """A backlog of bulk work from the beginning, an interactive message every 10 s."""
     trace = [message(0.0, "bulk") for _ in range(500)]
     trace += [message(10.0 * n + 0.3, "interactive") for n in range(40)]
     trace += [message(10.0 * n, "chat") for n in range(40)]
-    return advise(base, list(goals), lambda scenarios: run(sorted(trace), scenarios))
+    return advise(base, list(goals), lambda scenarios: run(sorted(trace), scenarios), margin)
 
 
 def base(**quanta: float) -> Scenario:
@@ -213,6 +211,19 @@ def test_advice() -> None:
     assert (slots.means, slots.scenario.concurrency) == ("slots", 32)
     never = advised(slow, Goal("bulk", 50, 0.0))
     assert never.means is None
+
+
+def test_advice_has_a_margin() -> None:
+    """What the quantile meets and its bound does not is no advice, but without a margin."""
+    slow = base(bulk=64, interactive=1, chat=1)
+    row = advised(slow, Goal("interactive", 50, math.inf)).outcomes["recorded", "interactive"]
+    between = (row["p50"] + row["p50_bound"]) / 2
+    assert row["p50"] < between < row["p50_bound"]
+    goal = Goal("interactive", 50, between)
+    assert advised(slow, goal).means == "nothing"
+    careful = advised(slow, goal, margin=True)
+    assert careful.means == "quanta"
+    assert goal.met(careful.scenario.name, careful.outcomes, margin=True)
 
 
 def test_scenarios_are_parsed() -> None:

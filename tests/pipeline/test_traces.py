@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from celery_fair.pipeline.replay.outcome import outcomes
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.traces.azure import azure_trace
 from celery_fair.pipeline.traces.swf import swf_trace
-from celery_fair.pipeline.traces.table import csv_trace, parse_columns
+from celery_fair.pipeline.traces.table import READERS, Columns, parse_columns, table_trace
+from tests.documentation.page import blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,11 +64,48 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
         "when,how long,team\n1970-01-01 00:00:10,2.5,a\n20,1,\nnever,1,a\n30,unknown,a\n40,-1,a\n"
     )
     columns = parse_columns("published=when, runtime=how long,queue=team")
-    rows = csv_trace(spark, str(path), columns).orderBy("published").collect()
+    rows = table_trace(spark, str(path), "csv", columns).orderBy("published").collect()
     found = [(row["published"], row["runtime"], row["queue"], row["task"]) for row in rows]
     assert found == [(10.0, 2.5, "a", "task"), (20.0, 1.0, "celery", "task")]
+    absent = Columns({"published": "no", "runtime": "no"})
     with pytest.raises(PipelineError, match="no column 'no'; it has when"):
-        csv_trace(spark, str(path), {"published": "no", "runtime": "no"})
+        table_trace(spark, str(path), "csv", absent)
+
+
+def test_a_table_of_each_kind(spark: SparkSession, tmp_path: Path) -> None:
+    """The same jobs, with times in milliseconds, and run times that are reckoned."""
+    made = {kind: tmp_path / f"jobs.{kind}" for kind in READERS}
+    jobs = spark.createDataFrame(
+        [(1500, 100, 20, "acme", 7), (2500, 200, None, None, 8)],
+        "at long, read long, written long, tenant string, number int",
+    ).coalesce(1)
+    jobs.write.csv(str(made["csv"]), header=True)
+    jobs.write.json(str(made["jsonl"]))
+    jobs.write.parquet(str(made["parquet"]))
+    columns = parse_columns(
+        "published=at,key=tenant,id=number",
+        "published=ms,runtime=ms",
+        "read * 0.2 + coalesce(written, 0) * 30",
+    )
+    for kind, path in made.items():
+        rows = table_trace(spark, str(path), kind, columns).orderBy("published").collect()
+        found = [(row["id"], row["published"], row["runtime"], row["key"]) for row in rows]
+        assert found == [("7", 1.5, 0.62, "acme"), ("8", 2.5, 0.04, None)]
+    wrong = parse_columns("published=at", "", "reed * 2")
+    with pytest.raises(PipelineError, match="is no expression in the columns"):
+        table_trace(spark, str(made["csv"]), "csv", wrong)
+
+
+def test_times_of_each_type(spark: SparkSession, tmp_path: Path) -> None:
+    jobs = spark.sql(
+        "select timestamp_seconds(10) as a, to_timestamp_ntz('1970-01-01 00:00:10') as b,"
+        " '1970-01-01 00:00:10' as c, 10.0d as d, 10 as e, '10' as f, 1 as took"
+    )
+    jobs.write.parquet(str(tmp_path / "jobs"))
+    for name in "abcdef":
+        columns = parse_columns(f"published={name},runtime=took")
+        [row] = table_trace(spark, str(tmp_path / "jobs"), "parquet", columns).collect()
+        assert row["published"] == 10.0
 
 
 @pytest.mark.parametrize(
@@ -82,6 +121,15 @@ def test_wrong_columns(text: str, says: str) -> None:
         parse_columns(text)
 
 
+def test_wrong_units_and_two_run_times() -> None:
+    with pytest.raises(PipelineError, match="'days' is none of s, ms"):
+        parse_columns("published=a,runtime=b", "published=days")
+    with pytest.raises(PipelineError, match="'queue=s' is not FIELD=UNIT"):
+        parse_columns("published=a,runtime=b", "queue=s")
+    with pytest.raises(PipelineError, match="leave one out"):
+        parse_columns("published=a,runtime=b", "", "b * 2")
+
+
 def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
     trace = azure_trace(spark, AZURE)
     base = Scenario("base", concurrency=8, cost="runtime")
@@ -91,12 +139,12 @@ def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
         (row["scenario"], row["queue"]): tuple(row) for row in replay(trace, scenarios).collect()
     }
     rows = trace.orderBy("published", "queue", "runtime").collect()
-    fields = Message._fields
+    fields = Message._fields[:5]
     messages = [Message(*(row[name] for name in fields)) for row in rows]
     expected = {
         (scenario.name, queue): outcome.row(scenario.name, queue)
         for scenario in scenarios
-        for queue, outcome in outcomes(Machine(scenario).run(messages)).items()
+        for (queue, _), outcome in outcomes(Machine(scenario).run(messages)).items()
     }
     assert found == expected
     assert len(found) == 6
@@ -113,12 +161,46 @@ def test_whatif_and_advise() -> None:
 
     target = ("--slo", "conv=p95:1s", "--base", "concurrency=8", "--quiet")
     shown = run("advise", *azure, *target)
-    assert shown.exit_code == 0
     assert "nor can strict priority, with 8 slots" in shown.stdout
-    found: dict[str, Any] = json.loads(run("advise", *azure, *target, "--json").stdout)
+    again = run("advise", *azure, *target, "--json")
+    found: dict[str, Any] = json.loads(again.stdout)
     assert found["means"] == "slots"
     assert found["concurrency"] > 8
-    assert found["proof"][0]["p95"] <= 1.0
+    [proof], [held_out] = found["proof"], found["held_out"]
+    assert proof["p95"] <= proof["p95_bound"] <= 1.0
+    assert proof["started"] + held_out["started"] == 200
+    assert found["kept"] == (held_out["p95"] <= 1.0)
+    assert shown.exit_code == again.exit_code == (0 if found["kept"] else 1)
+    assert ("not kept" in shown.stdout) == (not found["kept"])
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_page_on_own_traces(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands, on the files that it shows."""
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "own-trace.md"
+    found = list(blocks(page.read_text()))
+    csv, jsonl = (block.text for block in found if block.language == "text")
+    Path("jobs.csv").write_text(csv)
+    Path("jobs.jsonl").write_text(jsonl)
+    spark.read.json(str(tmp_path / "jobs.jsonl")).write.parquet(str(tmp_path / "jobs.parquet"))
+    said = []
+    for block in found:
+        if block.language == "console":
+            words = shlex.split(block.text.replace("\\\n", " ").removeprefix("$ "))
+            said.append(run(*words[4:], "--json", "--quiet"))
+    first, second, third = (json.loads(result.stdout) for result in said)
+    assert [(row["scenario"], row["queue"], row["started"]) for row in first] == [
+        (scenario, queue, 2)
+        for scenario in ("mail first", "recorded")
+        for queue in ("mail", "search")
+    ]
+    assert {(row["key"], row["started"]) for row in second} == {("acme", 2), ("zeta", 1)}
+    seconds = {row["key"]: row["seconds"] for row in second}
+    assert seconds == pytest.approx({"acme": 0.24 + 1.2 + 0.16 + 1.83, "zeta": 0.018 + 0.21})
+    assert third["means"] == "nothing"
 
 
 @pytest.mark.usefixtures("spark")

@@ -28,7 +28,7 @@ def row(**figures: Any) -> dict[str, Any]:
         "max_in_flight": None,
         "target_share": 0.0,
         "share": 0.0,
-        "recent": 0.0,
+        "cost_per_second": 0.0,
     } | figures
 
 

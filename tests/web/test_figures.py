@@ -33,10 +33,10 @@ def test_a_share_is_of_what_all_workers_served() -> None:
     found = snapshot(
         {
             "busy": {
-                "bulk": row(share=1.0, recent=30.0, target_share=0.5),
+                "bulk": row(share=1.0, cost_per_second=30.0, target_share=0.5),
                 "mail": row(target_share=0.5),
             },
-            "calm": {"mail": row(share=1.0, recent=10.0, target_share=1.0)},
+            "calm": {"mail": row(share=1.0, cost_per_second=10.0, target_share=1.0)},
         }
     ).queues
     assert {name: queue.share for name, queue in found.items()} == {"bulk": 0.75, "mail": 0.25}
@@ -109,11 +109,11 @@ def test_a_target_that_is_foreseen() -> None:
     """Only queues that are active count, at each worker those that it has."""
     workers = {
         "a": {
-            "bulk": row(quantum=10.0, target_share=0.25, recent=1.0),
-            "mail": row(quantum=30.0, target_share=0.75, recent=1.0),
+            "bulk": row(quantum=10.0, target_share=0.25, cost_per_second=1.0),
+            "mail": row(quantum=30.0, target_share=0.75, cost_per_second=1.0),
             "idle": row(quantum=999.0),
         },
-        "other": {"rest": row(target_share=1.0, recent=50.0)},
+        "other": {"rest": row(target_share=1.0, cost_per_second=50.0)},
     }
     assert foreseen_target(snapshot(workers), "bulk", 90.0) == pytest.approx(0.75)
     assert foreseen_target(snapshot(workers), "idle", 40.0) == pytest.approx(0.5)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.brokers.payload import published
 from celery_fair.brokers.redis import Commands, Script
 from celery_fair.core.gate import SLACK
 from celery_fair.settings import KeyedQueue, KeyLimits
@@ -26,6 +27,9 @@ _MOVED = 100
 
 _LOOKED_AT = 1000
 """Tenants that are looked at for `KeyedLists.look`."""
+
+_PARTS_LOOKED_AT = 50
+"""Parts of a tenant whose oldest messages are looked at."""
 
 _SCANNED = 1000
 """Keys of the server that are looked at with one question."""
@@ -310,6 +314,19 @@ class KeyedLists:
         """Return how many messages wait in a part's lists."""
         lanes = [f"{self._base}:lane:{tenant}/{part}{step}" for step in self._steps[1:]]
         return sum(int(self._send("LLEN", lane)) for lane in lanes)
+
+    def oldest(self, tenant: str) -> float | None:
+        """Return when the oldest of a tenant's messages was published, Unix time, if that is told.
+
+        Of some of its parts, if they are very many.
+        """
+        lanes = [
+            f"{self._base}:lane:{tenant}/{part}{step}"
+            for part in self.parts(tenant)[:_PARTS_LOOKED_AT]
+            for step in self._steps[1:]
+        ]
+        heads = self._send.all([("LINDEX", lane, -1) for lane in lanes]) if lanes else []
+        return min(filter(None, map(published, heads)), default=None)
 
     def drop(self, tenant: str, part: str, to: str, told: Callable[[bytes], str]) -> int:
         """Move some messages of a part, those that came first, to another list; return how many.

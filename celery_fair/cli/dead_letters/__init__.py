@@ -1,1 +1,1 @@
-"""``celery -A app fair dead-letters list``, ``show``, ``replay``, ``purge``."""
+"""``celery -A app fair dead-letters count``, ``list``, ``show``, ``replay``, ``purge``."""

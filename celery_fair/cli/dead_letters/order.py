@@ -19,6 +19,9 @@ from celery_fair.dead_letters.plan import MAY_HAVE_STARTED, Copies, Plan, Report
 
 __all__ = ["Order", "ordering"]
 
+_NAMED = 20
+"""Letters with the same outcome that are named one by one; of more there is a sum, and --json."""
+
 
 @dataclass
 class Order:
@@ -105,17 +108,29 @@ def ordering(command: Callable[..., object]) -> Callable[..., object]:
 
 
 def _print(report: Report, done: str, would: str) -> None:
-    for name in report.done:
-        click.echo(f"{escaped(name)}: {would}{done}")
-    for name in report.duplicates:
-        click.echo(f"{escaped(name)}: a duplicate of it {would or 'was '}removed")
-    for name in report.refused:
-        click.echo(f"Refused: {escaped(name)}: {MAY_HAVE_STARTED}", err=True)
+    """Name each, if they are few; else say how many there are of each kind."""
+    _each(report.done, f"{would}{done}")
+    _each(report.duplicates, f"a duplicate of it {would or 'was '}removed")
+    _each(report.refused, MAY_HAVE_STARTED, "Refused")
+    by_trouble: dict[str, list[str]] = {}
     for name, text in report.failed.items():
-        click.echo(f"Error: {escaped(name)}: {escaped(text)}", err=True)
+        by_trouble.setdefault(text, []).append(name)
+    for text, names in by_trouble.items():
+        _each(names, escaped(text), "Error")
+    duplicates = len(report.duplicates)
     counts = [
         f"{len(report.done)} {would}{done}",
+        f"{duplicates} duplicates {would or 'were '}removed" if duplicates > _NAMED else "",
         f"{len(report.refused)} refused" if report.refused else "",
         f"{len(report.failed)} failed" if report.failed else "",
     ]
     click.echo(f"{', '.join(filter(None, counts))}.", err=True)
+
+
+def _each(names: list[str], text: str, wrong: str = "") -> None:
+    if len(names) <= _NAMED:
+        for name in names:
+            click.echo(f"{wrong and wrong + ': '}{escaped(name)}: {text}", err=bool(wrong))
+    elif wrong:
+        first = ", ".join(map(escaped, names[:3]))
+        click.echo(f"{wrong}: {len(names)} letters, such as {first}: {text}", err=True)

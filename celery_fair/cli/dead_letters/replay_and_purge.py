@@ -44,7 +44,8 @@ def replay_letters(
     A letter that cannot be replayed stays: its queue is gone, say, or the broker did not confirm
     the message. If there are two letters of one message, one is replayed and the other removed. On
     RabbitMQ, a command that is killed between the broker's confirmation and its acknowledgement
-    leaves a letter that was replayed.
+    leaves letters that were replayed: a hundred at the most. Of more than twenty letters a sum is
+    printed; --json names each.
 
     \b
     Examples:

@@ -4,14 +4,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqp import AccessRefused, NotFound, PreconditionFailed
+from kombu import Exchange
 
 from celery_fair.brokers.broker import shown
+from celery_fair.cli.doctor.amqp_rights import missing_rights
 from celery_fair.cli.doctor.findings import Finding, dead_letters, ok, weak, wrong
 
 __all__ = ["amqp_findings"]
 
 _QUORUM = {"x-queue-type": "quorum"}
 _OLDEST = (3, 8)
+_OTHER_CHANNELS = 8
+"""What a worker, and Celery, have channels for besides queues."""
+
+_NEEDED = {
+    "configure": "workers and publishers declare it",
+    "read": "workers consume it",
+    "write": "publishers, and workers for retries and results, publish to its exchange",
+}
+
 _LIMITS_SINCE, _USUAL_LIMIT = (4, 0), 20
 """Since when RabbitMQ limits the deliveries of quorum queues, and to how many returns."""
 
@@ -28,9 +39,47 @@ def amqp_findings(
         non_repeatable: whether the app has such tasks.
     """
     yield _server(connection)
+    yield from _limits(connection, len(queues))
     for queue in queues:
-        yield _queue(connection, queue, non_repeatable)
-    yield _dead_letters(connection, letters)
+        lacks = _rights(connection, queue.name, queue.exchange, queue.no_declare)
+        yield lacks or _queue(connection, queue, non_repeatable)
+    letter_exchange = Exchange(letters, type="fanout")
+    yield _rights(connection, letters, letter_exchange) or _dead_letters(connection, letters)
+
+
+def _limits(connection: Any, queues: int) -> Iterator[Finding]:
+    most = int(connection.connection.channel_max)
+    if most and queues + _OTHER_CHANNELS > most:
+        yield weak(
+            "broker: channels",
+            f"a connection may have {most}, and a worker has one for each of its {queues} queues:"
+            " beyond, queues share one",
+            "channel_max in rabbitmq.conf; or workers with fewer queues (-Q)",
+        )
+
+
+def _rights(connection: Any, queue: str, exchange: Any, no_declare: bool = False) -> Finding | None:
+    """Return what the user may not do, None if all that workers and publishers do."""
+    try:
+        lacks = missing_rights(connection, queue, exchange)
+    except TimeoutError:
+        return wrong(
+            f"queue {queue}",
+            "the broker takes no message for it: is there a memory or disk alarm?",
+            "rabbitmq-diagnostics alarms",
+        )
+    if no_declare and "configure" in lacks:
+        lacks.remove("configure")
+    if not lacks:
+        return None
+    does = ", ".join(f"{right} ({_NEEDED[right]})" for right in lacks)
+    user, vhost = connection.userid, connection.virtual_host
+    return wrong(
+        f"queue {queue}",
+        f"user {user!r} has no right to {does}; its exchange is {exchange.name or 'the default'!r}",
+        f"rabbitmqctl set_permissions -p {vhost} {user} CONFIGURE WRITE READ, each a pattern that"
+        " matches the names of queues and exchanges (the default one is amq.default)",
+    )
 
 
 def _server(connection: Any) -> Finding:

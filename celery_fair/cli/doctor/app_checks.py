@@ -7,11 +7,14 @@ from importlib.metadata import requires, version
 from operator import ge, lt
 from typing import Any
 
+from celery.exceptions import ImproperlyConfigured
+
 from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.core.disposition import Policy
 from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable, policy_of
+from celery_fair.worker.observe.recorder import log_policy, try_log
 from celery_fair.worker.step import is_fair
 
 __all__ = ["app_findings"]
@@ -21,6 +24,7 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
     """Check everything that needs no server."""
     yield from _versions()
     yield from _packages(settings)
+    yield from _log(settings)
     yield _step(app)
     if app.conf.task_always_eager:
         yield wrong(
@@ -70,6 +74,21 @@ def _packages(settings: Settings) -> Iterator[Finding]:
                 f"needs a package ({exc}); workers do not start like this",
                 f"pip install 'celery-fair[{extra}]'",
             )
+
+
+def _log(settings: Settings) -> Iterator[Finding]:
+    if settings.event_log is None:
+        return
+    try:
+        try_log(log_policy(settings))
+    except ImproperlyConfigured as exc:
+        yield wrong(
+            "fair_event_log",
+            f"{exc}; workers that run as this user, here, do not start like this",
+            "give them a folder that they may write to",
+        )
+    else:
+        yield ok("fair_event_log", f"{settings.event_log} can be written to, by this user, here")
 
 
 def _within(found: str, bounds: str) -> bool:

@@ -1,6 +1,8 @@
 """``fair doctor``."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -25,6 +27,7 @@ from celery_fair.cli.doctor.redis_checks import redis_findings
 from celery_fair.cli.doctor.sqs_checks import sqs_findings
 from celery_fair.cli.doctor.worker_checks import worker_findings
 from celery_fair.cli.options import Outcome, outcome
+from celery_fair.groups import StoreUnreachableError
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
@@ -33,7 +36,7 @@ from celery_fair.worker.group_step import store_for
 __all__ = ["doctor", "findings"]
 
 _COLOURS = {OK: "green", WEAK: "yellow", WRONG: "red"}
-_WIDTH = 100
+_WIDTH, _NARROW = 100, 60
 _UNCHECKED = "nothing else about it can be checked"
 
 
@@ -111,7 +114,7 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
         try:
             refuse_broker(connection, settings, once)
             if settings.partitioned:
-                store_for(settings, connection).close()
+                yield _groups(settings, connection)
         except ImproperlyConfigured as exc:
             yield wrong("workers", str(exc), "until then, they do not start")
         if isinstance(broker, AmqpBroker):
@@ -133,14 +136,33 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
             yield from worker_findings(app, settings, timeout)
 
 
+def _groups(settings: Settings, connection: Any) -> Finding:
+    """Read what is there of the first group.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: there is no such store.
+    """
+    try:
+        with closing(store_for(settings, connection)) as store:
+            store.read(next(iter(settings.partitioned)))
+    except StoreUnreachableError as exc:
+        return wrong(
+            "fair_group_store",
+            f"does not answer ({exc}): no partition is consumed",
+            "start it, or correct fair_group_store; on a new database, fair partitions create",
+        )
+    return ok("fair_group_store", "answers")
+
+
 def _lines(found: list[Finding]) -> Iterator[str]:
+    wide = max(_NARROW, min(_WIDTH, get_terminal_size((_WIDTH, 0)).columns))
     topics = max(len(finding.topic) for finding in found)
     indent = " " * (max(map(len, LEVELS)) + topics + 4)
     for level, topic, text, mend in found:
         head = click.style(f"{level:<{max(map(len, LEVELS))}}", fg=_COLOURS[level])
-        lines = click.wrap_text(text, _WIDTH, indent, indent).lstrip()
+        lines = click.wrap_text(text, wide, indent, indent).lstrip()
         yield f"{head}  {topic:<{topics}}  {lines}"
         if mend:
-            yield click.wrap_text(f"→ {mend}", _WIDTH, indent, indent + "  ")
+            yield click.wrap_text(f"→ {mend}", wide, indent, indent + "  ")
     counts = {level: sum(finding.level == level for finding in found) for level in LEVELS}
     yield ", ".join(f"{count} {level}" for level, count in counts.items())

@@ -9,6 +9,8 @@ from celery_fair.cli.doctor.visibility import visibility
 
 __all__ = ["redis_findings", "server_findings"]
 
+_CROWDED = 0.8
+
 _DEFAULT_VISIBILITY = 3600
 """Seconds; kombu's."""
 
@@ -19,11 +21,25 @@ def redis_findings(app: Any, connection: Any, queues: list[Any], letters: str) -
     client = channel.client
     yield ok("broker", f"Redis {client.info('server')['redis_version']} at {shown(connection)}")
     yield from server_findings("broker", client)
+    yield from _limits(client)
     options = app.conf.broker_transport_options or {}
     yield visibility(app, float(options.get("visibility_timeout", _DEFAULT_VISIBILITY)))
     for queue in queues:
         yield ok(f"queue {queue.name}", f"{channel._size(queue.name)} messages")
     yield dead_letters(channel._size(letters), letters)
+
+
+def _limits(client: Any) -> Iterator[Finding]:
+    """A worker has a handful of connections, and one more for each thread or process that asks."""
+    clients = client.info("clients")
+    most, now = clients.get("maxclients"), clients.get("connected_clients", 0)
+    if most and now > _CROWDED * most:
+        yield weak(
+            "broker: connections",
+            f"{now} of at most {most} clients are connected; beyond, workers and publishers are"
+            " refused",
+            "redis-cli config set maxclients …, and in redis.conf",
+        )
 
 
 def server_findings(topic: str, client: Any) -> Iterator[Finding]:

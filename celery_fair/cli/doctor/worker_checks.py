@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
+from importlib.metadata import version
 from typing import Any
 
-from celery_fair.cli.doctor.findings import Finding, ok, weak
+from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.cli.live.answers import NoAnswer
 from celery_fair.cli.live.workers import Workers
 from celery_fair.settings import Settings
@@ -23,17 +24,24 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
     with closing(Workers(app, (), timeout)) as workers:
         try:
             answers = workers.ask("fair_status")
-        except NoAnswer:
-            yield ok("workers that run", f"none has answered within {timeout:g} s")
+        except NoAnswer as exc:
+            if exc.silent:
+                yield ok("workers that run", f"none has answered within {timeout:g} s")
+            else:
+                yield wrong("workers that run", exc.message, _NO_CONTROL)
             return
         foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys())
         queues = _consumed(workers, foreign)
+        versions = _versions(workers, sorted(answers.good))
     if answers.good:
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
     for name in foreign:
         yield _celerys_own(name, queues.get(name, []), settings.keys)
     for name, rows in answers.good.items():
         yield from _another(name, rows, settings)
+    yield from _mixed(versions)
+    consumed = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
+    yield from _without_workers(app, settings, consumed)
 
 
 def _consumed(workers: Workers, names: Collection[str]) -> dict[str, list[str]]:
@@ -44,6 +52,48 @@ def _consumed(workers: Workers, names: Collection[str]) -> dict[str, list[str]]:
     except NoAnswer:
         return {}
     return {name: [queue["name"] for queue in queues] for name, queues in answers.good.items()}
+
+
+_NO_CONTROL = (
+    "rights for Celery's remote control: to configure, write and read celery.pidbox,"
+    " reply.celery.pidbox and what ends in them (.*pidbox)"
+)
+
+
+def _versions(workers: Workers, names: list[str]) -> dict[str, str]:
+    """Return whose version is not this one; of a worker that cannot say, "an older one"."""
+    if not names:
+        return {}
+    try:
+        answers = workers.ask("fair_version", names)
+    except NoAnswer:
+        return {}
+    told = {name: str(answer.get("ok", "")) for name, answer in answers.good.items()}
+    return told | {name: "an older version" for name in answers.errors if name in answers.raw}
+
+
+def _mixed(versions: Mapping[str, str]) -> Iterator[Finding]:
+    here = version("celery-fair")
+    others = {name: found for name, found in versions.items() if found != here}
+    if others:
+        said = "; ".join(f"{name}: {found}" for name, found in sorted(others.items()))
+        yield weak(
+            "workers: versions",
+            f"not all have this one, {here}: {said}",
+            "upgrade, and start them again one after the other",
+        )
+
+
+def _without_workers(app: Any, settings: Settings, consumed: Collection[str]) -> Iterator[Finding]:
+    logical = set(settings.logical_queues)
+    idle = sorted(set(app.amqp.queues) - set(consumed) - logical)
+    if idle:
+        some = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
+        yield weak(
+            "queues without workers",
+            f"of the workers that answer none consumes {some}: what is published there waits",
+            "start a worker with -Q …, or take them from the settings",
+        )
 
 
 def _celerys_own(name: str, queues: list[str], keyed: Collection[str]) -> Finding:

@@ -7,16 +7,72 @@ from typing import Any
 
 import click
 
-from celery_fair.brokers.lanes import Lanes, lane
+from celery_fair.brokers.lanes import Lanes, NotEmptyError, lane, register
 from celery_fair.brokers.mover import AmqpMover, NotTakenError
 from celery_fair.cli.interrupt import stoppable
+from celery_fair.cli.live.answers import NoAnswer
+from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import Outcome, table
 from celery_fair.settings import Settings
 
-__all__ = ["of_lanes"]
+__all__ = ["of_lanes", "shrunk"]
+
+_PATIENCE = 2.0
+"""Seconds for workers to say that they run."""
 
 _ONCE = 256
 """Lanes that are asked about in one go."""
+
+
+def shrunk(app: Any, settings: Settings, connection: Any, queue: str) -> Outcome:
+    """Remove empty lanes, those with the highest numbers first, until one is not empty.
+
+    Raises:
+        click.ClickException: a worker answers that consumes the queue.
+    """
+    _refuse_workers(app, queue)
+    physical = app.amqp.queues[queue]
+    lanes = Lanes(partial(connection.clone, heartbeat=0), physical, settings.keys[queue].lanes)
+    with closing(lanes):
+        count = lanes.recount()
+        with stoppable() as stop:
+            try:
+                while lanes.count and not stop() and lanes.remove_last():
+                    pass
+            except NotEmptyError as exc:
+                raise click.ClickException(
+                    f"{exc}, and are lost: a publisher or worker was running. Stop all of them"
+                ) from exc
+    removed, left = count - lanes.count, lanes.count
+    lines = [f"{removed} empty lanes of {queue} are removed, {left} are left"]
+    if left:
+        last = lane(physical, left - 1).name
+        lines.append(
+            f"{last} is not empty, and lanes are numbered without gaps: `fair keys {queue} --merge`"
+            " puts what waits in lanes back into the queue itself; then say this again"
+        )
+    return Outcome({"removed": removed, "left": left}, lines, good=not left)
+
+
+def _refuse_workers(app: Any, queue: str) -> None:
+    with closing(Workers(app, (), _PATIENCE)) as workers:
+        try:
+            answers = workers.ask("active_queues")
+        except NoAnswer as exc:
+            if exc.silent:
+                return
+            raise
+    names = {queue, register(queue)}
+    consuming = [
+        name
+        for name, queues in answers.good.items()
+        if any(each["name"] in names for each in queues)
+    ]
+    if consuming:
+        raise click.ClickException(
+            f"{', '.join(consuming)} runs, and consumes {queue}; nothing was removed. Stop all its"
+            " workers and publishers first: what came into a lane just then would be lost"
+        )
 
 
 def of_lanes(

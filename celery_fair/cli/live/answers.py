@@ -17,6 +17,13 @@ class NoAnswer(click.ClickException):
 
     exit_code = 1
 
+    def __init__(self, message: str, silent: bool = False) -> None:
+        """Arguments:
+        silent: whether the question was asked, and nobody has said anything.
+        """
+        super().__init__(message)
+        self.silent = silent
+
 
 @dataclass(frozen=True)
 class Answers:

@@ -18,7 +18,8 @@ def explain(ctx: click.Context, workers: Workers, as_json: bool, queue: str) -> 
     \b
     no_message  nothing is at the worker: the queue is empty, or its refill is on the way
     no_credit   its credit is used up, and others have their turn
-    no_slot     every slot of the pool is busy
+    class       queues of higher classes have messages, and go first
+    no_slot     every slot of the pool is busy; it says who has their turn before it
     leash       its rate allows no start yet; the answer says when it will
     cap         as many of its tasks run as may (max_in_flight)
     paused      an operator has paused it

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 __all__ = ["COLUMNS", "Column", "Row", "duration", "figure"]
@@ -52,10 +53,17 @@ def figure(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its largest unit that says enough."""
+    """Return a time in the unit that suits it."""
     if seconds < 100:
         return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.0f} h" if hours < 100 else f"{figure(hours / 24)} d"
+
+
+def _until(seconds: float) -> str:
+    return "grows" if seconds == inf else "now" if not seconds else duration(seconds)
 
 
 def _waiting(row: Row) -> str:
@@ -64,6 +72,9 @@ def _waiting(row: Row) -> str:
 
 def _held(row: Row) -> str:
     figures = row.figures
+    everywhere = figures.get("workers", 1)
+    if figures["held"] and figures.get("held_workers", everywhere) < everywhere:
+        return f"{figures['held']} on {figures['held_workers']} of {everywhere}"
     if figures["held"] == "cap":
         return f"cap {figures['max_in_flight']}"
     if figures["held"] == "leash":
@@ -89,6 +100,10 @@ def _buffered_of_window(row: Row) -> str:
     return f"{figure(row.figures['buffered'])}/{figure(row.figures['window'])}"
 
 
+def _known(key: str, text: Callable[[float], str]) -> Text:
+    return lambda row: "–" if row.figures[key] is None else text(row.figures[key])
+
+
 def _number(key: str) -> Text:
     return lambda row: figure(row.figures[key])
 
@@ -111,6 +126,11 @@ COLUMNS = {
     "served": Column("served", _number("served")),
     "per_second": Column("starts/s", _per_second, "starts\n/s"),
     "waiting": Column("waiting", _waiting, "wait-\ning"),
+    "workers": Column("workers", _number("workers"), "work-\ners"),
+    "at_broker": Column("at broker", _known("waiting_at_broker", figure), "at\nbroker"),
+    "at_workers": Column("at workers", _number("buffered"), "at\nworkers"),
+    "oldest": Column("oldest", _known("oldest_seconds", duration), "old-\nest"),
+    "empty": Column("empty in", _known("empty_in_seconds", _until), "empty\nin"),
     "held": Column("held back", _held, "held\nback"),
     "limits": Column("limits", _limits),
 }

@@ -10,7 +10,7 @@ from celery_fair.cli.connecting import app_of
 from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import Seconds, json_option
 
-__all__ = ["asking"]
+__all__ = ["asking", "view_option"]
 
 _DESTINATION = click.option(
     "-d",
@@ -18,6 +18,11 @@ _DESTINATION = click.option(
     metavar="WORKER[,WORKER…]",
     multiple=True,
     help="Ask these workers only, such as celery@host.  [default: all]",
+)
+view_option = click.option(
+    "--by",
+    type=click.Choice(["queue", "worker"]),
+    help="Sum queues over all workers, or show each worker's.  [default: queue]",
 )
 _TIMEOUT = click.option(
     "-t",

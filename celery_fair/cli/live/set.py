@@ -1,12 +1,15 @@
 """``fair set``."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.brokers.kept import KeptQueue
 from celery_fair.cli.live.answers import Answers, show
+from celery_fair.cli.live.keep import forgotten, keep_option, kept_by, say_how_long
 from celery_fair.cli.live.options import asking
 from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import assignments
@@ -17,10 +20,18 @@ __all__ = ["parse_assignments", "set_options", "told"]
 
 @click.command("set")
 @click.argument("queue")
-@click.argument("options", nargs=-1, required=True, metavar="OPTION=VALUE...")
+@click.argument("options", nargs=-1, metavar="OPTION=VALUE...")
+@keep_option
+@click.option("--forget", is_flag=True, help="Keep nothing of QUEUE any more; change nothing now.")
 @asking
 def set_options(
-    ctx: click.Context, workers: Workers, as_json: bool, queue: str, options: Sequence[str]
+    ctx: click.Context,
+    workers: Workers,
+    as_json: bool,
+    queue: str,
+    options: Sequence[str],
+    keep: bool,
+    forget: bool,
 ) -> None:
     """Change options of QUEUE while its workers run.
 
@@ -32,26 +43,43 @@ def set_options(
     prefetch=N        its messages that a worker holds; none lets that adapt
 
     A change also holds for messages that are waiting already, and outlasts reconnects; a worker
-    that is restarted begins with its settings again. If anything is wrong with any option, nothing
-    is changed anywhere: all workers are asked whether they would accept the change before any of
-    them is told to make it.
+    that is restarted begins with its settings again, and so does one that starts later, unless the
+    change is kept with --keep: in the broker, if that is Redis, or the fair_key_store. It then goes
+    before the settings until it is set otherwise so, or --forget. If anything is wrong with any
+    option, nothing is changed anywhere: all workers are asked whether they would accept the change
+    before any of them is told to make it.
 
     \b
     Examples:
       celery -A shop fair set bulk quantum=8
       celery -A shop fair set partner rate=10/s burst=5
+      celery -A shop fair set bulk quantum=8 --keep
+      celery -A shop fair set bulk --forget
       celery -A shop fair set reports max_in_flight=none -d celery@host1
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers; 2 if no worker was
     asked, because of an option.
     """
+    if forget and (options or keep):
+        raise click.UsageError("--forget keeps nothing any more: leave out options and --keep")
+    if not (forget or options):
+        raise click.MissingParameter(param_type="argument", param_hint="'OPTION=VALUE...'")
+    if forget:
+        was = forgotten(ctx.obj.app, lambda keeping: keeping.forget(queue) != KeptQueue())
+        said = "is not kept any more; workers that run go on as they are" if was else "was not kept"
+        text = f"what was set of {queue} {said}"
+        click.echo(json.dumps({"forgotten": was}) if as_json else text)
+        return
     assigned = parse_assignments(queue, options)
     answers = workers.ask("fair_set", queue=queue, options=assigned, check=True)
     if answers.errors:
         click.echo("Nothing was changed.", err=True)
         answers = _refusals(answers)
     else:
+        if keep:
+            kept_by(ctx.obj.app, lambda keeping: keeping.keep(queue, assigned))
         answers = told(workers, answers, queue, assigned)
+        say_how_long(as_json, keep, bool(answers.good))
     show(ctx, answers, as_json)
 
 

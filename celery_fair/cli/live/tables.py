@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from celery_fair.cli.live.figures import COLUMNS, Column, Row
 from celery_fair.cli.screen import Line, Part, Rows, Table
 
-__all__ = ["LIVE", "STATUS", "tables"]
+__all__ = ["LIVE", "STATUS", "SUMMED", "tables"]
 
 STATUS = (
     *("queue", "quantum", "class", "target", "share", "credit", "window", "buffered", "in_flight"),
@@ -15,21 +15,30 @@ LIVE = (
     *("queue", "quantum", "class", "target", "share", "trend", "credit", "window", "buffered"),
     *("in_flight", "per_second", "waiting", "held", "limits"),
 )
+SUMMED = (
+    *("queue", "workers", "class", "target", "share", "trend", "per_second", "in_flight"),
+    *("at_workers", "at_broker", "oldest", "empty", "held"),
+)
+"""Of a queue over all workers; the trend is left out where there is none."""
 SPARED = {"quantum", "credit", "window"}
 """Those of `LIVE` that a narrow terminal has no room for."""
 
-_IF_ANY = {"class": "0", "limits": "", "held": ""}
+_SPARED = {STATUS: {"window"}, LIVE: SPARED, SUMMED: {"trend", "workers"}}
+
+_IF_ANY = {"class": "0", "limits": "", "held": "", "trend": ""}
 """Columns that are shown if any queue has something else there."""
 
 _MARKED = (COLUMNS["held"].head, COLUMNS["held"].short.head)
 _FULL_GAP = 2
 
 
-def tables(names: Sequence[str], workers: Mapping[str, Sequence[Row]], width: float) -> list[Part]:
-    """Return a table of each worker's queues, the highest class first.
+def tables(
+    names: tuple[str, ...], workers: Mapping[str, Sequence[Row]], width: float
+) -> list[Part]:
+    """Return a table of each worker's queues, or of all of them, the highest class first.
 
     Arguments:
-        names: the columns, `STATUS` or `LIVE`.
+        names: the columns, `STATUS`, `LIVE` or `SUMMED`.
         width: the terminal's. Where it is too small, limits are left out; if that is not enough,
             the window goes into the column of what is buffered, and what `LIVE` can spare goes.
     """
@@ -43,15 +52,15 @@ def tables(names: Sequence[str], workers: Mapping[str, Sequence[Row]], width: fl
     ]
 
 
-def _table(names: Sequence[str], rows: Iterable[Row], width: float) -> Rows:
+def _table(names: tuple[str, ...], rows: Iterable[Row], width: float) -> Rows:
     rows = sorted(rows, key=lambda row: (-row.figures["class"], row.queue))
     columns = {name: COLUMNS[name] for name in names}
     text = _text(columns, rows)
     if not _fits(text, width):
-        del columns["limits"]
+        columns.pop("limits", None)
         text = _text(columns, rows)
     if not _fits(text, width):
-        spared = SPARED if names == LIVE else {"window"}
+        spared = _SPARED[names]
         text = _text({n: c.short for n, c in columns.items() if n not in spared}, rows)
     return text
 

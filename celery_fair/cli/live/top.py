@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,8 +15,9 @@ from celery_fair.cli.live.answers import Answers, NoAnswer
 from celery_fair.cli.live.crowd import Crowd
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.keys import keys
-from celery_fair.cli.live.options import asking
-from celery_fair.cli.live.tables import LIVE, tables
+from celery_fair.cli.live.options import asking, view_option
+from celery_fair.cli.live.sums import summed, title
+from celery_fair.cli.live.tables import LIVE, SUMMED, tables
 from celery_fair.cli.live.trend import Trends
 from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import Outcome, Seconds
@@ -39,11 +40,13 @@ _HINT = (
 )
 @click.option("-n", "--count", metavar="N", type=click.IntRange(1), help="End after N pictures.")
 @click.option("--keys", "queue", metavar="QUEUE", help="Watch the keys of a queue of fair_keys.")
+@view_option
 @asking
 def top(
     ctx: click.Context,
     workers: Workers,
     as_json: bool,
+    by: str | None,
     interval: float,
     count: int | None,
     queue: str | None,
@@ -51,8 +54,11 @@ def top(
     """Watch the queues of all workers; q or Ctrl-C ends it.
 
     The columns are those of `status`, with two more: a trend of the achieved share, whose bars are
-    half high when the queue is on target, and starts per second. With --keys it is what `keys`
-    shows of a queue that is shared by key.
+    half high when the queue is on target, and starts per second. With --by worker it shows each
+    worker's queues, with --keys what `keys` shows of a queue that is shared by key.
+
+    What is "empty in" some time has that much less waiting than ten pictures ago; "grows" is what
+    has more.
 
     Where standard output is no terminal, each picture is printed below the one before, under its
     time; with --json, as one line of JSON.
@@ -60,7 +66,7 @@ def top(
     \b
     Examples:
       celery -A shop fair top
-      celery -A shop fair top -d celery@host1 --interval 5
+      celery -A shop fair top --by worker -d celery@host1 --interval 5
       celery -A shop fair top --keys jobs
       celery -A shop fair top --count 3 > shares.txt
 
@@ -68,7 +74,9 @@ def top(
     in the last of --count pictures.
     """
     pictures: Iterator[Picture | _OfKeys] = (
-        _pictures(Crowd(workers)) if queue is None else _of_keys(ctx, queue)
+        _pictures(Crowd(workers), workers, by == "worker")
+        if queue is None
+        else _of_keys(ctx, queue)
     )
     first = next(pictures)
     screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
@@ -92,16 +100,22 @@ class Picture(NamedTuple):
     Attributes:
         trouble: what is wrong, as a line for each worker.
         since: when workers were asked for it, by the monotonic clock.
+        queues: over all workers; None for a picture of each worker.
     """
 
     workers: Mapping[str, Sequence[Row]]
     trouble: list[str]
     since: float
+    queues: Sequence[Row] | None = None
 
     def draw(self, screen: Screen) -> None:
         """Draw it in place, or write it below the one before, under its time."""
         trouble = [Line(f"Error: {line}", "bold red", err=True) for line in self.trouble]
-        parts = [*tables(LIVE, self.workers, screen.width), *trouble]
+        if self.queues is None:
+            shown = tables(LIVE, self.workers, screen.width)
+        else:
+            shown = tables(SUMMED, {title(self.workers): self.queues}, screen.width)
+        parts = [*shown, *trouble]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         screen.draw(*parts, Line(_HINT, "dim"), lines=[Line(time), *parts, Line()])
 
@@ -111,7 +125,10 @@ class Picture(NamedTuple):
             worker: {row.queue: {**row.figures, "per_second": row.per_second} for row in rows}
             for worker, rows in self.workers.items()
         }
-        picture = {"time": datetime.now().astimezone().isoformat(), "workers": workers}
+        picture: dict[str, Any] = {"time": datetime.now().astimezone().isoformat()}
+        picture["workers"] = workers
+        if self.queues is not None:
+            picture["queues"] = {row.queue: row.figures for row in self.queues}
         click.echo(json.dumps(picture | ({"errors": self.trouble} if self.trouble else {})))
 
 
@@ -140,7 +157,7 @@ def _of_keys(ctx: click.Context, queue: str) -> Iterator[_OfKeys]:
         now = monotonic()
 
 
-def _pictures(crowd: "Crowd") -> Iterator[Picture]:
+def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Picture]:
     """Yield what there is to see; raise `NoAnswer` only if that is nothing from the beginning."""
     trends = Trends()
     now = monotonic()
@@ -149,7 +166,13 @@ def _pictures(crowd: "Crowd") -> Iterator[Picture]:
         raise NoAnswer("; ".join(_lines(answers)))
     while True:
         shown = {w: trends.rows(w, queues, monotonic()) for w, queues in answers.good.items()}
-        yield Picture(shown, trouble or _lines(answers), now)
+        trouble = trouble or _lines(answers)
+        queues = None
+        if not by_worker and answers.good:
+            sums, silent = summed(workers, answers.good)
+            queues = trends.sums(sums, monotonic())
+            trouble += [silent] if silent else []
+        yield Picture(shown, trouble, now, queues)
         now, trouble = monotonic(), []
         try:
             answers = crowd.ask()

@@ -2,6 +2,8 @@
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from celery_fair.cli.live.figures import Row
@@ -10,6 +12,8 @@ __all__ = ["Trends", "sparkline"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LENGTH = 12
+_KNOWN = 4
+"""Pictures after which it is known whether more comes than starts."""
 
 
 class Trends:
@@ -18,6 +22,7 @@ class Trends:
     def __init__(self) -> None:
         self._ratios: dict[tuple[str, str], deque[float | None]] = {}
         self._served: dict[tuple[str, str], tuple[int, float]] = {}
+        self._left: dict[str, deque[tuple[int, float]]] = {}
 
     def rows(self, worker: str, queues: Mapping[str, Any], now: float) -> list[Row]:
         """Take in a worker's answer; return its rows with what they have become since."""
@@ -30,6 +35,30 @@ class Trends:
             )
             for queue, figures in queues.items()
         ]
+
+    def sums(self, queues: Mapping[str, dict[str, Any]], now: float) -> list[Row]:
+        """Take in figures over all workers; return their rows, and when what waits is gone."""
+        for queue, figures in queues.items():
+            figures["empty_in_seconds"] = self._empty_in(queue, figures, now)
+        rows = self.rows("", queues, now)
+        return [replace(row, per_second=row.figures["per_second"]) for row in rows]
+
+    def _empty_in(self, queue: str, figures: Mapping[str, Any], now: float) -> float | None:
+        """By what has become of it since some pictures ago; infinite if it is not less."""
+        depth = figures["waiting_at_broker"]
+        if depth is None:
+            self._left.pop(queue, None)
+            return None
+        left = depth + figures["buffered"]
+        known = self._left.setdefault(queue, deque(maxlen=_LENGTH))
+        known.append((left, now))
+        before, then = known[0]
+        if not left:
+            return 0.0
+        if len(known) < _KNOWN or now <= then:
+            given = figures["empty_in_seconds"]
+            return None if given is None else float(given)
+        return left * (now - then) / (before - left) if left < before else inf
 
     def _ratio(self, worker: str, queue: str, figures: Mapping[str, Any]) -> deque[float | None]:
         ratios = self._ratios.setdefault((worker, queue), deque(maxlen=_LENGTH))

@@ -1,9 +1,10 @@
 """The workers as a command asks them, over the app's broker."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from celery_fair.brokers.broker import shown
+from celery_fair.brokers.depths import depths_of, oldest_of
 from celery_fair.cli.connecting import connection_to, trouble_with
 from celery_fair.cli.live.answers import Answers, NoAnswer
 
@@ -42,8 +43,28 @@ class Workers:
         named = tuple(named) or self.named
         raw = self._broadcast(command, named, enough, arguments)
         if not raw:
-            raise NoAnswer(self._silence(command, named))
+            raise NoAnswer(self._silence(command, named), silent=True)
         return Answers.of(raw, named, self.timeout)
+
+    def waiting(
+        self, queues: Collection[str], keyed: Collection[str]
+    ) -> tuple[dict[str, int], dict[str, float]]:
+        """Ask the broker what waits there, and when the oldest of it was published.
+
+        Arguments:
+            keyed: queues that are shared by key.
+
+        Raises:
+            NoAnswer: it does not say.
+        """
+        connection = self._connected()
+        try:
+            depths = depths_of(connection, queues, keyed)
+            oldest = oldest_of(connection, queues)
+        except Exception as exc:  # each transport has errors of its own
+            self.close()
+            raise NoAnswer(f"the broker {self._broker} does not say what waits: {exc}") from exc
+        return {queue: depth for queue, depth in depths.items() if depth is not None}, oldest
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Source", "on_trace"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_FORMATS = ("warehouse", "swf", "azure", "csv")
+_TABLES = ("csv", "jsonl", "parquet")
+_FORMATS = ("warehouse", "swf", "azure", *_TABLES)
 
 
 class Source(NamedTuple):
@@ -25,6 +26,8 @@ class Source(NamedTuple):
     path: Path
     format: str
     columns: str
+    units: str
+    runtime: str | None
     queue: str
     since: float | None
     until: float | None
@@ -40,8 +43,9 @@ class Source(NamedTuple):
 
         if self.format == "warehouse":
             warehouse = context.warehouse(self.path)
-            recorded = recorded_scenario(warehouse.table("processes"))
-            trace = recorded_trace(warehouse.table("attempts"))
+            attempts = warehouse.table("attempts")
+            recorded = recorded_scenario(warehouse.table("events"), attempts)
+            trace = recorded_trace(attempts, warehouse.table("processes"))
         else:
             recorded, trace = Scenario("recorded"), self._foreign(context)
         return self._cut(trace), parse_scenario(f"recorded: {self.base}", recorded)
@@ -49,7 +53,7 @@ class Source(NamedTuple):
     def _foreign(self, context: "Context") -> "DataFrame":
         from celery_fair.pipeline.traces.azure import azure_trace
         from celery_fair.pipeline.traces.swf import swf_trace
-        from celery_fair.pipeline.traces.table import csv_trace, parse_columns
+        from celery_fair.pipeline.traces.table import parse_columns, table_trace
 
         if not self.path.exists():
             raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
@@ -58,7 +62,8 @@ class Source(NamedTuple):
             return azure_trace(context.spark(), path)
         if self.format == "swf":
             return swf_trace(context.spark(), path, self.queue)
-        return csv_trace(context.spark(), path, parse_columns(self.columns))
+        columns = parse_columns(self.columns, self.units, self.runtime)
+        return table_trace(context.spark(), path, self.format, columns)
 
     def _cut(self, trace: "DataFrame") -> "DataFrame":
         from pyspark.sql.functions import col
@@ -85,7 +90,20 @@ def on_trace(command: F) -> F:
             metavar="FIELD=COLUMN,…",
             default="",
             show_default=False,
-            help="Of csv: which column is published, runtime, queue, task, cost_key, id.",
+            help="Of csv, jsonl and parquet: which column is published, runtime, queue, task,"
+            " cost_key, key, id.",
+        ),
+        click.option(
+            "--units",
+            metavar="FIELD=UNIT,…",
+            default="",
+            show_default=False,
+            help="Of these: the units of published and runtime, if not s: ms, us, ns, m, h.",
+        ),
+        click.option(
+            "--runtime",
+            metavar="EXPRESSION",
+            help="Of these: the run time, in Spark's SQL, such as 'tokens * 0.03'.",
         ),
         click.option(
             "--queue",

@@ -1,4 +1,4 @@
-"""What came of a replay, by queue."""
+"""What came of a replay, by queue, and by whose messages they are."""
 
 import math
 from array import array
@@ -6,21 +6,32 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from celery_fair.pipeline.replay.machine import Start
+from celery_fair.pipeline.replay.message import Start
+from celery_fair.pipeline.replay.resampling import resampled
 
-__all__ = ["QUANTILES", "SCHEMA", "Outcome", "outcomes", "quantile"]
+__all__ = ["COLUMNS", "QUANTILES", "SCHEMA", "Outcome", "Whose", "outcomes", "quantile"]
 
 QUANTILES = (50, 90, 95, 99)
 SCHEMA = (
-    "scenario string, queue string, started long, seconds double, mean double, "
+    "scenario string, queue string, key string, started long, seconds double, mean double, "
     + ", ".join(f"p{each} double" for each in QUANTILES)
-    + ", longest double, ended double"
+    + ", longest double, ended double, "
+    + ", ".join(f"p{each}_{end} double" for each in QUANTILES for end in ("low", "high", "bound"))
+    + ", doubt string"
 )
+"""Low and high: the interval that a quantile would be in, as a rule, of another trace; null where
+`doubt` says why there is none. Bound: what it would hardly ever be above, in a part of one."""
+
+COLUMNS = tuple(column.split()[0] for column in SCHEMA.split(", "))
+
+
+Whose = tuple[str, str | None]
+"""A queue, and a key or none."""
 
 
 @dataclass
 class Outcome:
-    """One queue's."""
+    """One queue's, or one key's."""
 
     waits: "array[float]" = field(default_factory=lambda: array("d"))
     seconds: float = 0.0
@@ -31,20 +42,32 @@ class Outcome:
         self.seconds += start.message.runtime
         self.ended = max(self.ended, start.at + start.message.runtime)
 
-    def row(self, scenario: str, queue: str) -> tuple[Any, ...]:
+    def row(self, scenario: str, queue: str, key: str | None = None) -> tuple[Any, ...]:
         """Return a row of `SCHEMA`."""
         waits = sorted(self.waits)
         quantiles = (quantile(waits, each) for each in QUANTILES)
-        mean = math.fsum(waits) / len(waits)
         n = len(waits)
-        return (scenario, queue, n, self.seconds, mean, *quantiles, waits[-1], self.ended)
+        mean = math.fsum(waits) / n
+        found = resampled(self.waits, QUANTILES)
+        said = [
+            value
+            for interval, bound in zip(found.intervals, found.bounds, strict=True)
+            for value in (*(interval or (None, None)), bound)
+        ]
+        first = (scenario, queue, key, n, self.seconds, mean, *quantiles, waits[-1], self.ended)
+        return (*first, *said, found.doubt)
 
 
-def outcomes(starts: Iterable[Start]) -> dict[str, Outcome]:
-    """Return what came of each queue."""
-    made: dict[str, Outcome] = {}
+def outcomes(starts: Iterable[Start], by_key: bool = False) -> dict[Whose, Outcome]:
+    """Return what came of each queue, or of each key of a queue; None are the messages of none."""
+    made: dict[Whose, Outcome] = {}
     for start in starts:
-        made.setdefault(start.message.queue, Outcome()).add(start)
+        message = start.message
+        whose = message.queue, message.key if by_key else None
+        outcome = made.get(whose)
+        if outcome is None:
+            outcome = made[whose] = Outcome()
+        outcome.add(start)
     return made
 
 

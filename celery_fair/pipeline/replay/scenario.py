@@ -1,7 +1,8 @@
-"""What is supposed in a replay: slots, and for each queue its quantum, class, leash and cap."""
+"""What is supposed in a replay: slots, and each queue's quantum, class, leash, cap and keys."""
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -10,18 +11,33 @@ from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 from celery_fair.pipeline.errors import PipelineError
 
-__all__ = ["COSTS", "Plan", "Scenario", "parse_scenario"]
+__all__ = ["COSTS", "Change", "Fleet", "KeyPlan", "Plan", "Scenario", "parse_scenario"]
 
 COSTS = ("one", "runtime")
-_SETTING = re.compile(r"(?:(?P<queue>\S+)\.)?(?P<option>[a-z_]+)=(?P<value>\S+)")
+_SETTING = re.compile(
+    r"(?:(?P<queue>\S+?)(?:\[(?P<key>[^\]\s]*)\])?\.)?(?P<option>[a-z_]+)=(?P<value>\S+)"
+)
+_EVERY_KEY = "*"
+
+
+@dataclass(frozen=True)
+class KeyPlan:
+    """What a key of a queue weighs and may start, in all workers together."""
+
+    weight: float = 1.0
+    max_in_flight: int | None = None
+    rate: float | None = None
+    burst: float = 1.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One queue's options, as in `fair_queues`; and when it is paused.
+    """One queue's options, as in `fair_queues` and `fair_keys`; and when it is paused.
 
     Attributes:
         pauses: pairs of seconds since the trace's first message, in order: from when until when.
+        usual: of each key that has no plan of its own; None: the queue is not shared by key.
+        keys: those that have one.
     """
 
     quantum: float = 1.0
@@ -30,6 +46,57 @@ class Plan:
     burst: float = 1.0
     max_in_flight: int | None = None
     pauses: tuple[tuple[float, float], ...] = ()
+    usual: KeyPlan | None = None
+    keys: dict[str, KeyPlan] = field(default_factory=dict)
+
+    def with_key(self, key: str, **options: Any) -> "Plan":
+        """Return a plan in which a key, or `*` each that has no plan of its own, has others."""
+        usual = self.usual or KeyPlan()
+        if key == _EVERY_KEY:
+            return replace(self, usual=replace(usual, **options))
+        changed = replace(self.keys.get(key, usual), **options)
+        return replace(self, usual=usual, keys={**self.keys, key: changed})
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "Plan":
+        """Return the plan of which `dataclasses.asdict` made this."""
+        usual = fields["usual"]
+        return cls(
+            **{
+                **fields,
+                "pauses": tuple(map(tuple, fields["pauses"])),
+                "usual": None if usual is None else KeyPlan(**usual),
+                "keys": {key: KeyPlan(**options) for key, options in fields["keys"].items()},
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Workers that consume the same queues: their slots, put together.
+
+    Attributes:
+        queues: what they consume; empty: all.
+        slots: pairs of a time, in seconds since 1970, and how many there are from then on; before
+            the first there is none.
+    """
+
+    queues: tuple[str, ...]
+    slots: tuple[tuple[float, int], ...]
+
+    def scaled(self, factor: float) -> "Fleet":
+        """Return one of so many times the slots; where there are any, there is one at least."""
+        slots = ((at, max(1, round(n * factor)) if n else 0) for at, n in self.slots)
+        return replace(self, slots=tuple(slots))
+
+
+@dataclass(frozen=True)
+class Change:
+    """From some time on, in seconds since 1970, a queue has another plan."""
+
+    at: float
+    queue: str
+    plan: Plan
 
 
 @dataclass(frozen=True)
@@ -37,28 +104,55 @@ class Scenario:
     """A supposition.
 
     Attributes:
-        concurrency: slots; those of several workers are put together.
+        concurrency: the most slots that there are at once.
         cost: "one", or "runtime": an estimate at dispatch, settled at the end.
         max_wait: seconds of waiting that count for one class (`fair_max_wait`), or None.
-        overhead: seconds for which a message holds its slot beyond its run time.
+        overhead: seconds from a slot's becoming free to the start of the message that gets it;
+            None: as the trace says of each message.
         queues: those that differ from `Plan`'s defaults.
+        fleets: who has the slots when; empty: one fleet has all of them all the time.
+        changes: of queues, in the order of time.
     """
 
     name: str
     concurrency: int = 1
     cost: str = "one"
     max_wait: float | None = None
-    overhead: float = 0.0
+    overhead: float | None = None
     queues: dict[str, Plan] = field(default_factory=dict)
+    fleets: tuple[Fleet, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     def plan(self, queue: str) -> Plan:
-        """Return a queue's options."""
+        """Return a queue's options, at first."""
         return self.queues.get(queue) or Plan()
 
+    def last_plan(self, queue: str) -> Plan:
+        """Return a queue's options after all changes."""
+        later = [change.plan for change in self.changes if change.queue == queue]
+        return later[-1] if later else self.plan(queue)
+
     def with_plan(self, queue: str, **options: Any) -> "Scenario":
-        """Return a scenario in which a queue has other options."""
-        plan = replace(self.plan(queue), **options)
-        return replace(self, queues={**self.queues, queue: plan})
+        """Return a scenario in which a queue has other options, all the time."""
+        return self._each_plan(queue, lambda plan: replace(plan, **options))
+
+    def with_key(self, queue: str, key: str, **options: Any) -> "Scenario":
+        """Return a scenario in which a key of a queue has other options, all the time."""
+        return self._each_plan(queue, lambda plan: plan.with_key(key, **options))
+
+    def with_slots(self, concurrency: int) -> "Scenario":
+        """Return a scenario with so many slots, when there were the most; else in proportion."""
+        factor = concurrency / self.concurrency
+        fleets = tuple(fleet.scaled(factor) for fleet in self.fleets)
+        return replace(self, concurrency=concurrency, fleets=fleets)
+
+    def _each_plan(self, queue: str, change: Callable[[Plan], Plan]) -> "Scenario":
+        changes = tuple(
+            replace(each, plan=change(each.plan)) if each.queue == queue else each
+            for each in self.changes
+        )
+        queues = {**self.queues, queue: change(self.plan(queue))}
+        return replace(self, queues=queues, changes=changes)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -66,14 +160,20 @@ class Scenario:
     @classmethod
     def from_json(cls, text: str) -> "Scenario":
         fields = json.loads(text)
-        for plan in fields["queues"].values():
-            plan["pauses"] = tuple(map(tuple, plan["pauses"]))
-        fields["queues"] = {name: Plan(**plan) for name, plan in fields["queues"].items()}
+        fields["queues"] = {name: Plan.from_dict(plan) for name, plan in fields["queues"].items()}
+        fields["fleets"] = tuple(
+            Fleet(tuple(fleet["queues"]), tuple(map(tuple, fleet["slots"])))
+            for fleet in fields["fleets"]
+        )
+        fields["changes"] = tuple(
+            Change(each["at"], each["queue"], Plan.from_dict(each["plan"]))
+            for each in fields["changes"]
+        )
         return cls(**fields)
 
 
 def parse_scenario(text: str, base: Scenario) -> Scenario:
-    """Return `base` with changes, such as "fast: a.quantum=8 b.rate=10/s concurrency=4".
+    """Return `base` with changes, such as "fast: a.quantum=8 b[acme].weight=2 concurrency=4".
 
     Raises:
         PipelineError: a word is not such a change, or its value is out of bounds.
@@ -87,20 +187,33 @@ def parse_scenario(text: str, base: Scenario) -> Scenario:
 
 def _changed(scenario: Scenario, word: str, text: str) -> Scenario:
     match = _SETTING.fullmatch(word)
-    parsers = _OF_QUEUE if match and match["queue"] else _OF_ALL
+    parsers = _parsers(match)
     if match is None or match["option"] not in parsers:
         raise PipelineError(
             f"scenario {text!r}: {word!r} is no change; write QUEUE.OPTION=VALUE with one of"
-            f" {', '.join(_OF_QUEUE)}, or one of {', '.join(_OF_ALL)} without a queue"
+            f" {', '.join(_OF_QUEUE)}, QUEUE[KEY].OPTION=VALUE with one of {', '.join(_OF_KEY)}, or"
+            f" one of {', '.join(_OF_ALL)} without a queue"
         )
     option = match["option"]
     try:
         value = parsers[option](match["value"])
     except ValueError as exc:
         raise PipelineError(f"scenario {text!r}: {word!r}: {exc}") from exc
-    if match["queue"]:
-        return scenario.with_plan(match["queue"], **{_FIELDS.get(option, option): value})
+    queue, key = match["queue"], match["key"]
+    if key is not None:
+        return scenario.with_key(queue, key, **{option: value})
+    if queue:
+        return scenario.with_plan(queue, **{_FIELDS.get(option, option): value})
+    if option == "concurrency":
+        return scenario.with_slots(value)
     return replace(scenario, **{option: value})
+
+
+def _parsers(match: re.Match[str] | None) -> dict[str, Any]:
+    """Return those of the options that are meant."""
+    if match is None or not match["queue"]:
+        return _OF_ALL
+    return _OF_QUEUE if match["key"] is None else _OF_KEY
 
 
 def _at_least_one(text: str) -> int:
@@ -151,6 +264,12 @@ _OF_QUEUE: dict[str, Any] = {
     "burst": _at_least_one,
     "max_in_flight": _at_least_one,
     "paused": _pauses,
+}
+_OF_KEY: dict[str, Any] = {
+    "weight": lambda text: check_quantum(float(text)),
+    "max_in_flight": _at_least_one,
+    "rate": parse_rate,
+    "burst": _at_least_one,
 }
 _OF_ALL: dict[str, Any] = {
     "concurrency": _at_least_one,

@@ -1,22 +1,28 @@
 """What the workers themselves recorded."""
 
-from collections.abc import Callable
-from functools import partial
-from itertools import accumulate
-from typing import Any
+from collections.abc import Iterator
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.replay.scenario import Plan, Scenario
-from celery_fair.pipeline.silver.processes import SHARING
+from celery_fair.eventlog.records import KINDS
+from celery_fair.pipeline.replay.scenario import Scenario
+from celery_fair.pipeline.silver.processes import BEATS
+from celery_fair.pipeline.traces.handover import with_handover
+from celery_fair.pipeline.traces.workers import Said, scenario_of
 
 __all__ = ["recorded_scenario", "recorded_trace"]
 
+_KINDS = ("process", "queue", "settings")
+_OWN = tuple(dict.fromkeys(name for kind in _KINDS for name in KINDS[kind] if name != "queue"))
+_ENDS = ("exit", "dead")
 
-def recorded_trace(attempts: DataFrame) -> DataFrame:
+
+def recorded_trace(attempts: DataFrame, processes: DataFrame) -> DataFrame:
     """Attempts that finished and are known to have been published at some time."""
-    whole = attempts.where("runtime is not null and published is not null and queue is not null")
+    whole = with_handover(attempts, processes).where(
+        "runtime is not null and published is not null and queue is not null"
+    )
     return whole.select(
         F.concat_ws("/", "id", "retries").alias("id"),
         "queue",
@@ -24,67 +30,62 @@ def recorded_trace(attempts: DataFrame) -> DataFrame:
         "cost_key",
         "published",
         F.greatest("runtime", F.lit(0.0)).alias("runtime"),
+        "key",
+        "handover",
+        "transit",
     )
 
 
-def recorded_scenario(processes: DataFrame) -> Scenario:
-    """Return what the workers shared their slots by last, and the most slots they had at once.
+def recorded_scenario(events: DataFrame, attempts: DataFrame) -> Scenario:
+    """Return what the workers shared their slots by, and how many there were when.
 
-    For each queue, the worker counts that consumed it and was heard of last, with everything that
-    it reported. A leash or a cap that each worker has of its own is multiplied by the number of
-    workers that consumed the queue at once. A custom cost cannot be replayed: each message then
-    costs one.
+    A custom cost cannot be replayed: each message then costs one.
     """
-    known = [name for name in SHARING if name in processes.columns]  # older warehouses lack them
-    until = F.coalesce("ended_at", "last_at").alias("until")
-    workers = (
-        processes.where("boot = worker and concurrency is not null")
-        .select("first_at", until, "last_at", "concurrency", "quanta", *known)
-        .orderBy("last_at")
-        .collect()
+    last = attempts.where("queue is not null").groupBy("queue").agg(F.max("last_started_at"))
+    return scenario_of(_said(events), {queue: at for queue, at in last.collect() if at is not None})
+
+
+def _said(events: DataFrame) -> list[Said]:
+    """What was said by workers' main processes that they had not said before."""
+    known = [name for name in _OWN if name in events.columns]  # older warehouses lack some
+    mains = events.where("kind = 'process' and parent = boot").select("boot").distinct()
+    said = events.where(F.col("kind").isin(*_KINDS)).join(F.broadcast(mains), "boot", "left_semi")
+    in_order = Window.partitionBy("boot", "kind", "queue").orderBy("at", "seq")
+    news = said.withColumn("news", F.xxhash64(*_news(known)))
+    changed = news.withColumn("old", F.lag("news").over(in_order))
+    kept = changed.where(F.col("old").isNull() | (F.col("news") != F.col("old")))
+    rows = kept.select("boot", "kind", "queue", "at", "seq", *known).collect()
+    every = [*(row.asDict() for row in rows), *_silent(events)]
+    return sorted(every, key=lambda each: (each["at"], each["seq"] or 0))
+
+
+def _news(known: list[str]) -> Iterator[Column]:
+    """By what two records of one kind, worker and queue are told apart."""
+    of_queue = (F.col("kind") == "queue") & (F.col("state") == "unassigned")
+    yield F.coalesce(of_queue, F.lit(False))
+    yield F.coalesce(F.col("state").isin(*_ENDS), F.lit(False))
+    for name in known:
+        if name not in ("state", "since", "depth", "dropped"):
+            yield F.to_json(F.struct(name))
+
+
+def _silent(events: DataFrame) -> list[Said]:
+    """Workers that have not ended, and are not heard of any more."""
+    of_worker = (
+        events.where("boot is not null")
+        .groupBy("boot")
+        .agg(
+            F.max("at").alias("at"),
+            F.max("heartbeat").alias("heartbeat"),
+            F.max(F.coalesce(F.col("state").isin(*_ENDS), F.lit(False))).alias("ended"),
+        )
     )
-    said = [row.asDict() for row in workers]
-    last = {queue: row for row in said for queue in _consumed(row)}
-    costs = [row for row in said if row.get("costs") is not None]
-    runtime = bool(costs) and costs[-1]["costs"] == "runtime"
-    return Scenario(
-        "recorded",
-        concurrency=_most(said, lambda row: int(row["concurrency"])),
-        cost="runtime" if runtime else "one",
-        max_wait=costs[-1].get("max_wait") if costs else None,
-        queues={
-            queue: _plan(queue, row, _most(said, partial(_consumes, queue)))
-            for queue, row in sorted(last.items())
-        },
+    horizon = of_worker.agg(F.max("at").alias("horizon"))
+    silent = of_worker.crossJoin(F.broadcast(horizon)).where(
+        f"not ended and at < horizon - {BEATS} * heartbeat"
     )
-
-
-def _consumed(row: dict[str, Any]) -> dict[str, float]:
-    """The queues that a worker consumed last, with their quanta."""
-    return {queue: quantum for queue, quantum in (row["quanta"] or {}).items() if quantum > 0}
-
-
-def _consumes(queue: str, row: dict[str, Any]) -> int:
-    return queue in _consumed(row)
-
-
-def _plan(queue: str, row: dict[str, Any], workers: int) -> Plan:
-    def of(name: str) -> float | None:
-        return (row.get(name) or {}).get(queue)
-
-    each, cap = of("rates"), of("caps")
-    burst = of("bursts") or 1.0
-    return Plan(
-        quantum=row["quanta"][queue],
-        level=int(of("classes") or 0),
-        rate=of("shared_rates") if each is None else each * workers,
-        burst=burst if each is None else burst * workers,
-        max_in_flight=None if cap is None else int(cap) * workers,
-    )
-
-
-def _most(rows: list[dict[str, Any]], count: Callable[[dict[str, Any]], int]) -> int:
-    """Return the most that there were at once, at least 1."""
-    changes = [(row["first_at"], count(row)) for row in rows]
-    changes += [(row["until"], -count(row)) for row in rows]
-    return max(1, max(accumulate(change for _, change in sorted(changes)), default=1))
+    rows = silent.select("boot", "at").collect()
+    return [
+        {"boot": row["boot"], "kind": "silent", "queue": None, "at": row["at"], "seq": None}
+        for row in rows
+    ]

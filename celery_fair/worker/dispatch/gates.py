@@ -1,6 +1,9 @@
 """The gates of a worker's queues. They outlive connections, like what was set live."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import monotonic
+from typing import Any
 
 from celery_fair.core.gate import Gate, Leash, LocalLeash
 from celery_fair.settings import QueueOptions, Settings
@@ -15,9 +18,17 @@ class Gates:
     Arguments:
         settings: of the app.
         member: this worker's name among those that share a leash.
+        kept: returns what of a queue was set live, and is kept: its options, and whether it is
+            paused.
     """
 
-    def __init__(self, settings: Settings, member: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        member: str,
+        kept: Callable[[str], tuple[Mapping[str, Any], bool]] = lambda _: ({}, False),
+    ) -> None:
+        self._kept = kept
         self._settings = settings
         self._member = member
         self._gates: dict[str, Gate[QueueOptions]] = {}
@@ -25,8 +36,10 @@ class Gates:
     def of(self, queue: str) -> Gate[QueueOptions]:
         """Return the queue's gate, made as the settings say."""
         if queue not in self._gates:
-            options = self._settings.queue(queue)
+            changes, paused = self._kept(queue)
+            options = replace(self._settings.queue(queue), **changes)
             self._gates[queue] = Gate(options, self._leash(queue, options))
+            self._gates[queue].pause(paused)
         return self._gates[queue]
 
     def options(self, queue: str) -> QueueOptions:

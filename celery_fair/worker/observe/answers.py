@@ -1,7 +1,8 @@
 """What a worker can be asked, and told, while it runs."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.chooser import Chooser
+from celery_fair.headers import PUBLISHED, time_of
 from celery_fair.settings import SERIAL, QueueOptions, Settings, parse_live_options
 from celery_fair.worker.bell import Bell
 from celery_fair.worker.dispatch.gates import Gates
@@ -16,6 +18,7 @@ from celery_fair.worker.dispatch.observed import Observed
 from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.slots import Slots
+from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
@@ -27,8 +30,11 @@ _TEXTS = {
     "leash": "its leash has no token: {rate:g}/s, the next in {wait:.2f} s",
     "no_message": "no message is here{owed}",
     "keys": "{withheld} messages wait, of keys that may start none now; see `fair keys {queue}`",
-    "no_credit": "its credit is used up: its turn is {rounds} round(s) ahead, after the others'",
-    "no_slot": "no slot is free: {busy} of {slots} are busy",
+    "class": "higher classes go first: {urgent}; it is in class {level}",
+    "no_credit": "its credit is used up: {credit:.3g} of a quantum of {quantum:g}. Its turn is"
+    " {rounds} round(s) ahead, after the others'",
+    "no_slot": "{turn}: its credit is {credit:.3g} of a quantum of {quantum:g}. It waits for a free"
+    " slot, {busy} of {slots} are busy",
     "starting": "nothing holds it back: its next message starts now",
     "suspended": "the broker has taken it away, see the worker's log; it is tried again",
 }
@@ -73,12 +79,18 @@ class Answers:
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
         now = monotonic()
-        shares, recent = self.shares(now), self.served.recent(now)
+        shares, speeds = self.shares(now), self.served.per_second(now)
         waits = {name: each for some in self._observed for name, each in some.waits().items()}
         return {
             feed.name: self._row(feed, now)
+            | dict(
+                zip(
+                    ("per_second", "cost_per_second"),
+                    speeds.get(feed.name, (0.0, 0.0)),
+                    strict=True,
+                )
+            )
             | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
-            | {"recent": recent.get(feed.name, 0.0)}
             | ({"waits": waits[feed.name].counts} if feed.name in waits else {})
             for feed in self.feeds
         }
@@ -114,9 +126,11 @@ class Answers:
         reason, until = self._chooser.why(feed.flow, now)
         busy, slots = len(self.in_flight), self.slots.count()
         rounds = self._chooser.scheduler.rounds_ahead(feed.flow)
+        level, above = self._chooser.above(feed.flow)
         if reason is None:
-            reason = _why_waiting(feed, rounds, busy >= slots)
+            reason = _why_waiting(feed, rounds, busy >= slots, bool(above))
         options = feed.gate.options
+        before = self._chooser.scheduler.before(feed.flow)
         text = _TEXTS[reason].format(
             queue=queue,
             in_flight=self.in_flight.of(queue),
@@ -128,8 +142,22 @@ class Answers:
             rounds=rounds,
             busy=busy,
             slots=slots,
+            turn=f"{before} others have their turn before it" if before else "its turn is next",
+            credit=feed.flow.deficit,
+            quantum=feed.flow.quantum,
+            level=level,
+            urgent=_some(above),
         )
-        return {"queue": queue, "reason": reason, "text": text}
+        return {
+            "queue": queue,
+            "reason": reason,
+            "text": text,
+            "credit": feed.flow.deficit,
+            "rounds_ahead": rounds,
+            "before": before,
+            "class": level,
+            "above": above,
+        }
 
     def set(self, queue: str, options: dict[str, Any], check: bool = False) -> dict[str, Any]:
         """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.
@@ -197,6 +225,7 @@ class Answers:
             "in_flight": self.in_flight.of(feed.name),
             "served": self.served.count.get(feed.name, 0),
             "waiting_seconds": feed.waiting(now),
+            "oldest_published": _oldest(feed),
             "held": reason,
             "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,
             "rate": options.rate,
@@ -209,11 +238,27 @@ def _said(value: Any) -> Any:
     return "none" if value is None else value
 
 
-def _why_waiting(feed: Feed, rounds: int, full: bool) -> str:
+def _some(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _oldest(feed: Feed) -> float | None:
+    """When the oldest message here was published, if its publisher says so; Unix time."""
+    if not feed.buffer:
+        return None
+    with suppress(Exception):  # anything may be in a message, and it is not decoded yet
+        return time_of(message_of(feed.buffer[0]).headers.get(PUBLISHED))
+    return None
+
+
+def _why_waiting(feed: Feed, rounds: int, full: bool, outranked: bool) -> str:
     if feed.asks and full:  # nobody asks then, and so nobody knows
         return "no_slot"
     if feed.next_cost(lambda _: 0.0) is None:
         return "keys" if feed.withheld else "no_message"
+    if outranked:
+        return "class"
     if rounds > 0:
         return "no_credit"
     return "no_slot" if full else "starting"

@@ -7,6 +7,7 @@ or those named by ``-d``; they can be sent like any of Celery's commands, too. A
 """
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -14,7 +15,7 @@ from celery.worker.control import control_command, inspect_command
 
 from celery_fair.worker.observe.answers import NotConsumedError
 
-__all__ = ["fair_explain", "fair_pause", "fair_resume", "fair_set", "fair_status"]
+__all__ = ["fair_explain", "fair_pause", "fair_resume", "fair_set", "fair_status", "fair_version"]
 
 
 def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
@@ -33,6 +34,12 @@ def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
 def fair_status(state: Any, **_: Any) -> Any:
     """Per queue: quantum, shares, credit, window, what waits, runs and was served."""
     return _answer(state, lambda answers: answers.status())
+
+
+@inspect_command(default_timeout=2.0)
+def fair_version(state: Any, **_: Any) -> Any:
+    """The version of celery-fair."""
+    return _answer(state, lambda _: {"ok": version("celery-fair")})
 
 
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)

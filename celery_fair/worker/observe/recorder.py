@@ -40,7 +40,16 @@ from celery_fair.worker.observe.queue_settings import QueueSettings, costs_of
 from celery_fair.worker.observe.queue_states import QueueStates
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["NOTE", "Recorder", "about", "finished", "recorder_for", "started"]
+__all__ = [
+    "NOTE",
+    "Recorder",
+    "about",
+    "finished",
+    "log_policy",
+    "recorder_for",
+    "started",
+    "try_log",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -296,20 +305,31 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
     """
     if settings.event_log is None:
         return None
-    policy = Policy(
-        Path(settings.event_log),
+    policy = log_policy(settings)
+    try_log(policy)
+    log = EventLog(policy, c.hostname)
+    queues = QueueStates(
+        feeds, chooser, Depths(c.app.connection_for_read, keyed=settings.keys), log
+    )
+    return Recorder(log, queues, QueueSettings(feeds, settings, log), settings, c)
+
+
+def log_policy(settings: Settings) -> Policy:
+    """Return where the log is to be, and how it is kept; the settings ask for one."""
+    return Policy(
+        Path(str(settings.event_log)),
         fsync=settings.event_log_fsync,
         rotate=settings.event_log_rotate,
         limit=settings.event_log_limit,
     )
-    _try(policy)
-    log = EventLog(policy, c.hostname)
-    queues = QueueStates(feeds, chooser, Depths(c.app.connection_for_read), log)
-    return Recorder(log, queues, QueueSettings(feeds, settings, log), settings, c)
 
 
-def _try(policy: Policy) -> None:
-    """Write something there: later on a worker is not held up by its log, and only says so."""
+def try_log(policy: Policy) -> None:
+    """Write something there: later on a worker is not held up by its log, and only says so.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: this process may not.
+    """
     folder = host_folder(policy.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,158 @@
+"""What was set live for queues, and is to hold for workers that start later, too.
+
+It is in Redis: the broker, or else the store of keys. One hash has it all, by queue. What a worker
+finds there when it begins to consume a queue goes before its settings.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from time import monotonic
+from typing import Any, NamedTuple
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.keyed.store import KeyStore
+from celery_fair.brokers.redis import Commands
+from celery_fair.settings import Settings, parse_live_options
+
+__all__ = ["Keeping", "Kept", "KeptQueue", "keeping"]
+
+logger = logging.getLogger(__name__)
+
+_KEY = "celery-fair:kept"
+
+_FRESH = 5.0
+"""Seconds for which a worker goes by what it has read."""
+
+_PATIENCE = 5.0
+"""Seconds for the broker to answer."""
+
+
+class KeptQueue(NamedTuple):
+    """What is kept of a queue.
+
+    Attributes:
+        options: as in ``fair set``.
+        paused: whether nothing of it is to start.
+    """
+
+    options: Mapping[str, Any] = {}
+    paused: bool = False
+
+
+class Keeping:
+    """Reads and writes what is kept.
+
+    Arguments:
+        send: sends commands to the Redis.
+    """
+
+    def __init__(self, send: Commands) -> None:
+        self._send = send
+        self._key = send.key(_KEY)
+
+    def of(self, queue: str) -> KeptQueue:
+        """Return what is kept of a queue."""
+        return _read(self._send("HGET", self._key, queue))
+
+    def all(self) -> dict[str, KeptQueue]:
+        """Return what is kept of any queue, by name."""
+        pairs = self._send("HGETALL", self._key)
+        if not isinstance(pairs, dict):  # as by RESP2
+            pairs = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        return {name.decode(): _read(text) for name, text in pairs.items()}
+
+    def keep(self, queue: str, options: Mapping[str, Any]) -> None:
+        """Keep options of a queue, besides those that are kept already."""
+        before = self.of(queue)
+        self._write(queue, before._replace(options={**before.options, **options}))
+
+    def pause(self, queue: str, paused: bool) -> None:
+        """Keep that a queue is paused, or that it is not."""
+        self._write(queue, self.of(queue)._replace(paused=paused))
+
+    def forget(self, queue: str) -> KeptQueue:
+        """Keep nothing of a queue; return what was kept."""
+        before = self.of(queue)
+        self._send("HDEL", self._key, queue)
+        return before
+
+    def _write(self, queue: str, kept: KeptQueue) -> None:
+        if kept == KeptQueue():
+            self._send("HDEL", self._key, queue)
+        else:
+            self._send("HSET", self._key, queue, json.dumps(kept._asdict()))
+
+
+@contextmanager
+def keeping(settings: Settings, connection: Any) -> Iterator[Keeping | None]:
+    """Give access to what is kept; None if there is no Redis to keep it.
+
+    Arguments:
+        connection: kombu's, to the app's broker.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: the store's URL cannot be used.
+        redis.RedisError: it does not answer.
+    """
+    if broker_of(connection).keeps_tags:
+        yield Keeping(Commands(connection.default_channel))
+    elif settings.key_store is None:
+        yield None
+    else:
+        with closing(KeyStore(settings.key_store)) as store:
+            yield Keeping(Commands(store))
+
+
+class Kept:
+    """What is kept, as a worker looks it up; nothing, while the Redis does not answer.
+
+    Arguments:
+        connect: makes a kombu connection to the broker, without opening it.
+    """
+
+    def __init__(self, settings: Settings, connect: Callable[[], Any]) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._known: dict[str, KeptQueue] = {}
+        self._read_at: float | None = None
+
+    def of(self, queue: str) -> KeptQueue:
+        """Return what is kept of a queue, so far as this version knows it."""
+        now = monotonic()
+        if self._read_at is None or now - self._read_at > _FRESH:
+            self._read_at = now
+            self._known = self._all()
+        kept = self._known.get(queue, KeptQueue())
+        try:
+            return kept._replace(options=parse_live_options(queue, dict(kept.options)))
+        except ImproperlyConfigured as exc:
+            logger.warning("What was kept of queue %s is left out: %s", queue, exc)
+            return kept._replace(options={})
+
+    def _all(self) -> dict[str, KeptQueue]:
+        try:
+            plain = self._connect()
+            with (
+                broker_of(plain).impatient(plain, _PATIENCE) as connection,
+                keeping(self._settings, connection) as kept,
+            ):
+                return {} if kept is None else kept.all()
+        except Exception as exc:  # noqa: BLE001 - of whatever client; the worker starts all the same
+            logger.warning(
+                "Cannot read what was set live and kept (fair set --keep); this worker begins with"
+                " its settings: %r",
+                exc,
+            )
+            return {}
+
+
+def _read(text: Any) -> KeptQueue:
+    try:
+        found = json.loads(text)
+        return KeptQueue(dict(found["options"]), bool(found["paused"]))
+    except (TypeError, ValueError, KeyError):  # there is none, or somebody has written there
+        return KeptQueue()

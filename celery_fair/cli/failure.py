@@ -1,0 +1,47 @@
+"""What went wrong, in one line: of a command of ours nobody reads a traceback."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+__all__ = ["TRACEBACK", "told_in_one_line"]
+
+TRACEBACK = "CELERY_FAIR_TRACEBACK"
+"""The variable that has tracebacks shown, to whoever looks for a mistake of ours."""
+
+_REFUSED = (
+    "its user may not do that. `celery -A … fair doctor` says what rights are missing, and"
+    " rabbitmqctl set_permissions, or Redis's ACL SETUSER, gives them"
+)
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """Have whatever is raised end the command with one line, and exit status 1.
+
+    Click's own exceptions, and the end of standard output's reader, are left as they are.
+    """
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise
+    except Exception as exc:
+        if os.environ.get(TRACEBACK):
+            raise
+        raise click.ClickException(_line(exc)) from exc
+
+
+def _line(exc: Exception) -> str:
+    said = " ".join(str(exc).split())
+    text = f"{type(exc).__name__}: {said}" if said else type(exc).__name__
+    if _is_refusal(exc):
+        return f"the broker has refused it ({text}): {_REFUSED}"
+    return f"{text} (with {TRACEBACK}=1 in the environment it says where)"
+
+
+def _is_refusal(exc: Exception) -> bool:
+    """Whether a broker's user has no right; the clients need not be installed."""
+    kinds = {kind.__name__ for kind in type(exc).__mro__}
+    return not kinds.isdisjoint({"AccessRefused", "NoPermissionError"})

@@ -1,0 +1,167 @@
+"""What waits in a queue, in the order in which it is to start.
+
+A plain queue is first come, first served. One that is shared by key has a line for each key, and
+the worker's own rule (`celery_fair.core.tags`) says whose is next; a key that has reached its cap,
+or whose leash is tight, is left out meanwhile. As on Redis, where all workers go by the same tags.
+"""
+
+import math
+from collections import Counter, deque
+from random import Random
+from typing import NamedTuple, Protocol
+
+from celery_fair.core.fair_key import read_key
+from celery_fair.core.gate import LocalLeash
+from celery_fair.core.tags import Served, TenantTags
+from celery_fair.pipeline.replay.message import Message
+from celery_fair.pipeline.replay.scenario import KeyPlan, Plan
+
+__all__ = ["KeyedLine", "Line", "PlainLine", "Taken"]
+
+
+class Taken(NamedTuple):
+    """A message that is to start, and by which turn of its key's."""
+
+    message: Message
+    turn: Served | None = None
+    charge: float = 0.0
+
+
+class Line(Protocol):
+    """Of one queue."""
+
+    @property
+    def wake_at(self) -> float:
+        """When to ask for the head again although nothing has happened."""
+
+    def put(self, message: Message) -> bool:
+        """A message was published; return whether it may be the head now."""
+
+    def head(self, now: float) -> Message | None:
+        """Return the message that is to start next, if one may."""
+
+    def take(self, now: float, usual: float) -> Taken:
+        """Take the head; a key is charged `usual` for it, for now."""
+
+    def ended(self, taken: Taken, cost: float) -> bool:
+        """It has ended, and cost so much; return whether another one may be the head now."""
+
+
+class PlainLine:
+    """First come, first served."""
+
+    __slots__ = ("_waiting",)
+
+    wake_at = math.inf
+
+    def __init__(self) -> None:
+        self._waiting: deque[Message] = deque()
+
+    def put(self, message: Message) -> bool:
+        self._waiting.append(message)
+        return len(self._waiting) == 1
+
+    def head(self, now: float) -> Message | None:
+        return self._waiting[0] if self._waiting else None
+
+    def take(self, now: float, usual: float) -> Taken:
+        return Taken(self._waiting.popleft())
+
+    def ended(self, taken: Taken, cost: float) -> bool:
+        return False
+
+
+class KeyedLine:
+    """Shared by key.
+
+    Arguments:
+        queue: its name; first charges are spread by it, in the same way in each replay.
+    """
+
+    def __init__(self, queue: str, plan: Plan) -> None:
+        random = Random(queue)  # noqa: S311 - nobody gains by guessing it
+        self._plan = plan
+        self._tags = TenantTags(
+            lambda tenant: self._of(tenant).weight, lambda: 0.5 + random.random()
+        )
+        self._lanes: dict[tuple[str, str], deque[Message]] = {}
+        self._running: Counter[str] = Counter()
+        self._leashes: dict[str, LocalLeash] = {}
+        self._held: dict[str, float] = {}
+        self.wake_at = math.inf
+
+    def change(self, plan: Plan) -> None:
+        """Go on with other options of keys."""
+        self._plan = plan
+        self._leashes.clear()
+        self._release(list(self._held))
+
+    def put(self, message: Message) -> bool:
+        key = read_key(message.key)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = deque()
+        lane.append(message)
+        if len(lane) == 1:
+            self._tags.arrive(*key)
+        return True
+
+    def head(self, now: float) -> Message | None:
+        if now >= self.wake_at:
+            self._release([key for key, until in self._held.items() if until <= now])
+        while (first := self._tags.first()) is not None:
+            until = self._closed_until(first[0], now)
+            if until <= now:
+                return self._lanes[first][0]
+            self._tags.tenants.hold(first[0])
+            self._held[first[0]] = until
+            self.wake_at = min(self.wake_at, until)
+        return None
+
+    def take(self, now: float, usual: float) -> Taken:
+        first = self._tags.first()
+        assert first is not None
+        tenant = first[0]
+        lane = self._lanes[first]
+        message = lane.popleft()
+        if not lane:
+            del self._lanes[first]
+        turn = self._tags.serve(*first, usual, bool(lane))
+        self._running[tenant] += 1
+        if tenant in self._leashes:
+            self._leashes[tenant].take(now)
+        return Taken(message, turn, usual)
+
+    def ended(self, taken: Taken, cost: float) -> bool:
+        turn = taken.turn
+        assert turn is not None
+        self._running[turn.tenant] -= 1
+        if not self._running[turn.tenant]:
+            del self._running[turn.tenant]
+        if cost != taken.charge:
+            self._tags.settle(turn, cost - taken.charge)
+        if self._held.get(turn.tenant) == math.inf:
+            self._release([turn.tenant])
+        return True
+
+    def _of(self, tenant: str) -> KeyPlan:
+        usual = self._plan.usual
+        assert usual is not None
+        return self._plan.keys.get(tenant, usual)
+
+    def _closed_until(self, tenant: str, now: float) -> float:
+        plan = self._of(tenant)
+        if plan.max_in_flight is not None and self._running[tenant] >= plan.max_in_flight:
+            return math.inf
+        if plan.rate is None:
+            return now
+        leash = self._leashes.get(tenant)
+        if leash is None:
+            leash = self._leashes[tenant] = LocalLeash(plan.rate, plan.burst, now)
+        return leash.when(now)
+
+    def _release(self, tenants: list[str]) -> None:
+        for tenant in tenants:
+            del self._held[tenant]
+            self._tags.tenants.release(tenant)
+        self.wake_at = min(self._held.values(), default=math.inf)

@@ -1,0 +1,106 @@
+"""What is set with --keep holds for workers that start later; what is set without says that not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from celery.bin.base import CLIContext
+from click.testing import CliRunner, Result
+
+from celery_fair.cli import fair
+from tests.brokers import Space
+from tests.waiting import wait_equal
+from tests.workers import StartWorker, WorkerProcess
+
+FAIR: dict[str, Any] = {"fair_queues": {"bulk": {"quantum": 2}, "other": {}}}
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run_on() -> Callable[[WorkerProcess], Run]:
+    def on(worker: WorkerProcess) -> Run:
+        worker.client.conf.update(FAIR)
+
+        def run(*words: str) -> Result:
+            context = CLIContext(app=worker.client, no_color=True, workdir=None)
+            return CliRunner().invoke(fair, [*words, "-t", "5"], obj=context)
+
+        return run
+
+    return on
+
+
+def status(worker: WorkerProcess) -> dict[str, Any]:
+    found: dict[str, Any] = worker.control("fair_status")
+    return found
+
+
+def test_workers_that_start_later(
+    redis_space: Space, start_worker: StartWorker, run_on: Callable[[WorkerProcess], Run]
+) -> None:
+    first = start_worker(redis_space, pool="threads", queues=["bulk", "other"], conf=FAIR)
+    assert first.inspect("ping")
+    run = run_on(first)
+    set_ = run("set", "bulk", "quantum=7", "rate=10/s", "--keep")
+    assert (set_.exit_code, "It is kept" in set_.stderr) == (0, True), set_.output
+    assert run("set", "bulk", "quantum=8", "-d", first.hostname).exit_code == 0  # is not
+    paused = run("pause", "other", "--keep", "-d", first.hostname)
+    assert (paused.exit_code, "It is kept" in paused.stderr) == (0, True)
+    second = start_worker(redis_space, pool="threads", queues=["bulk", "other"], conf=FAIR)
+    assert second.inspect("ping")
+    found = status(second)
+    assert (found["bulk"]["quantum"], found["bulk"]["rate"], found["bulk"]["held"]) == (7, 10, None)
+    assert found["other"]["held"] == "paused"
+    assert status(first)["bulk"]["quantum"] == 8
+
+    resumed = run("resume", "other", "-d", f"{first.hostname},{second.hostname}")
+    assert "do not find it paused any more" in resumed.stderr
+    assert "is not kept any more" in run("set", "bulk", "--forget").stdout
+    assert json.loads(run("set", "bulk", "--forget", "--json").stdout) == {"forgotten": False}
+    third = start_worker(redis_space, pool="threads", queues=["bulk", "other"], conf=FAIR)
+    assert third.inspect("ping")
+    found = status(third)
+    assert (found["bulk"]["quantum"], found["bulk"]["rate"], found["other"]["held"]) == (
+        2,
+        None,
+        None,
+    )
+
+
+def test_rabbitmq_needs_a_store(
+    rabbitmq_space: Space,
+    redis_space: Space,
+    start_worker: StartWorker,
+    run_on: Callable[[WorkerProcess], Run],
+) -> None:
+    worker = start_worker(rabbitmq_space, pool="threads", queues=["bulk"], conf=FAIR)
+    run = run_on(worker)
+    without = run("set", "bulk", "quantum=7", "-d", worker.hostname)
+    assert "It lasts until these workers end" in without.stderr
+    refused = run("pause", "bulk", "--keep", "-d", worker.hostname)
+    assert (refused.exit_code, "fair_key_store" in refused.stderr) == (1, True)
+    assert status(worker)["bulk"]["held"] is None
+    assert "was not kept" in run("set", "bulk", "--forget").stdout
+
+    worker.client.conf.fair_key_store = redis_space.url
+    assert run("pause", "bulk", "--keep", "-d", worker.hostname).exit_code == 0
+    stored = FAIR | {"fair_key_store": redis_space.url}
+    later = start_worker(rabbitmq_space, pool="threads", queues=["bulk"], conf=stored)
+    wait_equal(lambda: status(later)["bulk"]["held"], "paused")
+
+
+def test_a_store_that_is_away(rabbitmq_space: Space, start_worker: StartWorker) -> None:
+    """The worker starts, and says that it goes by its settings."""
+    away = FAIR | {"fair_key_store": "redis://127.0.0.1:1/0"}
+    worker = start_worker(rabbitmq_space, pool="threads", queues=["bulk"], conf=away)
+    assert status(worker)["bulk"]["quantum"] == 2
+    assert "Cannot read what was set live and kept" in worker.log()
+
+
+@pytest.mark.parametrize("words", [("set", "bulk"), ("set", "bulk", "quantum=1", "--forget")])
+def test_what_cannot_be_meant(words: tuple[str, ...]) -> None:
+    outcome = CliRunner().invoke(fair, words)
+    assert outcome.exit_code == 2
