@@ -14,7 +14,7 @@ ASIDE := -n 6 --dist loadfile
 SPARK := tests/pipeline
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
-BENCHMARKS := scheduler fairness throughput trickle once clients bounds memory scale profile eventlog groups keys scenarios
+BENCHMARKS := scheduler fairness throughput trickle once clients bounds memory scale profile eventlog groups keys scenarios web
 SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000
@@ -63,7 +63,7 @@ test-older: environment brokers ## what depends on Celery's inside, on Celery 5.
 	$(RUN) tox run-parallel -q -p 2 --parallel-no-spinner -e celery55,celery56
 
 .PHONY: test-current
-test-current: environment brokers ## all that has workers, on the newest Celery
+test-current: environment brokers chromium ## all that has workers, on the newest Celery
 	$(RUN) pytest -q $(ASIDE) -m "not wide" $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK))
 
 .PHONY: test-spark
@@ -111,8 +111,12 @@ brokers:
 	@scripts/system-packages.sh rabbitmq-server redis-server postgresql mariadb-server libzookeeper-java openjdk-17-jre-headless prometheus
 
 .PHONY: spark
-spark:
-	@scripts/system-packages.sh openjdk-17-jre-headless chromium
+spark: chromium
+	@scripts/system-packages.sh openjdk-17-jre-headless
+
+.PHONY: chromium
+chromium:
+	@scripts/system-packages.sh chromium
 
 .PHONY: docs
 docs: environment ## the documentation, in docs/_build/html

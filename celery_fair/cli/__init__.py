@@ -39,6 +39,8 @@ _COMMANDS = {
     "resume-key": "celery_fair.cli.keys.pause:resume_key",
     "status": "celery_fair.cli.live.status:status",
     "top": "celery_fair.cli.live.top:top",
+    "web": "celery_fair.web.command:web",
+    "web-password": "celery_fair.web.password_command:web_password",
 }
 
 

@@ -331,12 +331,8 @@ class DeficitRoundRobin:
 
     def before(self, flow: Flow) -> int:
         """How many others have their turn in the present round before a flow's, as it stands."""
-        others = 0
-        for each in self._current:
-            if each is flow:
-                break
-            others += each.due == self._round
-        return others
+        others = takewhile(lambda each: each is not flow, self._current)
+        return sum(each.due == self._round for each in others)
 
     def is_backlogged(self, flow: Flow) -> bool:
         """Whether the flow takes part in the rounds: has a message, or is owed one."""

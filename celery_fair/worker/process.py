@@ -138,6 +138,7 @@ class Parts:
             self.served,
             self.bell,
             lambda: c.call_soon(self.sizing.at_once),
+            self.observed,
         )
         self.servers = tuple(
             each for watch in self.observed for each in self._metrics(c, labels, watch)

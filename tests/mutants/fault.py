@@ -24,6 +24,7 @@ _KNOWN = {
     "eventlog",
     "pipeline",
     "demo",
+    "web",
 }
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import struct
 import subprocess
 from collections import Counter
@@ -19,6 +17,7 @@ from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.report.charts import Series, bars, lines
 from celery_fair.pipeline.report.figures import nice_interval
+from tests.chromium import OPTIONS, browser
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
 
@@ -105,25 +104,13 @@ def test_everything_is_in_it(written: Path) -> None:
     assert "<thumbs>" not in text
 
 
-def browser() -> str:
-    found = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if found is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
-            "Chromium is needed: sudo apt-get install --no-install-recommends chromium"
-        )
-    return found
-
-
 def test_browser_shows_it(written: Path, tmp_path: Path) -> None:
     SCREENSHOT.parent.mkdir(exist_ok=True)
     SCREENSHOT.unlink(missing_ok=True)
-    quiet = ("--headless", "--disable-gpu", "--no-sandbox", "--hide-scrollbars", "--no-first-run")
     subprocess.run(
         [
             browser(),
-            *quiet,
+            *OPTIONS,
             f"--user-data-dir={tmp_path}",
             "--window-size=1000,3600",
             f"--screenshot={SCREENSHOT}",

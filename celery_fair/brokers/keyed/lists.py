@@ -293,6 +293,10 @@ class KeyedLists:
             self._send("HDEL", f"{self._base}:paused", tenant)
             self._let_try(tenant)
 
+    def is_paused(self, tenant: str) -> bool:
+        """Whether it is paused, also if no worker has come upon that yet."""
+        return bool(self._send("HEXISTS", f"{self._base}:paused", tenant))
+
     def _let_try(self, tenant: str) -> None:
         self.leave([Left(tenant, "", False)])
 

@@ -15,7 +15,7 @@ from celery_fair.dead_letters.replay import purge, replay
 from celery_fair.ledger import ledger_at
 from celery_fair.settings import Settings
 
-__all__ = ["purge_letters", "replay_letters"]
+__all__ = ["claims_of", "purge_letters", "replay_letters"]
 
 
 @click.command("replay")
@@ -73,7 +73,7 @@ def replay_letters(
             if len(plan.todo) > 1 and order.asks:
                 click.confirm(f"Replay {len(plan.todo)} dead letters?", abort=True, err=True)
             with (
-                _claims(ctx, may_have_started or provable is not None) as forget,
+                claims_of(ctx, may_have_started or provable is not None) as forget,
                 order.running(plan, "Replaying") as steps,
             ):
                 report = replay(queue, plan, forget=forget, **steps)
@@ -114,7 +114,7 @@ def purge_letters(ctx: click.Context, order: Order) -> None:
 
 
 @contextmanager
-def _claims(ctx: click.Context, looked_at: bool) -> Iterator[Callable[[str], object]]:
+def claims_of(ctx: click.Context, looked_at: bool) -> Iterator[Callable[[str], object]]:
     """What was looked at may be claimed anew; otherwise it would come back as a duplicate."""
     settings = Settings.of(ctx.obj.app)
     if settings.ledger is None or not looked_at:

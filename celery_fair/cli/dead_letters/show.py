@@ -14,7 +14,7 @@ from celery_fair.cli.escaped import escaped
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.plan import Copies
 
-__all__ = ["names_of", "show_letters"]
+__all__ = ["names_of", "plain", "show_letters"]
 
 
 @click.command("show")
@@ -66,8 +66,8 @@ def _fields(letter: Letter, limit: int) -> dict[str, Any]:
         "id": letter.id,
         "digest": letter.digest,
         "problem": letter.problem,
-        "headers": _plain(letter.headers),
-        "properties": _plain(letter.properties),
+        "headers": plain(letter.headers),
+        "properties": plain(letter.properties),
         "body": readable(letter, limit),
     }
 
@@ -99,14 +99,14 @@ def _as_text(value: Any) -> str:
     return escaped(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON has it."""
     if depth > 20:
         return "(nested too deeply)"
     if isinstance(value, Mapping):
-        return {_name(name): _plain(each, depth + 1) for name, each in value.items()}
+        return {_name(name): plain(each, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, depth + 1) for each in value]
+        return [plain(each, depth + 1) for each in value]
     if isinstance(value, bytes | bytearray):
         return {"base64": base64.b64encode(value).decode()}
     if value is None or isinstance(value, str | bool | int | float):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-__all__ = ["age", "time_or_age"]
+__all__ = ["age", "parsed_time", "time_or_age"]
 
 _AGE = re.compile(r"(\d{1,9})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -18,7 +18,7 @@ def time_or_age(ctx: click.Context, param: click.Parameter, value: str | None) -
         click.BadParameter: for anything else.
     """
     try:
-        return None if value is None else _parsed(value)
+        return None if value is None else parsed_time(value)
     except (ValueError, OverflowError) as exc:
         raise click.BadParameter(
             f"{value!r} is neither an age, such as 90s, 30m, 2h or 3d, nor an ISO time, such as"
@@ -37,7 +37,12 @@ def age(time: datetime, now: datetime) -> str:
     return f"{seconds}s"
 
 
-def _parsed(text: str) -> datetime:
+def parsed_time(text: str) -> datetime:
+    """Return the time that a text says, aware; an age is from now.
+
+    Raises:
+        ValueError, OverflowError: it says none.
+    """
     if match := _AGE.fullmatch(text):
         return datetime.now(UTC) - timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
     time = datetime.fromisoformat(text)

@@ -33,7 +33,7 @@ from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
 from celery_fair.worker.group_step import store_for
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "findings"]
 
 _COLOURS = {OK: "green", WEAK: "yellow", WRONG: "red"}
 _WIDTH, _NARROW = 100, 60
@@ -72,13 +72,18 @@ def doctor(ctx: click.Context, strict: bool, timeout: float) -> Outcome:
 
     Exit status: 0; 1 if something is wrong, with --strict also if something is weak.
     """
-    found = list(_findings(app_of(ctx), timeout))
+    found = list(findings(app_of(ctx), timeout))
     bad = {WRONG, WEAK} if strict else {WRONG}
     document = [finding._asdict() for finding in found]
     return Outcome(document, _lines(found), all(finding.level not in bad for finding in found))
 
 
-def _findings(app: Any, timeout: float) -> Iterator[Finding]:
+def findings(app: Any, timeout: float) -> Iterator[Finding]:
+    """Yield what `doctor` says of an app.
+
+    Arguments:
+        timeout: seconds for which workers' answers are waited for; with 0 none is asked.
+    """
     try:
         app.loader.import_default_modules()
         app.finalize(auto=True)

@@ -6,7 +6,7 @@ from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.cli.keys.access import rules_of, whole_tenant
 from celery_fair.cli.options import Outcome, outcome
 
-__all__ = ["key"]
+__all__ = ["key", "why"]
 
 
 @click.command("key")
@@ -31,10 +31,15 @@ def key(ctx: click.Context, key: str, queue: str) -> Outcome:
     if apart:  # the messages are on another broker
         for name in ("waiting", "parts", "ahead", "before", "started"):
             del document[name]
-    return Outcome(document, [_first(queue, found, apart), *_more(found, unsorted, apart)])
+    return Outcome(document, [why(queue, found, apart), *_more(found, unsorted, apart)])
 
 
-def _first(queue: str, found: Backlog, apart: bool) -> str:
+def why(queue: str, found: Backlog, apart: bool) -> str:
+    """Return what a key has waiting in a queue, and why that does not start.
+
+    Arguments:
+        apart: its messages are on another broker, and not known.
+    """
     if apart:
         held = _reason(found) if found.reason else "nothing keeps it from starting"
         return f"{found.tenant} in {queue}: {held}"

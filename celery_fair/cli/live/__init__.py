@@ -5,6 +5,7 @@ Each sends running workers one of the remote-control commands of
 
     options.py     what all commands have in common: whom to ask, how long, in which form to show it
     workers.py     the workers as a command asks them
+    crowd.py       the workers as they are asked again and again
     answers.py     what came back, sorted by what it means
     figures.py     a queue's row: each figure as text
     trend.py       how a queue's share has developed; starts per second

@@ -1,7 +1,7 @@
 """``fair set``."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,7 +15,7 @@ from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import assignments
 from celery_fair.settings import parse_live_options
 
-__all__ = ["parse_assignments", "set_options"]
+__all__ = ["parse_assignments", "set_options", "told"]
 
 
 @click.command("set")
@@ -78,12 +78,19 @@ def set_options(
     else:
         if keep:
             kept_by(ctx.obj.app, lambda keeping: keeping.keep(queue, assigned))
-        # All are told, whoever was too busy to answer at first included.
-        expected = answers
-        answers = workers.ask("fair_set", enough=len(answers.raw), queue=queue, options=assigned)
-        answers = _confirmed(expected, answers, workers.timeout)
+        answers = told(workers, answers, queue, assigned)
         say_how_long(as_json, keep, bool(answers.good))
     show(ctx, answers, as_json)
+
+
+def told(workers: Workers, willing: Answers, queue: str, options: Mapping[str, Any]) -> Answers:
+    """Tell workers to make a change that they have been asked about, and say which did not confirm.
+
+    All are told, whoever was too busy to answer at first included.
+    """
+    enough = len(willing.raw)
+    answers = workers.ask("fair_set", enough=enough, queue=queue, options=dict(options))
+    return _confirmed(willing, answers, workers.timeout)
 
 
 def _refusals(answers: Answers) -> Answers:

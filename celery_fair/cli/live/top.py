@@ -12,6 +12,7 @@ import click
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys.list import watched
 from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.cli.live.crowd import Crowd
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.keys import keys
 from celery_fair.cli.live.options import asking, view_option
@@ -23,9 +24,6 @@ from celery_fair.cli.options import Outcome, Seconds
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
 
 __all__ = ["Picture", "top"]
-
-_SEARCH = 10
-"""Every so many times all workers are asked, not only those known: that takes the whole timeout."""
 
 _HINT = (
     "Shares are of the last ten seconds; a bar of the trend is half high on target."
@@ -76,7 +74,7 @@ def top(
     in the last of --count pictures.
     """
     pictures: Iterator[Picture | _OfKeys] = (
-        _pictures(_Crowd(workers), workers, by == "worker")
+        _pictures(Crowd(workers), workers, by == "worker")
         if queue is None
         else _of_keys(ctx, queue)
     )
@@ -159,7 +157,7 @@ def _of_keys(ctx: click.Context, queue: str) -> Iterator[_OfKeys]:
         now = monotonic()
 
 
-def _pictures(crowd: "_Crowd", workers: Workers, by_worker: bool) -> Iterator[Picture]:
+def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Picture]:
     """Yield what there is to see; raise `NoAnswer` only if that is nothing from the beginning."""
     trends = Trends()
     now = monotonic()
@@ -184,21 +182,3 @@ def _pictures(crowd: "_Crowd", workers: Workers, by_worker: bool) -> Iterator[Pi
 
 def _lines(answers: Answers) -> list[str]:
     return [f"{worker}: {text}" for worker, text in answers.errors.items()]
-
-
-class _Crowd:
-    """Asks the workers that are known by name, which is answered at once; at times, all."""
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._known: tuple[str, ...] = ()
-        self._asked = 0
-
-    def ask(self) -> Answers:
-        """Return the workers' status."""
-        named = self._known if self._asked % _SEARCH else ()
-        self._asked += 1
-        self._known = ()  # should nobody answer
-        answers = self._workers.ask("fair_status", named=named)
-        self._known = tuple(answers.good)
-        return answers

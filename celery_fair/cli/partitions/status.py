@@ -14,7 +14,7 @@ from celery_fair.cli.partitions.access import by_number, settings_of, store_of
 from celery_fair.core.membership import Grant, Group
 from celery_fair.groups.document import decoded
 
-__all__ = ["status"]
+__all__ = ["rows_of", "status"]
 
 _HEADS = ["partition", "group", "owner", "next", "token", "since", "waiting"]
 
@@ -39,14 +39,23 @@ def status(ctx: click.Context) -> Outcome:
 
     Exit status: 0; 1 if a partition has no owner, or the store cannot be reached.
     """
+    rows = rows_of(ctx)
+    lines = aligned([_HEADS, *map(_cells, rows)]) if rows else ["no worker has joined a group yet"]
+    good = bool(rows) and all(row["owner"] or row["removed"] for row in rows)
+    return Outcome(rows, lines, good)
+
+
+def rows_of(ctx: click.Context) -> list[dict[str, Any]]:
+    """Return what is known of each partition of the app's groups.
+
+    Raises:
+        click.ClickException: there are none, or the store cannot be reached.
+    """
     settings = settings_of(ctx)
     with store_of(settings, "the groups of fair_group_store cannot be read") as store:
         groups = {name: decoded(store.read(name).text) for name in sorted(settings.partitions)}
     depths = _depths(ctx.obj.app, groups.values())
-    rows = [row for name, group in groups.items() for row in _rows(name, group, depths)]
-    lines = aligned([_HEADS, *map(_cells, rows)]) if rows else ["no worker has joined a group yet"]
-    good = bool(rows) and all(row["owner"] or row["removed"] for row in rows)
-    return Outcome(rows, lines, good)
+    return [row for name, group in groups.items() for row in _rows(name, group, depths)]
 
 
 def _depths(app: Any, groups: Iterable[Group]) -> dict[str, int | None]:

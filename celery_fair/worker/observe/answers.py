@@ -1,7 +1,7 @@
 """What a worker can be asked, and told, while it runs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
@@ -14,6 +14,7 @@ from celery_fair.headers import PUBLISHED, time_of
 from celery_fair.settings import SERIAL, QueueOptions, Settings, parse_live_options
 from celery_fair.worker.bell import Bell
 from celery_fair.worker.dispatch.gates import Gates
+from celery_fair.worker.dispatch.observed import Observed
 from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.slots import Slots
@@ -48,6 +49,7 @@ class Answers:
 
     Arguments:
         resize: has windows looked at, as quanta or rates are others now.
+        observed: what counts how long messages waited, if anything does.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Answers:
         served: Served,
         bell: Bell,
         resize: Callable[[], object],
+        observed: Collection[Observed] = (),
     ) -> None:
         self._settings = settings
         self.feeds = feeds
@@ -71,11 +74,13 @@ class Answers:
         self.served = served
         self._bell = bell
         self._resize = resize
+        self._observed = observed
 
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
         now = monotonic()
         shares, speeds = self.shares(now), self.served.per_second(now)
+        waits = {name: each for some in self._observed for name, each in some.waits().items()}
         return {
             feed.name: self._row(feed, now)
             | dict(
@@ -86,6 +91,7 @@ class Answers:
                 )
             )
             | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
+            | ({"waits": waits[feed.name].counts} if feed.name in waits else {})
             for feed in self.feeds
         }
 

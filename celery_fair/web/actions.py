@@ -1,0 +1,145 @@
+"""The log of actions: who changed what, when, and what became of it.
+
+A line of JSON before something is done, and one after, with the same number. What cannot be written
+down is not done. Without a file it is kept in memory, and in the program's log, alone.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+__all__ = ["Action", "ActionLog"]
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 500
+"""Actions that are kept in memory, the last ones."""
+
+Undo = Callable[[], Mapping[str, str]]
+
+
+@dataclass
+class Action:
+    """Something that was changed, or was to be.
+
+    Attributes:
+        who: the visitor's name.
+        what: in a few words.
+        about: the queue or the key, say; of each only the last action can be taken back.
+        details: all that there is to know of it.
+        result: what became of it, by worker, or under "all"; empty until it is known.
+        undo: takes it back; None if it cannot be.
+    """
+
+    who: str
+    what: str
+    about: str
+    details: Mapping[str, Any]
+    id: str = field(default_factory=lambda: uuid4().hex)
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    result: Mapping[str, str] = field(default_factory=dict)
+    undo: Undo | None = None
+    of_now: bool = True
+    """Whether this process did it."""
+
+
+class ActionLog:
+    """Keeps actions, the last one first. From any thread.
+
+    Arguments:
+        path: the file; None for none.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._lock = Lock()
+        self._actions: dict[str, Action] = {}
+        if path is not None:
+            with path.open("a", encoding="utf-8"):
+                pass
+            for line in path.read_text("utf-8", errors="replace").splitlines():
+                self._recall(line)
+            self._forget()
+
+    def recent(self) -> list[Action]:
+        """Return the actions, the last one first."""
+        with self._lock:
+            return list(reversed(self._actions.values()))
+
+    def begin(self, who: str, what: str, about: str, details: Mapping[str, Any]) -> Action:
+        """Write down what is going to be done.
+
+        Raises:
+            OSError: it cannot be written; then it must not be done.
+        """
+        action = Action(who, what, about, details)
+        told = {"what": what, "about": about, "details": details}
+        self._write(action, {"event": "begun", "who": who, **told})
+        with self._lock:
+            self._actions[action.id] = action
+            self._forget()
+        return action
+
+    def end(self, action: Action, result: Mapping[str, str], undo: Undo | None = None) -> None:
+        """Write down what became of it; where it cannot be written, it is shown, and logged."""
+        action.result = result
+        with self._lock:
+            for other in self._actions.values():
+                if other.about == action.about:
+                    other.undo = None
+            action.undo = undo
+        try:
+            self._write(action, {"event": "ended", "result": result})
+        except OSError:
+            logger.exception(
+                "What became of %s is not in the log of actions: %s", action.id, result
+            )
+
+    def claim_undo(self, id_: str) -> tuple[Action, Undo] | None:
+        """Return an action that can be taken back, and what does that: to one caller."""
+        with self._lock:
+            action = self._actions.get(id_)
+            if action is None or action.undo is None:
+                return None
+            undo, action.undo = action.undo, None
+            return action, undo
+
+    def _forget(self) -> None:
+        for id_ in list(self._actions)[:-_SHOWN]:
+            del self._actions[id_]
+
+    def _write(self, action: Action, told: Mapping[str, Any]) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": at, "id": action.id, **told}, default=str)
+        logger.info("%s", line)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+
+    def _recall(self, line: str) -> None:
+        """Take in a line of the file; one that was torn, or is another program's, says nothing."""
+        try:
+            told = json.loads(line)
+            if told["event"] == "ended":
+                self._actions[told["id"]].result = told["result"]
+                return
+            self._actions[told["id"]] = Action(
+                who=str(told["who"]),
+                what=str(told["what"]),
+                about=str(told["about"]),
+                details=dict(told["details"]),
+                id=str(told["id"]),
+                time=datetime.fromisoformat(told["time"]),
+                of_now=False,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            logger.debug("No action: %r", line)

@@ -1,0 +1,79 @@
+"""Server-sent events: a page's changing part, again and again.
+
+Those who look at the same thing are sent the same text, which is made once; a part with forms in
+it is each visitor's own.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from threading import Lock
+from typing import Any
+
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from celery_fair.cli.escaped import escaped
+from celery_fair.web.pages.queues import drawn
+from celery_fair.web.site import Site
+
+__all__ = ["Live", "Part"]
+
+_PERSONAL = {"order", "actions"}
+"""Parts with forms in them, which have their visitor's token."""
+
+Part = Callable[[Mapping[str, str]], dict[str, Any]]
+
+
+class Live:
+    """The parts that there are, by the page's name: what fills them in, and their template."""
+
+    def __init__(self, site: Site, parts: Mapping[str, tuple[Part, str]]) -> None:
+        self._site = site
+        self._parts = parts
+        self._made: dict[tuple[str, str, bool], tuple[int, str]] = {}
+        self._lock = Lock()
+
+    async def respond(self, request: Request) -> Response:
+        """Send the part that the address names, and its lines, each time that workers answer."""
+        name = request.query_params.get("of", "")
+        if name not in self._parts:
+            raise HTTPException(404, "There is no such page.")
+        return EventSourceResponse(self._events(request, name), ping=15)
+
+    async def _events(self, request: Request, name: str) -> AsyncIterator[dict[str, str]]:
+        query = dict(request.query_params)
+        lines: list[str] | None = None
+        number = 0
+        while True:
+            snapshot = await self._site.collector.after(number)
+            number = snapshot.number
+            try:
+                text = await run_in_threadpool(self._text, request, name, query, number)
+            except HTTPException as exc:
+                text = json.dumps({"trouble": exc.detail})
+            yield {"event": "part", "data": text}
+            if name in {"queues", "queue"}:
+                names, figures = await run_in_threadpool(drawn, self._site, query)
+                last = 1 if names == lines else None
+                told = self._site.collector.history.lines(names, figures, last)
+                told |= {"names": [*map(escaped, names)], "figures": figures, "whole": last is None}
+                lines = names
+                yield {"event": "lines", "data": json.dumps(told)}
+
+    def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
+        who = request.state.visitor
+        address = f"{name}?{sorted(query.items())}"
+        key = (address, who.name if name in _PERSONAL else "", who.may_change)
+        with self._lock:
+            made = self._made.get(key)
+        if made is None or made[0] != number:
+            fill, template = self._parts[name]
+            html = self._site.html(request, template, **fill(query))
+            made = number, json.dumps({"html": html})
+            with self._lock:
+                self._made = {k: v for k, v in self._made.items() if v[0] >= number - 1}
+                self._made[key] = made
+        return made[1]

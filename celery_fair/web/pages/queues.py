@@ -1,0 +1,166 @@
+"""All queues, one queue, all workers, one worker."""
+
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from celery_fair.cli.live.answers import NoAnswer
+from celery_fair.web.pages.listing import listing
+from celery_fair.web.sentences import sentences
+from celery_fair.web.site import Site
+from celery_fair.web.snapshot import Queue, quantile
+
+__all__ = [
+    "drawn",
+    "queue_page",
+    "queue_part",
+    "queues_page",
+    "queues_part",
+    "worker_part",
+    "workers_part",
+]
+
+_DRAWN = 8
+"""Lines of queues that can be told apart."""
+
+_KEYS = {
+    "name": lambda queue: queue.name,
+    "quantum": lambda queue: max(queue.quanta),
+    "target": lambda queue: queue.target,
+    "share": lambda queue: queue.share,
+    "starts": lambda queue: queue.per_second or 0,
+    "wait": lambda queue: quantile(queue.waits, 0.95) or 0,
+    "backlog": lambda queue: queue.backlog,
+    "oldest": lambda queue: queue.oldest,
+    "running": lambda queue: queue.in_flight,
+    "held": lambda queue: len(queue.held),
+}
+
+
+_WORKER_KEYS = {
+    "name": lambda worker: worker.name,
+    "queues": lambda worker: worker.queues,
+    "per_second": lambda worker: worker.per_second or 0,
+    "buffered": lambda worker: worker.buffered,
+    "in_flight": lambda worker: worker.in_flight,
+    "held": lambda worker: worker.held,
+}
+
+_ROW_KEYS: dict[str, Callable[[tuple[str, Mapping[str, Any]]], Any]] = {
+    "name": lambda row: (-row[1]["class"], row[0]),
+    "target": lambda row: row[1]["target_share"],
+    "share": lambda row: row[1]["share"],
+    "buffered": lambda row: row[1]["buffered"],
+    "in_flight": lambda row: row[1]["in_flight"],
+    "served": lambda row: row[1]["served"],
+    "held": lambda row: row[1]["held"] or "",
+}
+
+
+def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what fills in the table of all queues."""
+    snapshot = site.collector.look()
+    queues = list(snapshot.queues.values())
+    listed = listing(queues, query, lambda queue: queue.name, _KEYS, "name")
+    rows = [(queue, *_waits(queue)) for queue in listed.rows]
+    return {
+        "snapshot": snapshot,
+        "listing": listed,
+        "rows": rows,
+        "with_waits": any(q.waits for q in queues),
+    }
+
+
+def drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return whose lines are drawn on a page, and which of them."""
+    if "name" in query:
+        return [query["name"]], (
+            "share",
+            "target",
+            "backlog",
+            "oldest",
+            "per_second",
+            "median",
+            "p95",
+        )
+    snapshot = site.collector.look()
+    looked_for = query.get("q", "").lower()
+    some = [queue for queue in snapshot.queues.values() if looked_for in queue.name.lower()]
+    some.sort(key=lambda queue: (-queue.target, -queue.backlog, queue.name))
+    return sorted(queue.name for queue in some[:_DRAWN]), ("share", "target")
+
+
+def queue_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what fills in the page of one queue.
+
+    Raises:
+        HTTPException: no worker consumes it.
+    """
+    name, snapshot = query.get("name", ""), site.collector.look()
+    queue = snapshot.queues.get(name)
+    if queue is None:
+        raise HTTPException(404, f"No fair worker that answers consumes a queue {name!r}.")
+    at = {worker: rows[name] for worker, rows in snapshot.workers.items() if name in rows}
+    median, p95 = _waits(queue)
+    return {
+        "snapshot": snapshot,
+        "queue": queue,
+        "median": median,
+        "p95": p95,
+        "why": sentences(queue),
+        "at": at,
+    }
+
+
+def explained(site: Site, name: str) -> dict[str, str]:
+    """Ask the workers why nothing of a queue starts; return what each says."""
+    with site.workers() as workers:
+        try:
+            answers = workers.ask("fair_explain", queue=name)
+        except NoAnswer as exc:
+            return {"no worker": exc.message}
+    said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
+    return said | dict(answers.errors)
+
+
+def queues_page(site: Site, request: Request) -> Response:
+    """Show all queues."""
+    query = dict(request.query_params)
+    return site.page(request, "queues.html", **queues_part(site, query))
+
+
+def queue_page(site: Site, request: Request) -> Response:
+    """Show one queue."""
+    part = queue_part(site, dict(request.query_params))
+    explanation = explained(site, part["queue"].name)
+    return site.page(request, "queue.html", explained=explanation, **part)
+
+
+def workers_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what fills in the table of workers."""
+    snapshot = site.collector.look()
+    sums = list(snapshot.sums.values())
+    listed = listing(sums, query, lambda worker: worker.name, _WORKER_KEYS, "name")
+    return {"snapshot": snapshot, "listing": listed}
+
+
+def worker_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what fills in the page of one worker.
+
+    Raises:
+        HTTPException: it does not answer.
+    """
+    name, snapshot = query.get("name", ""), site.collector.look()
+    if name not in snapshot.workers:
+        raise HTTPException(404, f"No fair worker {name!r} answers.")
+    rows = list(snapshot.workers[name].items())
+    listed = listing(rows, query, itemgetter(0), _ROW_KEYS, "name")
+    return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
+
+
+def _waits(queue: Queue) -> tuple[float | None, float | None]:
+    return quantile(queue.waits, 0.5), quantile(queue.waits, 0.95)

@@ -1,0 +1,126 @@
+"""The program that serves the pages."""
+
+import logging
+import socket
+from contextlib import ExitStack
+
+import click
+import uvicorn
+
+from celery_fair.brokers.depths import Depths
+from celery_fair.cli.live.crowd import Crowd
+from celery_fair.cli.live.workers import Workers
+from celery_fair.web.actions import ActionLog
+from celery_fair.web.addresses import is_loopback
+from celery_fair.web.asgi import application
+from celery_fair.web.collector import Collector
+from celery_fair.web.command import Options
+from celery_fair.web.orders import Orders
+from celery_fair.web.passwords import Passwords
+from celery_fair.web.site import Site
+from celery_fair.web.visitors import Changers, Local, ProxyHeader, Visitors, WithPassword
+
+__all__ = ["Server"]
+
+_GOODBYE = 2
+"""Seconds that the end waits for answers that are being sent."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Server:
+    """Listens from its making on; `run` serves until Ctrl-C or SIGTERM.
+
+    Raises:
+        click.ClickException: it cannot listen there, or a file cannot be read or written.
+    """
+
+    def __init__(self, ctx: click.Context, options: Options) -> None:
+        app = ctx.obj.app
+        _log_actions()
+        with ExitStack() as opened:
+            self._socket = _listening(options.host, options.port)
+            opened.callback(self._socket.close)
+            visitors = _visitors(options)
+            workers = Workers(app, (), options.timeout)
+            collector = Collector(Crowd(workers).ask, Depths(app.connection_for_read))
+            orders = Orders(ctx, options.provable)
+            site = Site(ctx, collector, _log(options), orders, options.timeout)
+            hosts = _hosts(options, self._socket)
+            config = uvicorn.Config(
+                application(site, visitors, hosts),
+                log_level="warning",
+                server_header=False,
+                proxy_headers=False,
+                root_path=options.root_path,
+                timeout_graceful_shutdown=_GOODBYE,
+                lifespan="off",
+            )
+            self._server = uvicorn.Server(config)
+            opened.callback(orders.close)
+            opened.callback(collector.close)
+            collector.start()
+            self._opened = opened.pop_all()
+
+    @property
+    def address(self) -> str:
+        """Host and port that it listens at."""
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def run(self) -> None:
+        """Serve until it is stopped."""
+        self._server.run([self._socket])
+
+    def close(self) -> None:
+        """Ask nobody any more, and listen no more."""
+        self._opened.close()
+
+
+def _log_actions() -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("celery_fair.web").setLevel(logging.INFO)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        return socket.create_server(found[0][4][:2], family=found[0][0])
+    except OSError as exc:
+        raise click.ClickException(f"cannot listen at {host}, port {port}: {exc}") from exc
+
+
+def _visitors(options: Options) -> Visitors:
+    changers = Changers(options.allow_changes, options.may_change)
+    if options.passwords is not None:
+        try:
+            return WithPassword(Passwords.read(options.passwords), changers)
+        except (OSError, ValueError) as exc:
+            raise click.ClickException(f"--passwords {options.passwords}: {exc}") from exc
+    if options.proxy_header is not None:
+        try:
+            return ProxyHeader(options.proxy_header, options.proxy, changers)
+        except ValueError as exc:
+            raise click.ClickException(f"--proxy: {exc}") from exc
+    return Local(changers)
+
+
+def _log(options: Options) -> ActionLog:
+    try:
+        return ActionLog(options.action_log)
+    except OSError as exc:
+        raise click.ClickException(f"--action-log {options.action_log}: {exc}") from exc
+
+
+def _hosts(options: Options, listening: socket.socket) -> set[str]:
+    """Return the names that it is known by; none, and so any, if it is told none elsewhere.
+
+    Where a password or a proxy lets visitors in, no name of another site's that leads here gets
+    past that. Where nothing does, only names of this machine are known.
+    """
+    named = {name.lower() for name in options.host_name}
+    if is_loopback(options.host):
+        return named | set(_LOOPBACK)
+    host = str(listening.getsockname()[0])
+    own = f"[{host}]" if ":" in host else host
+    return named | {own, *_LOOPBACK} if named else set()

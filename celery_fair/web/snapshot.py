@@ -1,0 +1,228 @@
+"""All workers at one moment, and what that is of each queue.
+
+A worker's share of a queue is of what that worker served. Of all workers together it is weighed by
+what each of them served in those ten seconds, and so is the target.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from celery_fair.worker.dispatch.observed import BOUNDS
+
+__all__ = ["Earlier", "Queue", "Snapshot", "WorkerSum", "quantile"]
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""A worker's answer to ``fair_status``: by queue, its figures."""
+
+
+class Earlier(NamedTuple):
+    """What had been counted at some earlier time: by worker and queue, starts and waits."""
+
+    time: float
+    counts: Mapping[str, Mapping[str, tuple[int, Sequence[int]]]]
+
+    @classmethod
+    def of(cls, time: float, workers: Mapping[str, Rows]) -> "Earlier":
+        """Keep of the workers' answers what is counted up."""
+        return cls(
+            time,
+            {
+                worker: {
+                    queue: (row["served"], row.get("waits", ())) for queue, row in rows.items()
+                }
+                for worker, rows in workers.items()
+            },
+        )
+
+
+@dataclass
+class Queue:
+    """A queue's figures, of all workers together.
+
+    Attributes:
+        workers: how many consume it.
+        quanta: its quantum at each of them.
+        target, share: as at `celery_fair.worker.observe.answers.Answers.status`.
+        per_second: starts, if known.
+        waiting: messages at the broker; None if it was not asked, or does not say.
+        oldest: seconds that the first of those at a worker has waited there.
+        held: what holds it back, at which workers.
+        limits: rates, bursts and caps, with how many workers have each.
+        waits: messages that were started lately, by how long they had waited at their worker.
+    """
+
+    name: str
+    workers: int = 0
+    quanta: set[float] = field(default_factory=set)
+    level: int = 0
+    by_key: bool = False
+    target: float = 0.0
+    share: float = 0.0
+    credit: float = 0.0
+    window: int = 0
+    buffered: int = 0
+    in_flight: int = 0
+    served: int = 0
+    started: int = 0
+    per_second: float | None = None
+    waiting: int | None = None
+    oldest: float = 0.0
+    held: dict[str, int] = field(default_factory=dict)
+    limits: dict[tuple[Any, Any, Any], int] = field(default_factory=dict)
+    waits: list[int] = field(default_factory=list)
+
+    def add(self, row: Mapping[str, Any], weight: float, before: tuple[int, Sequence[int]]) -> None:
+        """Take in what one more worker says.
+
+        Arguments:
+            weight: what that worker served of all that was served.
+            before: its starts and waits at the earlier time.
+        """
+        self.workers += 1
+        self.quanta.add(row["quantum"])
+        self.level = row["class"]
+        self.by_key = row.get("by_key", False)
+        self.target += row["target_share"] * weight
+        self.share += row["share"] * weight
+        self.credit += row["credit"]
+        self.window += row["window"]
+        self.buffered += row["buffered"]
+        self.in_flight += row["in_flight"]
+        self.served += row["served"]
+        self.started += max(0, row["served"] - before[0])
+        if row["buffered"]:
+            self.oldest = max(self.oldest, row["waiting_seconds"])
+        if row["held"]:
+            self.held[row["held"]] = self.held.get(row["held"], 0) + 1
+        limits = row["rate"], row["burst"], row["max_in_flight"]
+        if limits != (None, None, None):
+            self.limits[limits] = self.limits.get(limits, 0) + 1
+        waits = row.get("waits")
+        if waits and waits != before[1]:
+            since = before[1] or [0] * len(waits)
+            new = [max(0, now - then) for now, then in zip(waits, since, strict=True)]
+            self.waits = [a + b for a, b in zip(self.waits or [0] * len(new), new, strict=True)]
+
+    @property
+    def backlog(self) -> int:
+        """Messages that wait, at the broker and at workers."""
+        return self.buffered + (self.waiting or 0)
+
+    @property
+    def empty_in(self) -> float | None:
+        """Seconds until it is empty at this rate, if nothing comes in; None if nobody knows."""
+        return self.backlog / self.per_second if self.per_second else None
+
+
+class WorkerSum(NamedTuple):
+    """A worker's figures, of all its queues together.
+
+    Attributes:
+        per_second: starts, if known.
+        held: how many of its queues are held back.
+    """
+
+    name: str
+    queues: int
+    per_second: float | None
+    buffered: int
+    in_flight: int
+    served: int
+    held: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What has been answered.
+
+    Attributes:
+        number: which one it is, from 1 on; 0 if nobody was asked yet.
+        time: when, in seconds since 1970.
+        workers: what fair workers answered.
+        notes, errors: what others did, as in `celery_fair.cli.live.answers.Answers`.
+        silent: workers that have answered before, and when they did for the last time.
+        trouble: why nobody could be asked.
+        depths: messages at the broker, by queue.
+        earlier: what to compare with.
+    """
+
+    number: int = 0
+    time: float = 0.0
+    workers: Mapping[str, Rows] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    silent: Mapping[str, float] = field(default_factory=dict)
+    trouble: str = ""
+    depths: Mapping[str, int] = field(default_factory=dict)
+    earlier: Earlier | None = None
+
+    @cached_property
+    def queues(self) -> Mapping[str, Queue]:
+        """Every queue that a worker consumes, by its name."""
+        found: dict[str, Queue] = {}
+        weights = _weights(self.workers)
+        for worker, rows in self.workers.items():
+            weight = weights[worker]
+            before = self.earlier.counts.get(worker, {}) if self.earlier else {}
+            for name, row in rows.items():
+                queue = found.get(name)
+                if queue is None:
+                    queue = found[name] = Queue(name, waiting=self.depths.get(name))
+                queue.add(row, weight, before.get(name, (row["served"], row.get("waits", ()))))
+        if self._span > 0:
+            for queue in found.values():
+                queue.per_second = queue.started / self._span
+        return found
+
+    @cached_property
+    def sums(self) -> Mapping[str, WorkerSum]:
+        """Every worker, by its name."""
+        return {name: self._sum(name, rows) for name, rows in self.workers.items()}
+
+    @property
+    def _span(self) -> float:
+        return self.time - self.earlier.time if self.earlier else 0.0
+
+    def _sum(self, name: str, rows: Rows) -> WorkerSum:
+        before = self.earlier.counts.get(name) if self.earlier else None
+        buffered = in_flight = served = held = started = 0
+        for queue, row in rows.items():
+            buffered += row["buffered"]
+            in_flight += row["in_flight"]
+            served += row["served"]
+            held += row["held"] is not None
+            if before and queue in before:
+                started += max(0, row["served"] - before[queue][0])
+        rate = started / self._span if before and self._span > 0 else None
+        return WorkerSum(name, len(rows), rate, buffered, in_flight, served, held)
+
+
+def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:
+    served = {
+        w: sum(row.get("cost_per_second", 0.0) for row in rows.values())
+        for w, rows in workers.items()
+    }
+    total = sum(served.values())
+    if not total:
+        return dict.fromkeys(workers, 1 / max(1, len(workers)))
+    return {worker: each / total for worker, each in served.items()}
+
+
+def quantile(waits: Sequence[int], part: float) -> float | None:
+    """Return what so many of the waits are below of, in seconds, or None if there are none.
+
+    Within a class waits are taken as spread evenly; of the last class nothing is known but its
+    lower bound.
+    """
+    total = sum(waits)
+    if not total:
+        return None
+    rank, below = part * total, 0
+    for (lower, upper), count in zip(pairwise((0.0, *BOUNDS)), waits, strict=False):
+        if count and below + count >= rank:
+            return lower + (upper - lower) * (rank - below) / count
+        below += count
+    return BOUNDS[-1]

@@ -1,0 +1,269 @@
+"""What is computed from workers' answers, and kept of them."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from threading import Event
+from typing import Any
+
+import pytest
+
+from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.web.changes import foreseen_target
+from celery_fair.web.collector import Collector
+from celery_fair.web.history import History
+from celery_fair.web.pages.listing import listing
+from celery_fair.web.sentences import held, limits, sentences
+from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
+from celery_fair.worker.dispatch.observed import BOUNDS
+from tests.web.answered import KnownDepths, answers, row
+from tests.web.visit import Visit, site_of
+
+
+def snapshot(workers: dict[str, Any], **more: Any) -> Snapshot:
+    return Snapshot(number=1, time=100.0, workers=workers, **more)
+
+
+# Sums -----------------------------------------------------------------------
+
+
+def test_a_share_is_of_what_all_workers_served() -> None:
+    """One serves three times as much as the other, all of it of one queue."""
+    found = snapshot(
+        {
+            "busy": {
+                "bulk": row(share=1.0, cost_per_second=30.0, target_share=0.5),
+                "mail": row(target_share=0.5),
+            },
+            "calm": {"mail": row(share=1.0, cost_per_second=10.0, target_share=1.0)},
+        }
+    ).queues
+    assert {name: queue.share for name, queue in found.items()} == {"bulk": 0.75, "mail": 0.25}
+    assert {name: queue.target for name, queue in found.items()} == {"bulk": 0.375, "mail": 0.625}
+    assert {name: queue.workers for name, queue in found.items()} == {"bulk": 1, "mail": 2}
+
+
+def test_starts_are_counted_of_workers_that_were_there_before() -> None:
+    before = Earlier(90.0, {"a": {"bulk": (100, ())}, "again": {"bulk": (500, ())}})
+    workers = {
+        "a": {"bulk": row(served=150)},
+        "new": {"bulk": row(served=1000)},
+        "again": {"bulk": row(served=3)},  # it was started anew
+    }
+    found = snapshot(workers, earlier=before)
+    assert found.queues["bulk"].per_second == 5.0
+    assert {name: each.per_second for name, each in found.sums.items()} == {
+        "a": 5.0,
+        "new": None,
+        "again": 0.0,
+    }
+
+
+def test_a_backlog_is_at_the_broker_and_at_workers() -> None:
+    workers = {"a": {"bulk": row(buffered=3)}, "b": {"bulk": row(buffered=4)}}
+    assert snapshot(workers, depths={"bulk": 100}).queues["bulk"].backlog == 107
+    assert snapshot(workers).queues["bulk"].backlog == 7
+
+
+def test_the_oldest_is_of_messages_that_wait() -> None:
+    workers = {
+        "a": {"bulk": row(waiting_seconds=99.0)},  # nothing waits there any more
+        "b": {"bulk": row(buffered=1, waiting_seconds=2.0)},
+    }
+    assert snapshot(workers).queues["bulk"].oldest == 2.0
+
+
+def test_what_holds_a_queue_back() -> None:
+    rows = [row(held="cap", max_in_flight=2), row(held="cap", max_in_flight=2), row()]
+    queue = snapshot({str(n): {"bulk": each} for n, each in enumerate(rows)}).queues["bulk"]
+    assert held(queue) == "cap at 2 of 3"
+    assert limits(queue) == "at most 2 at once"
+    assert "at 2 of 3 workers" in sentences(queue)["held"]
+
+
+def test_waits_of_late_are_those_since_then() -> None:
+    old, new = [0] * 15, [0] * 15
+    old[0], new[0], new[4] = 100, 100, 10
+    before = Earlier(90.0, {"a": {"bulk": (100, old)}})
+    queue = snapshot({"a": {"bulk": row(served=110, waits=new)}}, earlier=before).queues["bulk"]
+    assert sum(queue.waits) == 10
+    assert quantile(queue.waits, 0.5) == pytest.approx(BOUNDS[3] + (BOUNDS[4] - BOUNDS[3]) / 2)
+
+
+@pytest.mark.parametrize(
+    ("waits", "part", "expected"),
+    [
+        ([], 0.5, None),
+        ([0] * 15, 0.5, None),
+        ([10] + [0] * 14, 1.0, BOUNDS[0]),
+        ([5, 5] + [0] * 13, 0.5, BOUNDS[0]),
+        ([0] * 14 + [1], 0.5, BOUNDS[-1]),
+    ],
+)
+def test_quantile(waits: list[int], part: float, expected: float | None) -> None:
+    assert quantile(waits, part) == expected
+
+
+def test_a_target_that_is_foreseen() -> None:
+    """Only queues that are active count, at each worker those that it has."""
+    workers = {
+        "a": {
+            "bulk": row(quantum=10.0, target_share=0.25, cost_per_second=1.0),
+            "mail": row(quantum=30.0, target_share=0.75, cost_per_second=1.0),
+            "idle": row(quantum=999.0),
+        },
+        "other": {"rest": row(target_share=1.0, cost_per_second=50.0)},
+    }
+    assert foreseen_target(snapshot(workers), "bulk", 90.0) == pytest.approx(0.75)
+    assert foreseen_target(snapshot(workers), "idle", 40.0) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        (Queue("q", target=0.5, share=0.5), "it is on target"),
+        (Queue("q", target=0.1, share=0.5), "what they leave goes to those"),
+        (Queue("q", target=0.5, share=0.1, workers=1, held={"cap": 1}), "max_in_flight"),
+        (Queue("q", target=0.5, share=0.1, waiting=9), "higher class"),
+        (Queue("q", target=0.5, share=0.1), "left the rest to others"),
+        (Queue("q"), "it had nothing"),
+    ],
+)
+def test_why_a_share_is_what_it_is(queue: Queue, said: str) -> None:
+    assert said in sentences(queue)["share"]
+
+
+# History --------------------------------------------------------------------
+
+
+def test_lines_end_with_now_and_have_gaps() -> None:
+    history = History(ticks=3)
+    for number in range(5):
+        queues = {"always": row(share=number / 10)} | ({"late": row()} if number >= 3 else {})
+        history.add(Snapshot(number=number, time=float(number), workers={"a": queues}))
+    assert history.times() == [2.0, 3.0, 4.0]
+    assert history.line("always", "share") == [0.2, 0.3, 0.4]
+    assert history.line("late", "share") == [None, 0.0, 0.0]
+    assert history.line("late", "share", 1) == [0.0]
+    assert history.line("never", "share") == [None] * 3
+
+
+def test_a_queue_that_has_gone_is_forgotten() -> None:
+    history = History(ticks=3)
+    for number in range(8):
+        queues = {"gone": row()} if number < 2 else {}
+        history.add(Snapshot(number=number, time=float(number), workers={"a": queues}))
+    assert history._lines == {}
+
+
+def test_history_is_of_so_many_queues() -> None:
+    history = History(ticks=2, most=1)
+    for number in range(20):
+        history.add(Snapshot(time=float(number), workers={"a": {"one": row(), "two": row()}}))
+    assert list(history._lines) == ["one"]
+    assert len(history._lines["one"]) < 2 * 2 * 7
+
+
+# The collector --------------------------------------------------------------
+
+
+def test_workers_are_asked_once_however_many_look() -> None:
+    numbers, begun, go, seen = count(1), Event(), Event(), Event()
+
+    def ask() -> Answers:
+        number = next(numbers)
+        if number == 2:
+            begun.set()
+            assert go.wait(30)
+        elif number == 3:
+            assert seen.wait(30)
+        return answers({"a": {"bulk": row(served=number)}})
+
+    collector = Collector(ask, KnownDepths(), every=0.0)
+
+    async def look() -> list[int]:
+        first = [(await collector.after(0)).number for _ in range(3)]
+        waiting = [asyncio.ensure_future(collector.after(1)) for _ in range(50)]
+        await asyncio.to_thread(begun.wait, 30)
+        assert [collector.look().number for _ in range(50)] == [1] * 50
+        go.set()
+        return first + [each.number for each in await asyncio.gather(*waiting)]
+
+    collector.start()
+    try:
+        numbers_seen = asyncio.run(look())
+    finally:
+        go.set()
+        collector.close()
+        seen.set()
+        collector._thread.join(30)
+    assert numbers_seen[:3] == [1, 1, 1]
+    assert set(numbers_seen[3:]) == {2}
+
+
+def test_no_answer_is_said() -> None:
+    def ask() -> Answers:
+        raise NoAnswer("nobody is there")
+
+    site = site_of({})
+    site.collector._ask = ask  # type: ignore[method-assign]
+    site.collector.take()
+    text = Visit(site).get("/queues").text
+    assert "No worker answers." in text
+    assert "nobody is there" in text
+
+
+def test_whatever_a_transport_raises_the_next_question_is_asked() -> None:
+    said = iter([ValueError("secret"), answers({"a": {"bulk": row()}})])
+
+    def ask() -> Answers:
+        each = next(said)
+        if isinstance(each, Exception):
+            raise each
+        return each
+
+    collector = Collector(ask, KnownDepths())
+    assert "ValueError" in collector.take().trouble
+    assert collector.take().workers.keys() == {"a"}
+
+
+def test_an_answer_that_is_none_is_said_and_the_next_is_read() -> None:
+    said = iter([answers({"a": {"bulk": {"quantum": 1}}}), answers({"a": {"bulk": row()}})])
+    collector = Collector(lambda: next(said), KnownDepths())
+    assert "KeyError" in collector.take().trouble
+    assert collector.take().queues.keys() == {"bulk"}
+
+
+def test_who_answers_no_more_is_named() -> None:
+    said = iter([answers({"a": {"bulk": row()}, "b": {}}), answers({"b": {}})])
+    collector = Collector(lambda: next(said), KnownDepths())
+    collector.take()
+    assert collector.take().silent.keys() == {"a"}
+
+
+def test_the_broker_is_asked_about_queues_that_are_consumed() -> None:
+    depths = KnownDepths({"bulk": 70})
+    collector = Collector(lambda: answers({"a": {"bulk": row(), "new": row()}}), depths)
+    found = collector.take()
+    assert depths.asked == {"bulk", "new"}
+    assert (found.queues["bulk"].waiting, found.queues["new"].waiting) == (70, None)
+
+
+# Lists ----------------------------------------------------------------------
+
+
+def test_a_long_list_is_shown_a_hundred_at_a_time() -> None:
+    names = [f"queue-{number:03}" for number in range(250)]
+
+    def shown(**query: str) -> Any:
+        return listing(names, query, str, {"name": str, "end": lambda name: name[-1]}, "name")
+
+    assert shown().rows == names[:100]
+    assert shown(page="3").rows == names[200:]
+    assert shown(page="99").page == 3
+    assert shown(page="-1").page == shown(page="x").page == shown(page="²").page == 1
+    assert shown(sort="-name").rows[0] == "queue-249"
+    assert shown(sort="other").rows == shown().rows
+    assert shown(q="QUEUE-24").rows == names[240:250]
+    assert shown(sort="-end").rows[:2] == ["queue-009", "queue-019"]

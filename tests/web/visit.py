@@ -1,0 +1,102 @@
+"""The application as a browser sees it, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import httpx
+from celery import Celery
+
+from celery_fair import install
+from celery_fair.cli.live.answers import Answers
+from celery_fair.web.actions import ActionLog
+from celery_fair.web.asgi import application
+from celery_fair.web.collector import Collector
+from celery_fair.web.orders import Orders
+from celery_fair.web.site import Site
+from celery_fair.web.visitors import Changers, Local, Visitors
+from tests.web.answered import KnownDepths, answers
+
+HOSTS = {"fair.test"}
+
+
+def site_of(
+    workers: Mapping[str, Any] | Answers,
+    *,
+    conf: Mapping[str, Any] | None = None,
+    broker: str = "memory://",
+    depths: KnownDepths | None = None,
+    log: ActionLog | None = None,
+) -> Site:
+    """A site whose workers have answered once."""
+    app = Celery("shop", broker=broker, set_as_current=False)
+    app.conf.update(conf or {})
+    install(app)
+    context = click.Context(click.Command("web"), obj=SimpleNamespace(app=app))
+    said = workers if isinstance(workers, Answers) else answers(workers)
+    collector = Collector(lambda: said, depths or KnownDepths())
+    collector.take()
+    return Site(context, collector, log or ActionLog(), Orders(context), timeout=0.2)
+
+
+class Visit:
+    """Requests of one browser.
+
+    Arguments:
+        headers: sent with each.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        visitors: Visitors | None = None,
+        *,
+        changes: bool = True,
+        headers: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+        root_path: str = "",
+    ) -> None:
+        self.site = site
+        self.app = application(site, visitors or Local(Changers(changes)), HOSTS)
+        self._headers = dict(headers or {})
+        self._transport = httpx.ASGITransport(
+            self.app, client=(address, 12345), root_path=root_path
+        )
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        data: Mapping[str, str | Sequence[str]] | None = None,
+        **headers: str,
+    ) -> httpx.Response:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+
+        async def asked() -> httpx.Response:
+            async with httpx.AsyncClient(
+                transport=self._transport, base_url="http://fair.test"
+            ) as client:
+                return await client.request(method, path, data=data, headers=self._headers | given)
+
+        return asyncio.run(asked())
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.request("GET", path, **headers)
+
+    def post(self, path: str, data: Mapping[str, Any], **headers: str) -> httpx.Response:
+        """Send a form with its token."""
+        token = self.token()
+        return self.request("POST", path, {"token": token, **data}, **headers)
+
+    def token(self, path: str = "/actions") -> str:
+        """The token of this visitor's forms, whether they are shown any or not."""
+        name = re.search(r'<span class="faint">([^<]*): may', self.get(path).text)
+        assert name
+        from celery_fair.web.visitors import Visitor
+
+        return self.site.tokens.of(Visitor(name[1], True))
