@@ -14,6 +14,7 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.processes import processes
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines
@@ -94,7 +95,7 @@ def test_braces_in_a_text_are_no_second_record(spark: SparkSession) -> None:
     rows = [(line, "planted") for line in [*process.lines, two]]
     lines = parsed(spark.createDataFrame(rows, "value string, file string")).collect()
     assert [row["wrong"] for row in lines] == [*[None] * 9, "two records in one line"]
-    assert {row["record"]["cost_key"] for row in lines[1:9]} == {
+    assert {row["cost_key"] for row in lines[1:9]} == {
         "a } { b",
         '"}{"',
         '\\" } {',
@@ -107,6 +108,18 @@ def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
     process.runs("a", 1)
     found = bronze_of_lines(spark, [*process.lines, *process.lines[1:]])
     assert sorted(row["seq"] for row in found.collect()) == [0, 1, 2]
+
+
+def test_who_is_taken_for_dead_and_goes_on(spark: SparkSession) -> None:
+    """The record that said so once had the number that the process's next one has."""
+    process = Process().boots(0)
+    process.ends(1, "dead")
+    process.seq -= 1
+    process.starts("a", 2)
+    events = bronze_of_lines(spark, [*process.lines, *process.lines])
+    assert events.count() == 3
+    (lived,) = processes(events).collect()
+    assert (lived["missing"], lived["end"]) == (0, None)
 
 
 def test_wait_below_zero_is_told_as_it_is(spark: SparkSession) -> None:

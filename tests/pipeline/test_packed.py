@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.silver.processes import processes
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
+from tests.pipeline.staged import bronze
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,3 +70,24 @@ def test_packed_while_it_is_being_read(spark: SparkSession, logs: Logs, tmp_path
     done = ingest(Warehouse(spark, tmp_path / "warehouse"), logs.folder, say=say)
     assert (done.version, done.files, done.events) == (1, 1, 1)
     assert any("once more" in text for text in said)
+
+
+def test_what_a_pack_does_not_tell(spark: SparkSession) -> None:
+    """Whose a line is that is no record, its text says; which records were in one file, nothing."""
+    whole, odd, killed = Process().boots(0), Process().boots(0), Process().boots(0)
+    for process in (whole, odd):
+        process.ends(9)
+    killed.ends(9, "dead", last=None, seq=None)
+    events = bronze(spark, [whole, odd, killed])
+    line = json.dumps({"boot": odd.boot, "at": "never"})
+    for file, cut in ((f"1-n-7-{odd.boot}-0.jsonl.gz", False), (f"/logs/3600-00{PACKED}", True)):
+        bad = spark.createDataFrame(
+            [(file, line, "wrong")], "file string, text string, reason string"
+        )
+        found = processes(events.withColumn("file", F.lit(file)), bad).collect()
+        rows = {row["boot"]: row for row in found}
+        assert not rows[odd.boot]["complete"]
+        assert rows[whole.boot]["complete"]
+        assert {boot: row["cut"] for boot, row in rows.items() if row["cut"]} == (
+            {killed.boot: True} if cut else {}
+        )
