@@ -157,10 +157,11 @@ def _silver(run: Run, every: DataFrame, torn: DataFrame, say: Callable[[str], No
         "processes": partial(processes, quarantine=torn),
         "settings": settings,
     }
+    written = {}
     for name, make in made.items():
         say(f"writing {name}")
-        written = run.replace(name, make(every))
-    run.replace("gaps", gaps(every, written))
+        written[name] = run.replace(name, make(every))
+    run.replace("gaps", gaps(every, written["processes"]))
 
 
 @contextmanager
