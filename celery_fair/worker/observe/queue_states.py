@@ -71,11 +71,14 @@ class QueueStates:
             self._unassigned(queue)
         now = monotonic()
         for feed in feeds:
-            self._look_at(feed, now)
+            self._look_at(feed, self._depths.of(feed.name), now)
 
     def stop(self) -> None:
-        """Nothing is consumed any more, until the next start."""
+        """Nothing is consumed any more, until the next start: what has changed is told yet."""
         self._options = self.options
+        now = monotonic()
+        for feed in self._feeds:
+            self._look_at(feed, None, now)  # what the broker was said to have was before that
         for queue in list(self._written):
             self._unassigned(queue)
 
@@ -83,9 +86,8 @@ class QueueStates:
         """Ask the broker no more."""
         self._depths.close()
 
-    def _look_at(self, feed: Feed, now: float) -> None:
+    def _look_at(self, feed: Feed, depth: Depth | None, now: float) -> None:
         emptied = feed.was_empty()
-        depth = self._depths.of(feed.name)
         state = self._state(feed, emptied, now)
         starved = state == "empty" and depth is not None and depth.messages > 0
         options = feed.gate.options
@@ -127,7 +129,10 @@ class QueueStates:
 
 
 def _since_empty(before: _Written | None, emptied: float, depth: Depth | None, now: float) -> float:
-    """Return since when a queue is empty here and the broker has what it has."""
+    """Return since when a queue is empty here, or else the broker has what it has.
+
+    What the broker had when the last message here started is not known: that is asked each second.
+    """
     if before is None or before.state != "empty":
-        return emptied if depth is None else max(emptied, depth.since)
+        return emptied
     return now if depth is None else depth.since
