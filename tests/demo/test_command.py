@@ -229,7 +229,8 @@ def test_help_teaches() -> None:
 def test_unknown_command() -> None:
     outcome = CliRunner().invoke(fair, ["dome"])
     assert outcome.exit_code == 2
-    assert "No such command 'dome'" in outcome.output
+    assert "there is no command 'dome'; did you mean" in outcome.output
+    assert "'demo'" in outcome.output
 
 
 def test_full_disk() -> None:
