@@ -53,7 +53,7 @@ def forbidden(rabbitmq: RabbitMQ) -> str:
         for name in ("bulk", "jobs", "jobs.fair", "jobs.fair.0", "dead-letters"):
             connection.default_channel.queue_declare(name, durable=True, auto_delete=False)
             connection.Producer().publish("{}", routing_key=name)
-    return rabbitmq.add_user(f"nobody{os.getpid()}", space.place, "^$", "^$", "^$")
+    return rabbitmq.add_user(f"powerless{os.getpid()}", space.place, "^$", "^$", "^$")
 
 
 @pytest.mark.parametrize("words", OF_AN_APP)
