@@ -5,7 +5,7 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIVE_OPTIONS",
-    "SECRETS",
     "SERIAL",
     "Address",
     "Cost",
@@ -232,15 +231,6 @@ class Settings:
         """Return the options of a queue, the defaults if it is not named in ``fair_queues``."""
         default = QueueOptions(self.default_quantum, fetch=self.default_fetch)
         return self.queues.get(name) or default
-
-
-SECRETS = tuple(
-    prefix + each.name
-    for prefix, kind in (("fair_", Settings), ("fair_group_", GroupOptions))
-    for each in fields(kind)
-    if not each.repr
-)
-"""Settings that may have a password in them."""
 
 
 def _refuse_unknown(conf: Any) -> None:

@@ -10,8 +10,9 @@ from celery.utils.imports import symbol_by_name
 from celery.worker.consumer.tasks import Tasks
 
 from celery_fair.brokers.refused import refuse_without_client
+from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues
-from celery_fair.settings import SECRETS, Settings
+from celery_fair.settings import Settings
 from celery_fair.worker import host
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.observe.banner import banner
@@ -20,7 +21,7 @@ from celery_fair.worker.worker import FairWorker
 
 __all__ = ["FairConsumerStep", "is_fair"]
 
-host.hide(SECRETS)
+hide()
 
 
 class FairConsumerStep(bootsteps.StartStopStep):
