@@ -36,6 +36,7 @@ from celery_fair.settings.queues import (
 )
 from celery_fair.settings.table import from_conf, table
 from celery_fair.settings.values import (
+    REDIS_SCHEMES,
     Address,
     Flag,
     Moment,
@@ -280,13 +281,8 @@ def _queues(
 
 def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
     url = given or _broker_url(conf)
-    if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
+    if url is not None and url.startswith(REDIS_SCHEMES):
         return url
-    if given is not None:
-        raise ImproperlyConfigured(
-            f"fair_leash_url: leashes are kept in a Redis; set fair_leash_url = 'redis://…',"
-            f" 'rediss://…' or 'unix://…', not {harmless(given)}"
-        )
     clustered = [name for name, options in queues.items() if options.scope == "cluster"]
     if clustered:
         raise ImproperlyConfigured(
