@@ -54,18 +54,16 @@ def write_audit(
         since, within: see `celery_fair.pipeline.gold.audit`.
     """
     say("comparing starts, ends and rejections")
-    attempts = _completed(warehouse.table("attempts"), _NEW_OF_ATTEMPTS)
-    processes = _completed(warehouse.table("processes"), _NEW_OF_PROCESSES)
-    gaps, unread, before = (
-        warehouse.table(name) if warehouse.has(name) else None
-        for name in ("gaps", "unread", "audit")
-    )
-    run = warehouse.begin()
-    doubted = run.replace("doubts", doubts(processes, gaps, unread))
-    audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
-    run.replace("replayable", replayable(audited))
-    run.replace("changes", changes(audited if before is None else before, audited))
-    run.publish()
+    with warehouse.publishing() as run:
+        attempts = _completed(run.table("attempts"), _NEW_OF_ATTEMPTS)
+        processes = _completed(run.table("processes"), _NEW_OF_PROCESSES)
+        gaps, unread, before = (
+            run.table(name) if run.has(name) else None for name in ("gaps", "unread", "audit")
+        )
+        doubted = run.replace("doubts", doubts(processes, gaps, unread))
+        audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
+        run.replace("replayable", replayable(audited))
+        run.replace("changes", changes(audited if before is None else before, audited))
     return audited
 
 
@@ -77,15 +75,17 @@ def _completed(table: DataFrame, new: dict[str, str]) -> DataFrame:
 def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:
     """Publish the table `fairness`; return it."""
     say("adding up what each queue was due")
-    attempts, backlog, processes = map(warehouse.table, ("attempts", "backlog", "processes"))
-    rows = fairness(attempts, backlog, processes, interval, tolerance)
-    return _published(warehouse, "fairness", rows)
+    with warehouse.publishing() as run:
+        attempts, backlog, processes = map(run.table, ("attempts", "backlog", "processes"))
+        rows = fairness(attempts, backlog, processes, interval, tolerance)
+        return run.replace("fairness", rows)
 
 
 def write_audit_by_key(warehouse: Warehouse, audited: DataFrame, say: Say) -> DataFrame:
     """Publish the table `audit_by_key`, made of `audit`; return it."""
     say("counting verdicts by key")
-    return _published(warehouse, "audit_by_key", audit_by_key(audited))
+    with warehouse.publishing() as run:
+        return run.replace("audit_by_key", audit_by_key(audited))
 
 
 def write_fairness_by_key(
@@ -93,66 +93,65 @@ def write_fairness_by_key(
 ) -> tuple[DataFrame, DataFrame]:
     """Publish the tables `fairness_by_key` and `noisy`; return both."""
     say("adding up what each key was due")
-    attempts, processes = warehouse.table("attempts"), warehouse.table("processes")
-    shared = (
-        warehouse.table("settings")
-        if warehouse.has("settings")
-        else settings(warehouse.spark.createDataFrame([], RECORD))
-    )
-    run = warehouse.begin()
-    rows = fairness_by_key(attempts, processes, shared, interval, tolerance)
-    made = run.replace("fairness_by_key", rows)
-    loud = run.replace("noisy", noisy(attempts, made, interval))
-    run.publish()
+    with warehouse.publishing() as run:
+        attempts, processes = run.table("attempts"), run.table("processes")
+        shared = (
+            run.table("settings")
+            if run.has("settings")
+            else settings(warehouse.spark.createDataFrame([], RECORD))
+        )
+        rows = fairness_by_key(attempts, processes, shared, interval, tolerance)
+        made = run.replace("fairness_by_key", rows)
+        loud = run.replace("noisy", noisy(attempts, made, interval))
     return made, loud
 
 
 def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame:
     """Publish the table `capacity`; return it."""
     say("adding up busy slots")
-    rows = capacity(warehouse.table("attempts"), warehouse.table("processes"), interval)
-    return _published(warehouse, "capacity", rows)
+    with warehouse.publishing() as run:
+        rows = capacity(run.table("attempts"), run.table("processes"), interval)
+        return run.replace("capacity", rows)
 
 
 def write_waits(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `waits`; return it."""
     say("sorting waits")
-    return _published(warehouse, "waits", waits(warehouse.table("attempts")))
+    return _of_attempts(warehouse, "waits", waits)
 
 
 def write_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `waits_by_key`; return it."""
     say("sorting waits")
-    return _published(warehouse, "waits_by_key", waits_by_key(warehouse.table("attempts")))
+    return _of_attempts(warehouse, "waits_by_key", waits_by_key)
 
 
 def write_first_waits(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `first_waits`; return it."""
     say("sorting waits of those who had nothing waiting")
-    return _published(warehouse, "first_waits", first_waits(warehouse.table("attempts")))
+    return _of_attempts(warehouse, "first_waits", first_waits)
 
 
 def write_first_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `first_waits_by_key`; return it."""
     say("sorting waits of those who had nothing waiting")
-    rows = first_waits_by_key(warehouse.table("attempts"))
-    return _published(warehouse, "first_waits_by_key", rows)
+    return _of_attempts(warehouse, "first_waits_by_key", first_waits_by_key)
 
 
 def write_costs_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `costs_by_key`; return it."""
     say("adding up run times by key")
-    return _published(warehouse, "costs_by_key", costs_by_key(warehouse.table("attempts")))
+    return _of_attempts(warehouse, "costs_by_key", costs_by_key)
 
 
 def write_costs(warehouse: Warehouse, say: Say) -> DataFrame:
     """Publish the table `costs`; return it."""
     say("averaging run times")
-    return _published(warehouse, "costs", costs(warehouse.table("attempts")))
+    return _of_attempts(warehouse, "costs", costs)
 
 
-def _published(warehouse: Warehouse, name: str, rows: DataFrame) -> DataFrame:
-    run = warehouse.begin()
-    written = run.replace(name, rows)
-    run.publish()
-    return written
+def _of_attempts(
+    warehouse: Warehouse, name: str, make: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    with warehouse.publishing() as run:
+        return run.replace(name, make(run.table("attempts")))

@@ -10,7 +10,8 @@ reads the table leaves them out: so much less is written than if that folder wer
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,8 +97,25 @@ class Warehouse:
 
     def begin(self) -> "Run":
         """Begin the next version."""
-        self.root.mkdir(parents=True, exist_ok=True)
         return Run(self, read_pointer(self.root))
+
+    @contextmanager
+    def publishing(self) -> Iterator["Run"]:
+        """Publish what is written in it; if it fails, the disk being full, nothing is left of it.
+
+        Who reads by the run's `table` reads one version, however many are published meanwhile: of
+        two, starts that are only in the second would be missing while its logs are complete.
+
+        Raises:
+            PipelineError: another run has published meanwhile.
+        """
+        run = self.begin()
+        try:
+            yield run
+            run.publish()
+        except BaseException:  # an interrupt too; re-raised
+            run.discard()
+            raise
 
 
 class Run:
@@ -107,7 +125,6 @@ class Run:
         self.warehouse = warehouse
         self._before = before
         self._after = Pointer(before.version + 1, dict(before.tables), dict(before.schemas))
-        self._is_seen = False
         self._number = f"{before.version + 1:06d}-{secrets.token_hex(3)}"
 
     @property
@@ -117,6 +134,14 @@ class Run:
     def has(self, table: str) -> bool:
         """Whether there is such a table, in this version or the one before."""
         return table in self._after.tables
+
+    def table(self, name: str) -> "DataFrame":
+        """Return a table of the version that was there when this run began, or as it has it now.
+
+        Raises:
+            PipelineError: there is none of the name.
+        """
+        return self.warehouse.of(self._after, name)
 
     def known(self, table: str, schema: "StructType | str") -> "DataFrame":
         """Return the table as this run has it so far; empty if there is none.
@@ -174,7 +199,7 @@ class Run:
     def scratch(self, name: str) -> Path:
         """Make a folder for what this run needs for a while; return it."""
         folder = self.warehouse.root / f"{_SCRATCH}{name}-{self._number}"
-        folder.mkdir()
+        folder.mkdir(parents=True)
         return folder
 
     def _scratches(self, number: str = "*") -> list[Path]:
@@ -221,8 +246,8 @@ class Run:
         Raises:
             PipelineError: another run has published meanwhile.
         """
+        self.warehouse.root.mkdir(parents=True, exist_ok=True)
         write_pointer(self.warehouse.root, self._before, self._after)
-        self._is_seen = True
         needed = {f for p in (self._before, self._after) for fs in p.tables.values() for f in fs}
         for path in self.warehouse.root.glob("*/run=*"):
             if self._is_past(path) and f"{path.parent.name}/{path.name}" not in needed:
@@ -233,9 +258,11 @@ class Run:
 
     def discard(self) -> None:
         """Remove what this run has written, unless others can see it."""
-        if self._is_seen:
-            return
         root = self.warehouse.root
+        # Not by what this process remembers: an interrupt may come just when it is published.
+        seen = read_pointer(root).tables.values()
+        if any(folder.endswith(self._number) for folders in seen for folder in folders):
+            return
         for path in (*root.glob(f"*/run=*{self._number}"), *self._scratches(self._number)):
             shutil.rmtree(path, ignore_errors=True)
 
