@@ -6,10 +6,9 @@ still open, are recognised by their ids. Of silver only that is made again which
 see `celery_fair.pipeline.silver.renewal`.
 """
 
-import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from celery_fair.pipeline.bronze import (
     suspects,
 )
 from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.log_files import log_files, unglobbed
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import packed, unread
@@ -43,8 +43,6 @@ _TRIES = 3
 _GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 _GROWING = ("files", "numbers", "events", "attempts")
 """The tables that get a folder more with each run."""
-
-_UNGLOBBED = re.compile(r"([\\{}\[\]*?])")
 
 
 @dataclass
@@ -93,13 +91,13 @@ def check(logs: Path) -> None:
     """See to it that there is something to read, before Spark is started for it.
 
     Raises:
-        PipelineError: `logs` is no folder, or has no file of a log.
+        PipelineError: `logs` is no folder, or cannot be read, or has no file of a log.
     """
     if not logs.is_dir():
         raise PipelineError(
             f"{logs.absolute()} is no folder: give the one that fair_event_log names"
         )
-    if not any(next(logs.rglob(f"*.{name}"), None) for name in _ENDS):
+    if not any(next(log_files(logs, f"*.{name}"), None) for name in _ENDS):
         raise PipelineError(
             f"{logs.absolute()} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
             " folder that fair_event_log names?"
@@ -154,15 +152,15 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
 def _listed(spark: SparkSession, logs: Path) -> DataFrame:
     """Every sealed file; Spark leaves out those whose names begin with an underscore."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-    files = reader.option("pathGlobFilter", _NAMES).load(str(logs))
+    files = reader.option("pathGlobFilter", _NAMES).load(unglobbed(str(logs)))
     return files.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
 def _staged(spark: SparkSession, files: DataFrame, copies: Path | None) -> DataFrame:
-    paths = [_UNGLOBBED.sub(r"\\\1", row["file"]) for row in files.select("file").collect()]
+    paths = [unglobbed(row["file"]) for row in files.select("file").collect()]
     staged = parsed(_lines(spark, paths))
     if copies is not None:
-        of_open = parsed(_lines(spark, [str(copies)]))
+        of_open = parsed(_lines(spark, [unglobbed(str(copies))]))
         staged = staged.unionByName(of_open.where("wrong is null"))
     return staged
 
@@ -237,8 +235,9 @@ def _open_copies(run: Run, logs: Path, wanted: bool) -> Iterator[Path | None]:
         yield None
         return
     folder = run.scratch("open")
-    for number, path in enumerate(sorted(logs.rglob(_OPEN))):
+    for number, path in enumerate(sorted(log_files(logs, _OPEN))):
         copy = folder / f"{number}-{path.name.removeprefix('_')}"
-        copy.write_bytes(path.read_bytes())
+        with suppress(FileNotFoundError):  # sealed just now: it is read as such
+            copy.write_bytes(path.read_bytes())
     yield folder
     shutil.rmtree(folder)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Warehouse:
     def read(self, folders: Sequence[str], schema: "StructType | str") -> "DataFrame":
         """Return what certain folders, all of one table, hold, and the `run` that wrote it."""
         ddl = schema if isinstance(schema, str) else schema.toDDL()
-        paths = [str(self.root / folder) for folder in folders]
+        paths = [unglobbed(str(self.root / folder)) for folder in folders]
         base = str(self.root / folders[0].partition("/")[0])
         reader = self.spark.read.option("basePath", base).schema(f"{ddl}, run string")
         return reader.parquet(*paths)

@@ -57,4 +57,4 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def logs(tmp_path: Path) -> Logs:
     """A folder of event logs to plant."""
-    return Logs(tmp_path / "logs")
+    return Logs(tmp_path / "logs of [a]{b,c}, 100%")

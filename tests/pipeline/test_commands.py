@@ -48,7 +48,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     worker.starts("lost", 9)
     worker.ends(10, "dead")
     logs.plant(worker)
-    warehouse = tmp_path / "warehouse"
+    warehouse = tmp_path / "ware [house]*"
 
     ingested = run("ingest", logs.folder, warehouse)
     assert ingested.stdout.startswith("version 1: 12 new events from 12 lines of 1 new files")

@@ -55,15 +55,17 @@ def version(root: Path, number: int) -> None:
 def test_a_run_reads_one_version(tmp_path: Path) -> None:
     """Of two, starts could be missing while the logs that have them are complete."""
     version(tmp_path, 1)
-    with (
-        pytest.raises(PipelineError, match="has published version 2"),
-        Folders(tmp_path).publishing() as run,
-    ):
-        run.table("attempts")
-        version(tmp_path, 2)
-        found = cast("Table", run.table("processes"))
-        assert found.folders == ["processes/run=000001-abcdef"]
-        run.replace("audit", cast("DataFrame", Table([])))
+
+    def read_and_write() -> None:
+        with Folders(tmp_path).publishing() as run:
+            run.table("attempts")
+            version(tmp_path, 2)
+            found = cast("Table", run.table("processes"))
+            assert found.folders == ["processes/run=000001-abcdef"]
+            run.replace("audit", cast("DataFrame", Table([])))
+
+    with pytest.raises(PipelineError, match="has published version 2"):
+        read_and_write()
     assert not list(tmp_path.glob("audit/*"))
 
 
@@ -92,9 +94,14 @@ def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     version(tmp_path, 1)
-    with pytest.raises(OSError, match="No space left"), Folders(tmp_path).publishing() as run:
-        run.replace("waits", cast("DataFrame", Table([])))
-        raise OSError("No space left on device")
+
+    def write() -> None:
+        with Folders(tmp_path).publishing() as run:
+            run.replace("waits", cast("DataFrame", Table([])))
+            raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write()
     assert not list(tmp_path.glob("waits/*"))
 
 

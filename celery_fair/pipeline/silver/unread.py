@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
+from celery_fair.pipeline.log_files import log_files
 
 __all__ = ["packed", "unread"]
 
@@ -61,7 +62,7 @@ def packed(read: DataFrame) -> DataFrame:
 
 
 def _named(logs: Path) -> Iterator[FileName]:
-    for path in logs.rglob("*.jsonl"):
+    for path in log_files(logs, "*.jsonl"):
         name = FileName.parse(path.name)
         if name is not None:
             yield name

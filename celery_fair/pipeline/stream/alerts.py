@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.batches import batch_of, rows_of
 from celery_fair.pipeline.bronze import identified, parsed
 from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.stream.subjects import subjects
 from celery_fair.pipeline.stream.watches import Event, Limits, watch
 
@@ -91,7 +92,7 @@ def start_alerts(
         raise PipelineError(f"{logs.absolute()} is no folder: give what fair_event_log names")
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
     reader = spark.readStream.option("recursiveFileLookup", True).option("lineSep", "\n")
-    lines = reader.option("pathGlobFilter", "*.jsonl").text(str(logs.absolute()))
+    lines = reader.option("pathGlobFilter", "*.jsonl").text(unglobbed(str(logs.absolute())))
     records = parsed(lines.withColumn("file", F.lit(""))).where("wrong is null")
     found = alerts(identified(records), limits)
 
