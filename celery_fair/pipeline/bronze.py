@@ -14,6 +14,9 @@ was set by a run before, and then nothing needs to be sorted or compared. Only i
 is not so, events are looked at one by one (`distinct`).
 """
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
@@ -44,6 +47,8 @@ QUARANTINE = "file string, text string, reason string"
 NUMBERS = "node string, pid bigint, boot string, word bigint, bits bigint, read bigint"
 TEXT_KEPT = 2000
 _LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
+_COUNTED = ("seq", "last", "dropped", "concurrency")
+_MOST = 1 << 48
 _WRONG = "_wrong"
 _IDENTITY = ("kind", "node", "pid", "boot", "at")
 
@@ -73,8 +78,18 @@ def _wrong() -> Column:
         .when(~complete, "does not name its process and time")
         # Who declares another dead may not know how many records that one wrote.
         .when(record["seq"].isNull() & ~dead, "does not name its number")
+        .when(reduce(or_, map(_impossible, _COUNTED)), "impossible number")
         .when(~at.between(0.0, _LAST_TIME) | F.isnan(at), "impossible time")
     )
+
+
+def _impossible(name: str) -> Column:
+    """Whether a number is none that anybody counts to: with it sums would overflow, or hide a gap.
+
+    A disk that fails changes digits.
+    """
+    number = F.col("record")[name]
+    return F.coalesce((number < 0) | (number > _MOST), F.lit(False))
 
 
 def _has_two(text: Column) -> Column:

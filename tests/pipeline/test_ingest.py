@@ -49,6 +49,10 @@ GARBAGE |= {
     wrong(retries=[1]): "torn, or a value of another type",
     wrong(at=1e300): "impossible time",
     wrong(at=-5): "impossible time",
+    wrong(seq=-5): "impossible number",
+    wrong(seq=2**63 - 1): "impossible number",
+    wrong(last=2**63 - 1): "impossible number",
+    wrong(dropped=2**62): "impossible number",
 }
 
 
