@@ -6,7 +6,6 @@ was being written when the program died is not pointed at, as if it had never be
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -87,11 +86,17 @@ def write_pointer(root: Path, before: Pointer, after: Pointer) -> None:
                 f" worked on version {before.version}; nothing was changed: run it again"
             )
         text = json.dumps({"v": _FORMAT, **asdict(after)}, indent=1)
-        with tempfile.NamedTemporaryFile("w", dir=root, prefix=".", delete=False) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(root / NAME)
+        _replace(root / NAME, text)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Who reads meanwhile sees the old file or the new one; whoever may read tables may read it."""
+    draft = path.with_name(f".{path.name}")
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
 
 
 @contextmanager

@@ -47,3 +47,10 @@ def test_what_is_no_pointer(tmp_path: Path, text: str) -> None:
     (tmp_path / "current.json").write_text(text)
     with pytest.raises(PipelineError, match="is this a warehouse"):
         read_pointer(tmp_path)
+
+
+def test_who_may_read_the_tables_may_read_which_they_are(tmp_path: Path) -> None:
+    """One user ingests, another one asks."""
+    write_pointer(tmp_path, Pointer(), Pointer(1))
+    (tmp_path / "table").touch()
+    assert (tmp_path / "current.json").stat().st_mode == (tmp_path / "table").stat().st_mode
