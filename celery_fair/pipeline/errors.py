@@ -1,7 +1,9 @@
 """What goes wrong for reasons that the caller can fix, and what Java says went wrong."""
 
 import re
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 __all__ = ["PipelineError", "root_cause"]
 
@@ -15,13 +17,17 @@ _CLASS = re.compile(r"^(?:[a-z]\w*\.)+(\w+: )")
 _NAMED = re.compile(r"^\w+: (?=\[[A-Z])")
 """The class of an error that has a name of its own: that says more."""
 _FAILED = re.compile(r"(?:Lost task|Task failed)[^\n]*?: ((?:[a-z]\w*\.)+\w+: [^\n]*)")
+_READING = re.compile(r"Encountered error while reading file (\S+?)\.?(?:\s|$)")
 _HINTS = {
+    "Permission denied": "let this user read it, and write into the warehouse",
     "No space left on device": "the disk is full: make room, or name another folder",
     "Disk quota exceeded": "the disk is full: make room, or name another folder",
     "OutOfMemoryError": "memory ran out: give more with --driver-memory",
     "is not a Parquet file": "a file of the warehouse is broken: ingest the logs into a new folder",
-    "PATH_NOT_FOUND": "a folder of the warehouse is gone: ingest the logs into a new one",
-    "FAILED_READ_FILE": "a file cannot be read, or is not what its name says",
+    "PATH_NOT_FOUND": "a folder of the warehouse is gone: run it again, as others may have"
+    " published meanwhile; if that does not help, ingest the logs into a new folder",
+    "FAILED_READ_FILE.NO_HINT": "it is cut short, or not what its name says: copy it again, or take"
+    " it away",
     "FileNotFoundException": "a file has been removed meanwhile: run it again",
 }
 
@@ -37,8 +43,15 @@ def root_cause(exc: BaseException, said: str = "") -> str:
     line = deepest or next(iter(str(exc).splitlines()), "") or type(exc).__name__
     whole = "\n".join([str(exc), *told])
     hint = next((hint for word, hint in _HINTS.items() if word in whole), None)
-    plain = _NAMED.sub("", _CLASS.sub(r"\1", line.strip().rstrip(".")))
+    plain = _NAMED.sub("", _CLASS.sub(r"\1", line.strip().rstrip("."))) + _file(whole, line)
     return plain if hint is None else f"{plain}; {hint}"
+
+
+def _file(whole: str, line: str) -> str:
+    """Which file was being read, if the line does not say."""
+    found = _READING.search(whole)
+    path = unquote(urlsplit(found[1]).path) if found else ""
+    return f", in {path}" if path and Path(path).name not in line else ""
 
 
 def _causes(exc: BaseException) -> list[str]:

@@ -81,10 +81,15 @@ def ingest(
         try:
             return _tried(warehouse, logs, include_open, say)
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
-            if not any(word in str(exc) for word in _GONE):
+            if not _is_gone(str(exc)):
                 raise
             say("a file is gone that was there a moment ago, and was packed, it seems: once more")
     return _tried(warehouse, logs, include_open, say)
+
+
+def _is_gone(said: str) -> bool:
+    """Whether a file is; of one that may not be read Java says so, too, and then why."""
+    return any(word in said for word in _GONE) and "Permission denied" not in said
 
 
 def check(logs: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.pipeline.errors import root_cause
+from celery_fair.pipeline.ingest import _is_gone
 from celery_fair.pipeline.session import is_small
 
 if TYPE_CHECKING:
@@ -39,6 +40,36 @@ def test_a_full_disk() -> None:
     assert root_cause(RuntimeError(FULL)) == f"IOException: {told}"
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current.json")
     assert root_cause(full).endswith("the disk is full: make room, or name another folder")
+
+
+CUT = """An error occurred while calling o568.parquet.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file \
+file:///logs/cut%20it.jsonl.gz.  SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors)
+Caused by: java.io.EOFException: Unexpected end of input stream
+"""
+REFUSED = """An error occurred while calling o568.parquet.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while \
+reading file file:///logs/a.jsonl. File does not exist. It is possible the files have been updated.
+Caused by: java.io.FileNotFoundException: /logs/a.jsonl (Permission denied)
+"""
+
+
+def test_a_file_that_is_cut_short() -> None:
+    assert root_cause(RuntimeError(CUT)) == (
+        "EOFException: Unexpected end of input stream, in /logs/cut it.jsonl.gz;"
+        " it is cut short, or not what its name says: copy it again, or take it away"
+    )
+
+
+def test_a_file_that_may_not_be_read() -> None:
+    """It is not taken for one that is gone, and sought again."""
+    assert root_cause(RuntimeError(REFUSED)) == (
+        "FileNotFoundException: /logs/a.jsonl (Permission denied);"
+        " let this user read it, and write into the warehouse"
+    )
+    assert not _is_gone(REFUSED)
+    assert _is_gone(REFUSED.replace("Permission denied", "No such file or directory"))
 
 
 def test_no_memory() -> None:
