@@ -129,7 +129,7 @@ def _is_whole(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return all(line.endswith(b"\n") and isinstance(json.loads(line), dict) for line in file)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -38,7 +38,7 @@ _MOMENT = 60.0
 """Seconds after which a file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
-_NEEDED = ("v", "node", "pid", "boot", "at")
+_NEEDED = {"v": int, "node": str, "pid": int, "boot": str, "at": (int, float)}
 
 _CLOCK = 1.0
 """Seconds by which the host's clock may have been set since it was started."""
@@ -128,11 +128,19 @@ def _last_record(path: Path) -> tuple[dict[str, Any] | None, bool]:
         file.seek(max(0, path.stat().st_size - _TAIL))
         tail = file.read()
     for line in reversed(tail.splitlines()):
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, RecursionError):
             record = json.loads(line)
-            found = {name: record[name] for name in _NEEDED} | {"seq": record.get("seq")}
-            return found, not tail.endswith(b"\n")
+            if _is_record(record):
+                found = {name: record.get(name) for name in (*_NEEDED, "seq")}
+                return found, not tail.endswith(b"\n")
     return None, False
+
+
+def _is_record(found: Any) -> bool:
+    """Whether it names its process and time. What a failing disk has left may be anything."""
+    return isinstance(found, dict) and all(
+        isinstance(found.get(name), kind) for name, kind in _NEEDED.items()
+    )
 
 
 def _death(last: dict[str, Any], lossy: bool) -> dict[str, Any]:

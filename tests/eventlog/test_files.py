@@ -319,3 +319,26 @@ def test_a_folder_that_is_taken_away_is_made_again(tmp_path: Path) -> None:
     log.record("queue", {"queue": "two"})
     log.close()
     assert [record["queue"] for record in records(tmp_path)] == ["two"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"v":null,"node":"n","pid":7,"boot":"ab","at":1,"seq":0}',
+        '{"v":2,"node":"n","pid":7,"boot":"ab","at":"1","seq":0}',
+        "[" * 200_000,
+        "[1]",
+    ],
+    ids=["version", "time", "deep", "list"],
+)
+def test_garbage_does_not_keep_the_sweeper_from_the_others(tmp_path: Path, line: str) -> None:
+    """Else the folder is not kept within its limit any more, as long as that file is there."""
+    folder = host_folder(tmp_path)
+    folder.mkdir()
+    for boot in ("ab", "cd"):
+        (folder / f"_open-1-n-7-{boot}-0.jsonl").write_text(f"{line}\n")
+    old = folder / "1-n-7-ef-0.jsonl"
+    old.write_text(f"{line}\n")
+    os.utime(old, (1, 1))
+    assert sweep(Policy(tmp_path, limit=0)) == 2
+    assert not list(folder.iterdir())
