@@ -63,6 +63,25 @@ def test_file_that_went_astray(spark: SparkSession) -> None:
     assert (doubt["boot"], doubt["since"], doubt["until"]) == (killed.boot, T0, T0 + 9)
 
 
+def test_clock_that_is_set_back(spark: SparkSession) -> None:
+    """What is lost after that was written before the latest time that the log has."""
+    cut, gappy = Process(queue="cut").boots(0), Process(queue="gappy").boots(0)
+    for process in (cut, gappy):
+        process.beats(3600)
+    cut.beats(10)
+    cut.write("process", 20, state="dead", last=2, dropped=1)
+    cut.records[-1].pop("seq")
+    gappy.beats(20)
+    gappy.forgets()
+    gappy.beats(30)
+    gappy.ends(40)
+    doubted = {row["boot"]: (row["since"], row["until"]) for row in found(spark, cut, gappy)}
+    assert doubted == {
+        cut.boot: (T0 + 10, T0 + 20),
+        gappy.boot: (float("-inf"), T0 + 3600),
+    }
+
+
 def file_of(process: Process, number: int) -> str:
     return f"host/{FileName(int(T0), 'celery@n', process.pid, process.boot, number)}"
 

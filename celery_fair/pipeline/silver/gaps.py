@@ -30,7 +30,10 @@ def gaps(events: DataFrame, processes: DataFrame) -> DataFrame:
             *_KEY,
             "first",
             (F.col("seq") - 1).alias("last"),
-            F.when(F.col("at_before").isNotNull(), F.least("at_before", "at")).alias("since"),
+            # If the clock was set back between, nobody knows how far it was ahead.
+            F.when(F.col("at") >= F.col("at_before"), F.col("at_before"))
+            .when(F.col("at_before").isNotNull(), F.lit(float("-inf")))
+            .alias("since"),
             F.greatest("at", "at_before").alias("until"),
         )
     )

@@ -64,10 +64,10 @@ def lives(events: DataFrame) -> DataFrame:
         }
     )
     # Who was taken for dead and has written since is not.
-    undead = (F.col("end") == "dead") & (F.col("written_at") > F.col("ended_at"))
+    undead = (F.col("end") == "dead") & (F.col("latest_at") > F.col("ended_at"))
     for name in ("end", "ended_at"):
         lived = lived.withColumn(name, F.when(~F.coalesce(undead, F.lit(False)), F.col(name)))
-    return lived.join(_quanta(events), list(_KEY), "left")
+    return lived.drop("latest_at").join(_quanta(events), list(_KEY), "left")
 
 
 def _counted(events: DataFrame) -> DataFrame:
@@ -81,7 +81,9 @@ def _counted(events: DataFrame) -> DataFrame:
         F.min("at").alias("first_at"),
         F.min(F.when(F.col("seq") == 0, F.col("at"))).alias("born_at"),
         F.max("at").alias("last_at"),
-        F.max(F.when(number.isNotNull(), F.col("at"))).alias("written_at"),
+        F.max(F.when(number.isNotNull(), F.col("at"))).alias("latest_at"),
+        # Not the latest time: if the clock has been set back, what is lost may be of before that.
+        F.max_by("at", number).alias("written_at"),
         F.count("seq").alias("records"),
         F.count(number).alias("numbers"),
         F.max(number).alias("number"),
@@ -95,7 +97,8 @@ def _counted(events: DataFrame) -> DataFrame:
         F.min("first_at").alias("first_at"),
         F.min("born_at").alias("born_at"),
         F.max("last_at").alias("last_at"),
-        F.max("written_at").alias("written_at"),
+        F.max("latest_at").alias("latest_at"),
+        F.max_by("written_at", "number").alias("written_at"),
         F.sum("records").alias("records"),
         (F.greatest(F.max("number"), F.max("found")) + 1 - F.sum("numbers")).alias("missing"),
         F.max("dropped").alias("dropped"),
