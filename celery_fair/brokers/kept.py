@@ -127,6 +127,8 @@ class Kept:
             self._read_at = now
             self._known = self._all()
         kept = self._known.get(queue, KeptQueue())
+        if not kept.options:
+            return kept
         try:
             return kept._replace(options=parse_live_options(queue, dict(kept.options)))
         except ImproperlyConfigured as exc:

@@ -24,7 +24,7 @@ import pytest
 
 from tests.brokers import RabbitMQ, RedisServer
 from tests.conftest import running
-from tests.kills.siege import CASES, Case, Found, Siege
+from tests.kills.siege import BACKLOG, CASES, Case, Found, Siege
 from tests.kills.tables import row, table
 from tests.processes import children_hear_signals
 from tests.workers import starting_workers
@@ -41,7 +41,13 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def besiege(case: Case, kills: int, seed: int, step: Callable[[str], object] = str) -> Found:
+def besiege(
+    case: Case,
+    kills: int,
+    seed: int,
+    step: Callable[[str], object] = str,
+    backlog: int = BACKLOG,
+) -> Found:
     """Kill so many, and say each time who it was; return what was found."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kills-")))
@@ -51,7 +57,7 @@ def besiege(case: Case, kills: int, seed: int, step: Callable[[str], object] = s
         for server in filter(None, (redis, rabbitmq)):
             stack.enter_context(contextmanager(running)(server))
         start = stack.enter_context(starting_workers(folder))
-        siege = Siege(case, (rabbitmq or redis).space(), redis, start, folder, seed)
+        siege = Siege(case, (rabbitmq or redis).space(), redis, start, folder, seed, backlog)
         stack.callback(siege.end)
         for victim in siege.kills(kills):
             step(victim)

@@ -37,7 +37,8 @@ def most_at_once(
 def _moments(
     started: Iterable[Record], finished: Iterable[Record], deaths: Mapping[int, int]
 ) -> Iterator[Moment]:
-    """A task ends when it says so, or its process is dead; whose end nobody knows, at once."""
+    """A task ends when it says so, or its process is dead; whose end nobody knows, at once. One
+    ends before another begins in the same nanosecond."""
     ends = defaultdict(list)
     for record in finished:
         ends[record.id, record.pid].append(record.monotonic_ns)
@@ -45,4 +46,4 @@ def _moments(
         tenant, began = Named.of(record.id).tenant, record.monotonic_ns
         said = [at for at in ends[record.id, record.pid] if at >= began]
         yield Moment(began, 1, tenant)
-        yield Moment(min(said, default=max(began, deaths.get(record.pid, began))), -1, tenant)
+        yield Moment(min(said, default=max(began + 1, deaths.get(record.pid, 0))), -1, tenant)

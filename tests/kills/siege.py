@@ -54,7 +54,6 @@ WORKERS, PUBLISHERS = 3, 3
 PAUSE = 0.9
 """Seconds between two kills, at the most."""
 BACKLOG = 1000
-"""Messages beyond which publishers wait."""
 DEEP, FLOOD = 100, 400
 """Messages in the front from which on it is sorted; and of a publisher that makes it so."""
 SETTLES_WITHIN = 180
@@ -114,6 +113,7 @@ class Siege:
     Arguments:
         store: the Redis beside RabbitMQ, or the broker itself.
         seed: of who is killed, and when.
+        backlog: messages beyond which publishers wait.
     """
 
     def __init__(
@@ -124,10 +124,12 @@ class Siege:
         start: StartWorker,
         folder: Path,
         seed: int,
+        backlog: int = BACKLOG,
     ) -> None:
         self.found = Found()
         self._case, self._space, self._store = case, space, store
         self._start, self._folder = start, folder
+        self._backlog = backlog
         self._draw, self._turn = random.Random(seed), Event()
         self._pause = folder / "pause"
         self.records = Records(folder / "tasks")
@@ -231,7 +233,7 @@ class Siege:
                 gone.end()
                 self._worker()
             waiting_ = len(self._confirmed) - len(self.records.finished)
-            if waiting_ > BACKLOG:
+            if waiting_ > self._backlog:
                 self._pause.touch()
             else:
                 self._pause.unlink(missing_ok=True)
