@@ -43,7 +43,8 @@ KEYS = [
     *(f"tenant{number}" for number in range(12)),
 ]
 OPTIONS_OF_KEYS: dict[str, Any] = {
-    "keys": {tenant: {"max_in_flight": cap} for tenant, cap in CAPS.items()}
+    # They weigh so much that nothing but their caps keeps them back.
+    "keys": {tenant: {"max_in_flight": cap, "weight": 50} for tenant, cap in CAPS.items()}
     | {"heavy": {"weight": 5}, "light": {"weight": 0.2}},
     "lease": LEASE,
 }
