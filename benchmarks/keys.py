@@ -209,7 +209,6 @@ def rabbitmq(progress: Progress) -> Rows:
         for task in ("plain", "5 ms"):
             for pool, slots in POOLS.items():
                 options: dict[str, Any] = {"pool": pool, "concurrency": slots, "quiet": False}
-                options["app"] = "benchmarks.repeatable"  # or none is asked for ahead
                 with ExitStack() as stack:
                     everybody = [
                         stack.enter_context(

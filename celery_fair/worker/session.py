@@ -58,7 +58,7 @@ class Session:
         self._c = c
         settings, pool = parts.settings, parts.pool
         tasks = list(c.app.tasks.values())
-        self._some_once = any(isinstance(task, NonRepeatableTask) for task in tasks)
+        some_once = any(isinstance(task, NonRepeatableTask) for task in tasks)
         vanilla = c.task_consumer
         vanilla.cancel()
         parts.in_flight.forget_dropped(pool)
@@ -69,7 +69,7 @@ class Session:
             c.hub,
             parts.meter,
             parts.bell.soon,
-            parts.bell.at if self._some_once or not c.hub else None,
+            parts.bell.at if some_once or not c.hub else None,
             settings.pull_interval,
             parts.path.read,
         )
@@ -189,7 +189,7 @@ class Session:
                 rules=parts.key_rules.of(queue.name),
                 usual=usual,
                 free=self._free_slots,
-                holds=not self._some_once,
+                unstarted=parts.unstarted,
                 later=self._call_later,
                 sorter=self._another_mover(),
                 **pulled,

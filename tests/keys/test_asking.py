@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from amqp import Message, NotFound, RecoverableConnectionError, spec
+from celery import Celery
 from kombu import Queue
 
+from celery_fair import NonRepeatableTask
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
 from celery_fair.settings import KeyedQueue
@@ -19,6 +21,7 @@ from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.rules import KeyRules
+from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.wire.ack_writer import AckWriter
 from celery_fair.worker.wire.questions import Questions
 from tests.fast_path.broker import Broker, connected
@@ -133,8 +136,9 @@ def test_a_channel_that_was_closed_has_no_answers(asking: Asking) -> None:
 class Feed:
     """One of a queue whose lane 0 is known to have messages."""
 
-    def __init__(self, broker: Broker, connection: Any, free: int, holds: bool, depth: int) -> None:
+    def __init__(self, broker: Broker, connection: Any, free: int, app: Any, depth: int) -> None:
         self.broker = broker
+        self.unstarted = Unstarted(app)
         self.acks = AckWriter(connection, lambda: None)
         self.calls: list[Callable[[], object]] = []
         watch: Any = LaneWatch(None, "jobs", None)  # type: ignore[arg-type]
@@ -158,7 +162,7 @@ class Feed:
             rules=KeyRules(KeyedQueue("jobs")),
             watch=watch,
             free=lambda: free,
-            holds=holds,
+            unstarted=self.unstarted,
             later=lambda seconds, call: self.calls.append(call),
         )
         self.feed.open()
@@ -171,10 +175,18 @@ class Feed:
         return str(self.feed.take(0.0, 0).headers["id"])
 
 
+def nothing() -> None: ...
+
+
 @contextmanager
-def feeding(free: int = 1, holds: bool = True, depth: int = 9) -> Iterator[Feed]:
+def feeding(free: int = 1, depth: int = 9, queue: str | None = None) -> Iterator[Feed]:
+    """One of an app whose non-repeatable task is sent to this queue, if it has one."""
+    app = Celery("asking")
+    if queue is not None:
+        app.conf.task_routes = {"once": queue}
+        app.task(base=NonRepeatableTask, name="once", shared=False)(nothing)
     with connected() as (broker, connection):
-        yield Feed(broker, connection, free, holds, depth)
+        yield Feed(broker, connection, free, app, depth)
 
 
 LANE = "jobs.fair.0"
@@ -203,8 +215,8 @@ def test_no_more_is_asked_for_than_is_there() -> None:
         feed.sends(count("jobs") + 2 * get(LANE))
 
 
-def test_where_tasks_are_non_repeatable_one_is_asked_for_when_it_starts() -> None:
-    with feeding(free=8, holds=False) as feed:
+def test_where_a_non_repeatable_task_is_sent_one_is_asked_for_when_it_starts() -> None:
+    with feeding(free=8, queue="jobs") as feed:
         feed.broker.send(counted(0) + got(1, 8))
         assert feed.take() == "1"
         assert not feed.feed.buffer
@@ -212,6 +224,24 @@ def test_where_tasks_are_non_repeatable_one_is_asked_for_when_it_starts() -> Non
         feed.sends(count("jobs") + get(LANE))
         feed.broker.send(got(2, 7))
         assert feed.take() == "2"
+
+
+def test_non_repeatable_tasks_that_are_sent_elsewhere_do_not_matter() -> None:
+    with feeding(free=3, queue="payments") as feed:
+        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        assert [feed.take() for _ in range(2)] == ["1", "2"]
+        feed.sends(count("jobs") + 3 * get(LANE))
+
+
+def test_once_a_non_repeatable_task_has_come_nothing_is_asked_for_ahead() -> None:
+    with feeding(free=3) as feed:
+        custody: Any = feed.feed.custody
+        custody.starts_once = lambda message: message.headers["id"] == "2"
+        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        assert [feed.take() for _ in range(3)] == ["1", "2", "3"]
+        feed.sends(count("jobs") + 3 * get(LANE))
+        assert not feed.feed._picked
+        assert not feed.unstarted.may_wait("jobs")
 
 
 def test_of_a_limited_key_one_is_asked_for_when_it_starts() -> None:

@@ -12,8 +12,8 @@ yet is a newcomer. If it has turned out to be another's, that one is charged.
 While tasks are short, the next turns' messages are asked for before their slots are free, with the
 acknowledgements of those that start: the broker's answer is here by then. They are charged when
 they are asked for. What has not started after a moment goes back, for what runs now is long. None
-is asked for so of a limited key, whose place it would take; nor if any of the app's tasks is
-non-repeatable: what a lost connection takes away unstarted would be dead letters.
+is asked for so of a limited key, whose place it would take; nor where non-repeatable tasks are to
+be reckoned with (see `unstarted`): what a lost connection takes away would be dead letters.
 
 The tags are this worker's own. All workers see the same front and lanes, and each gives every key
 the same part of its slots; so do all of them together, in the long run.
@@ -39,6 +39,7 @@ from celery_fair.worker.queues.keyed.ahead import Ahead
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
+from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
 from celery_fair.worker.wire.questions import Questions
 
@@ -76,7 +77,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         rules: what keys may, and weigh.
         watch: knows which lanes have messages.
         free: returns how many slots are free.
-        holds: whether more may be asked for than start at once.
+        unstarted: says whether more may be asked for than start at once.
         later: calls something after so many seconds.
     """
 
@@ -86,14 +87,15 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         rules: QueueRules,
         watch: LaneWatch,
         free: Callable[[], int],
-        holds: bool,
+        unstarted: Unstarted,
         later: Callable[[float, Callable[[], object]], object],
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._rules = rules
         self._watch = watch
-        self._ahead = Ahead(_AHEAD, free) if holds else None
+        self._unstarted = unstarted
+        self._ahead = Ahead(_AHEAD, free) if unstarted.may_wait(self.name) else None
         self._later = later
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
@@ -432,6 +434,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         message = self.channel.message_to_python(raw)
         self._unsettled += 1
         self._receive(message)
+        if self._ahead is not None and self.custody.starts_once(message):
+            self._ahead = None  # what is here starts in its turn
+            self._unstarted.came_once(self.name)
         return message
 
     def _came_from(self, number: int, raw: Any) -> Any:
