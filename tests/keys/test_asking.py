@@ -202,10 +202,24 @@ def test_as_many_as_slots_are_free_are_asked_for_at_once() -> None:
 def test_the_next_ones_are_asked_for_before_they_are_needed() -> None:
     with feeding(free=3) as feed:
         feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
-        assert [feed.take() for _ in range(3)] == ["1", "2", "3"]
+        waits, taken = zip(*((feed.feed.must_ask, feed.take()) for _ in range(3)), strict=True)
+        assert (waits, taken) == ((True, False, False), ("1", "2", "3"))
         feed.sends(count("jobs") + 3 * get(LANE) + get(LANE))
         feed.broker.send(got(4, 5))
         assert feed.take() == "4"
+
+
+def test_one_is_asked_for_while_the_front_is_not_sorted() -> None:
+    """Who is behind its first message may be next."""
+    with feeding(free=3) as feed:
+        feed.feed._front = 1
+        feed.feed._hear()
+        feed.broker.send(got(1, 0, "b"))
+        assert feed.feed._first_of_front() is not None
+        feed.broker.send(counted(0) + got(2, 8))
+        assert feed.take() == "2"
+        feed.sends(get("jobs") + count("jobs") + get(LANE))
+        assert not feed.feed._picked
 
 
 def test_no_more_is_asked_for_than_is_there() -> None:

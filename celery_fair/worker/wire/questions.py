@@ -24,6 +24,8 @@ __all__ = ["Questions"]
 
 _SIZE = 65536
 _start = Struct(">BHIHH").pack
+_size = Struct(">3xI").unpack_from  # of a frame, beside its header and its end
+_AROUND = 8
 
 _GET, _DECLARE = tuple(spec.Basic.Get), tuple(spec.Queue.Declare)
 
@@ -105,9 +107,8 @@ class Questions:
             with suppress(OSError):  # py-amqp will see for itself
                 host.keep(transport, transport.sock.recv(_SIZE))
         connection.drain_events()
-        with suppress(TimeoutError):  # a frame is not all here yet
-            while transport._read_buffer:
-                connection.drain_events(timeout=0)
+        while _has_frame(transport._read_buffer):  # so that reading it waits for nothing
+            connection.blocking_read()
 
     def _got(self, *told: Any) -> None:
         self.answers.append(self._channel._on_get_ok(*told))  # as `basic_get` has it
@@ -125,3 +126,8 @@ def _method(channel: int, method: tuple[int, ...], kinds: str, args: tuple[Any, 
     """Return a method's frame."""
     payload = dumps(kinds, args)
     return b"".join([_start(1, channel, 4 + len(payload), *method), payload, b"\xce"])
+
+
+def _has_frame(buffer: bytes) -> bool:
+    """Whether a frame is here as a whole."""
+    return len(buffer) >= _AROUND and len(buffer) >= _AROUND + _size(buffer)[0]

@@ -286,7 +286,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._head = None  # it is in the buffer, and chosen by that
             self._serve(head, turn, permit, self._begins)
             return True
-        more = self._ahead.count(self.given, monotonic()) - 1 if self._ahead is not None else 0
+        more = 0
+        if self._ahead is not None and head is None:  # or more would pass by what is behind it
+            more = self._ahead.count(self.given, monotonic()) - 1
         self._ask([self._pick(turn, permit), *self._more_picks(more)])
         return self._have_come()
 
