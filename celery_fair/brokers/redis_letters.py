@@ -12,8 +12,8 @@ from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import (
     GoneError,
     Keep,
-    LetterQueue,
     Letters,
+    OneByOne,
     ReplayError,
     nothing,
 )
@@ -30,7 +30,7 @@ class _Place(NamedTuple):
     payload: Any
 
 
-class RedisLetters(LetterQueue):
+class RedisLetters(OneByOne):
     """The dead-letter queue on Redis: a list for each priority, the oldest letter at its end."""
 
     def __init__(self, connection: Any, *rest: Any) -> None:

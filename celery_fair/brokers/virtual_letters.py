@@ -12,7 +12,7 @@ from typing import Any
 
 from celery_fair.brokers.payload import fresh_payload, letter_of, targets, undelivered
 from celery_fair.dead_letters.letter import Letter
-from celery_fair.dead_letters.letter_queue import GoneError, Keep, LetterQueue, Letters, nothing
+from celery_fair.dead_letters.letter_queue import GoneError, Keep, Letters, OneByOne, nothing
 
 __all__ = ["VirtualLetters"]
 
@@ -24,7 +24,7 @@ class _Got:
     settled: bool = False
 
 
-class VirtualLetters(LetterQueue):
+class VirtualLetters(OneByOne):
     """The dead-letter queue of an emulated broker."""
 
     def __init__(self, connection: Any, *rest: Any) -> None:

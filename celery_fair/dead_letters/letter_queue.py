@@ -6,7 +6,16 @@ from typing import Any
 
 from celery_fair.dead_letters.letter import Letter
 
-__all__ = ["GoneError", "Keep", "LetterQueue", "Letters", "ReplayError", "Result", "nothing"]
+__all__ = [
+    "GoneError",
+    "Keep",
+    "LetterQueue",
+    "Letters",
+    "OneByOne",
+    "ReplayError",
+    "Result",
+    "nothing",
+]
 
 Keep = Callable[[Letter], bool]
 Letters = Generator[Letter, None, None]
@@ -61,6 +70,7 @@ class LetterQueue(ABC):
             keep: says of which letters something may be done until the end; of the others, nothing.
         """
 
+    @abstractmethod
     def replay(self, letters: Sequence[Letter]) -> list[Result]:
         """Publish each to where it was, as a fresh message, and then remove it.
 
@@ -69,18 +79,6 @@ class LetterQueue(ABC):
             there, or if it could not be removed; a `GoneError` if it is not there any more; or
             whatever the transport raises.
         """
-        return [self._result_of(letter) for letter in letters]
-
-    def _result_of(self, letter: Letter) -> Result:
-        try:
-            self._replay(letter)
-        except Exception as exc:  # noqa: BLE001 - one letter's trouble is not the others'
-            return exc
-        return None
-
-    def _replay(self, letter: Letter) -> None:
-        """Replay one, or raise what `replay` returns."""
-        raise NotImplementedError
 
     @abstractmethod
     def remove(self, letter: Letter) -> None:
@@ -93,3 +91,21 @@ class LetterQueue(ABC):
     @abstractmethod
     def is_lost(self, error: Exception) -> bool:
         """Whether an error means that the connection is of no more use."""
+
+
+class OneByOne(LetterQueue):
+    """Of a broker that replays a letter with each call."""
+
+    def replay(self, letters: Sequence[Letter]) -> list[Result]:
+        return [self._result_of(letter) for letter in letters]
+
+    def _result_of(self, letter: Letter) -> Result:
+        try:
+            self._replay(letter)
+        except Exception as exc:  # noqa: BLE001 - one letter's trouble is not the others'
+            return exc
+        return None
+
+    @abstractmethod
+    def _replay(self, letter: Letter) -> None:
+        """Replay one, or raise what `replay` returns."""

@@ -199,16 +199,15 @@ class KeyChange(Change):
         with _ruling(self._site, self._queue) as (lists, _):
             [found] = lists.look(self._key)[2]
             waiting = lists.look()[2] if "weight" in self._options else []
-            row = self._row(found, lists.is_paused(self._key))
+            row = self._row(found)
         return Prospect(list(self._effects(found, waiting)), [row])
 
     def do(self) -> tuple[Mapping[str, str], Undo | None]:
         with _ruling(self._site, self._queue) as (lists, _):
             [found] = lists.look(self._key)[2]
             if self._act in {"pause", "resume"}:
-                paused = lists.is_paused(self._key)
                 lists.pause(self._key, self._act == "pause")
-                return {"all": f"{self._act}d"}, lambda: self._let(paused)
+                return {"all": f"{self._act}d"}, lambda: self._let(found.is_paused)
             if self._act == "reset":
                 lists.reset(self._key)
                 return {"all": "has what the settings say"}, None
@@ -229,9 +228,9 @@ class KeyChange(Change):
             lists.set(self._key, options)
         return {"all": f"has {_written(options)}"}
 
-    def _row(self, found: Backlog, paused: bool) -> tuple[str, str, str]:
+    def _row(self, found: Backlog) -> tuple[str, str, str]:
         if self._act in {"pause", "resume"}:
-            return "all workers", "paused" if paused else "not paused", f"{self._act}d"
+            return "all workers", "paused" if found.is_paused else "not paused", f"{self._act}d"
         known = {**found.limits._asdict(), "weight": found.weight}
         names = self._options or known
         return "all workers", _written({name: known[name] for name in names}), self.what

@@ -51,8 +51,19 @@ def lanes(space: Space) -> int:
     return sum(name.startswith(f"{QUEUE}.fair.") for name in space.depths())
 
 
-@pytest.mark.parametrize("arguments", [{}, QUORUM], ids=["classic", "quorum"])
-@pytest.mark.parametrize("pool", ["solo", "threads", "prefork", "gevent", "eventlet"])
+USUAL = [("prefork", {}), ("threads", QUORUM), ("gevent", {})]
+CASES = [
+    pytest.param(
+        *(pool, arguments),
+        id=f"{pool}-{'quorum' if arguments else 'classic'}",
+        marks=() if (pool, arguments) in USUAL else pytest.mark.wide,
+    )
+    for pool in ("solo", "threads", "prefork", "gevent", "eventlet")
+    for arguments in ({}, QUORUM)
+]
+
+
+@pytest.mark.parametrize(("pool", "arguments"), CASES)
 def test_who_was_quiet_is_next_however_much_was_published_before(
     space: Space, start_worker: StartWorker, pool: str, arguments: dict[str, Any]
 ) -> None:

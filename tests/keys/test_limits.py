@@ -32,7 +32,7 @@ from tests.keys.tenants import QUEUE, Tenants, left
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_equal, wait_for
-from tests.workers import StartWorker
+from tests.workers import StartWorker, WorkerProcess
 
 B = {"max_in_flight": 4, "weight": 9}
 
@@ -202,6 +202,8 @@ def test_what_is_set_live(
         ids = tenants.publish({"a": 4}, "hold", [str(gate.path)])
         worker.records.started.wait(1)
         assert run("pause-key", QUEUE, "b").output == "b is paused in jobs\n"
+        said = run("key", "b", "--queue", QUEUE).output  # which no worker has come upon yet
+        assert said.startswith("b has nothing waiting in jobs; it is paused; fair resume-key")
         paused, other = tenants.publish({"b": 2}), tenants.publish({"c": 1})
         worker.records.started.wait_ids(other)
         rows = {row["tenant"]: row for row in json.loads(run("keys", QUEUE, "-j").output)["top"]}
@@ -247,7 +249,7 @@ def test_what_is_set_live_in_a_store(
     assert command("set-key", QUEUE, "a", "max_in_flight=1").exit_code == 0
     assert command("pause-key", QUEUE, "b").output == "b is paused in jobs\n"
     with closing_gate() as gate:
-        wait_for(lambda: _is_held(command, tenants, "b"), 30)  # the worker knows
+        wait_for(lambda: _is_held(worker, tenants, "b"), 30)
         worker.records.started.wait_ids(tenants.publish({"a": 1}, "hold", [str(gate.path)]))
         waiting, paused = tenants.publish({"a": 3}), tenants.publish({"b": 2})
         worker.records.started.wait_ids(tenants.publish({"c": 1}))
@@ -285,10 +287,10 @@ def test_a_store_that_no_command_reaches(space: Space, limited: Limited) -> None
     assert "secret" not in answer.output
 
 
-def _is_held(command: Run, tenants: Tenants, tenant: str) -> bool:
-    """Whether workers ask before they start one of a tenant's."""
+def _is_held(worker: WorkerProcess, tenants: Tenants, tenant: str) -> bool:
+    """Whether the worker knows that one tenant, of which alone something waits, is to wait."""
     tenants.publish({tenant: 1})
-    return bool(json.loads(command("key", tenant, "-q", QUEUE, "-j").output)["reason"])
+    return bool(worker.control("fair_explain", queue=QUEUE)["reason"] == "keys")
 
 
 @on_rabbitmq

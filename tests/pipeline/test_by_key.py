@@ -44,17 +44,26 @@ class Jobs:
         usual = {"queue": "jobs", "costs": "one", "policy": "dwrr", "key_weight": 1.0}
         self.process.write("settings", at, **usual | shared)
 
-    def run(self, key: str | None, at: float, published: float, runtime: float = 0.1) -> None:
+    def run(
+        self,
+        key: str | None,
+        at: float,
+        published: float,
+        runtime: float = 0.1,
+        queue: str = "jobs",
+    ) -> None:
         self.number += 1
-        options: dict[str, Any] = {"queue": "jobs", "cost": 1.0}
+        options: dict[str, Any] = {"queue": queue, "cost": 1.0}
         if key is not None:
             options["key"] = key
         self.process.runs(f"t{self.number}", at, runtime, published=published, **options)
 
-    def serve(self, order: Iterable[str | None], since: float, published: float) -> None:
+    def serve(
+        self, order: Iterable[str | None], since: float, published: float, queue: str = "jobs"
+    ) -> None:
         """One after the other, a tenth of a second each, all published at once."""
         for number, key in enumerate(order):
-            self.run(key, since + number * 0.1, published)
+            self.run(key, since + number * 0.1, published, queue=queue)
 
     def made(self, spark: SparkSession) -> tuple[Silver, DataFrame]:
         self.process.ends(300)
@@ -77,8 +86,8 @@ def shares(
 def test_tenants_share_by_weight_and_parts_evenly(spark: SparkSession) -> None:
     """In the second minute the heavy one gets no more than the other."""
     jobs = Jobs(key_weights={"acme": 3.0})
-    jobs.serve(["acme/1", "acme/2", "acme/1", "quiet"] * 90, 0, 0)  # part 1 gets twice as much
-    jobs.serve(["acme", "quiet"] * 180, 45, 44)
+    jobs.serve(["acme/1", "acme/2", "acme/1", "quiet"] * 30, 0, 0)  # part 1 gets twice as much
+    jobs.serve(["acme", "quiet"] * 60, 45, 44)
     made, rows = shares(spark, jobs)
     first = rows["acme", "", -20]
     assert (first["unit"], first["weight"], first["verdict"]) == ("messages", 3, "FAIR")
@@ -112,18 +121,21 @@ def test_what_a_key_weighed_at_the_time(spark: SparkSession) -> None:
 
 
 def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(spark: SparkSession) -> None:
-    order = "abbb" * 100  # a might have half of it
-    _, free = shares(spark, _serving(Jobs(), order))
-    assert (free["a", "", -20]["verdict"], free["b", "", -20]["verdict"]) == ("UNFAIR", "UNFAIR")
-    _, capped = shares(spark, _serving(Jobs(key_caps={"a": 1.0, "b": 0.0}), order))
-    assert (capped["a", "", -20]["verdict"], capped["b", "", -20]["verdict"]) == ("HELD", "FAIR")
-    _, leashed = shares(spark, _serving(Jobs(key_rate=2.5, key_rates={"b": 0.0}), order))
-    assert (leashed["a", "", -20]["verdict"], leashed["b", "", -20]["verdict"]) == ("HELD", "FAIR")
-
-
-def _serving(jobs: Jobs, order: str) -> Jobs:
-    jobs.serve(order, 0, 0)
-    return jobs
+    jobs = Jobs()
+    jobs.share(0, queue="capped", key_caps={"c": 1.0, "d": 0.0})
+    jobs.share(0, queue="leashed", key_rate=2.5, key_rates={"f": 0.0})
+    jobs.serve("abbb" * 25, 0, 0)  # a might have half of it
+    jobs.serve("cddd" * 25, 0, 0, queue="capped")
+    jobs.serve("efff" * 25, 0, 0, queue="leashed")
+    _, rows = shares(spark, jobs)
+    assert {key: rows[key, "", -20]["verdict"] for key in "abcdef"} == {
+        "a": "UNFAIR",
+        "b": "UNFAIR",
+        "c": "HELD",
+        "d": "FAIR",
+        "e": "HELD",
+        "f": "FAIR",
+    }
 
 
 def test_the_rest_is_one_row(spark: SparkSession) -> None:

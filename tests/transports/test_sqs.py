@@ -110,8 +110,12 @@ def test_without_a_ledger(sqs: Sqs, start_worker: StartWorker) -> None:
 
 
 def test_warm_stop(sqs: Sqs, start_worker: StartWorker, tmp_path: Path) -> None:
-    """What has not started is there for the next worker: at once, if it must not start twice."""
-    shop, gate = Shop(sqs), Gate()
+    """What has not started is there for the next worker: at once, if it must not start twice.
+
+    But what SQS was handing over at that moment, perhaps something that was just given back, is
+    there when its visibility timeout is over: the subscription's last answer is not read any more.
+    """
+    shop, gate = Shop(sqs, visibility_timeout=20), Gate()
     shop.conf["fair_ledger"] = f"sqlite:///{tmp_path}/ledger.db"
     options = {"app": APP, "pool": "threads", "queues": ["a"], "conf": shop.conf}
     try:

@@ -240,7 +240,7 @@ def test_a_key_is_paused(keyed: tuple[Visit, KeyedLists]) -> None:
     for act, other in (("pause", "resume"), ("resume", "pause")):
         data = {"queue": "jobs", "key": "acme", "act": act, "step": "do"}
         assert visit.post("/key", data).status_code == 303
-        assert lists.is_paused("acme") is (act == "pause")
+        assert lists.look("acme")[2][0].is_paused is (act == "pause")
         assert f'value="{other}"' in visit.get("/key?queue=jobs&key=acme").text
 
 

@@ -87,11 +87,16 @@ class Backlog(NamedTuple):
         return row
 
     @property
+    def is_paused(self) -> bool:
+        """Whether it is paused, also if no worker has come upon that yet."""
+        return self.held == math.inf
+
+    @property
     def reason(self) -> str:
         """Why it is held; nothing if it is not."""
         if self.held is None:
             return ""
-        if self.held == math.inf:
+        if self.is_paused:
             return "paused"
         cap = self.limits.max_in_flight
         return "cap" if cap is not None and self.running >= cap else "leash"
@@ -292,10 +297,6 @@ class KeyedLists:
         else:
             self._send("HDEL", f"{self._base}:paused", tenant)
             self._let_try(tenant)
-
-    def is_paused(self, tenant: str) -> bool:
-        """Whether it is paused, also if no worker has come upon that yet."""
-        return bool(self._send("HEXISTS", f"{self._base}:paused", tenant))
 
     def _let_try(self, tenant: str) -> None:
         self.leave([Left(tenant, "", False)])

@@ -39,7 +39,8 @@ for _, tenant in ipairs(found) do
         started = started + (tag(base .. ':top:' .. minute - ago, tenant) or 0)
     end
     local cap, rate, burst = limits(tenant, ARGV[4])
-    local from = tag(held, tenant)
+    local paused = redis.call('HEXISTS', base .. ':paused', tenant) == 1 -- also if no worker knows yet
+    local from = paused and math.huge or tag(held, tenant)
     answer[#answer + 1] = {
         tenant,
         text(weight(tenant, ARGV[3])),
@@ -51,8 +52,8 @@ for _, tenant in ipairs(found) do
         cap and text(cap) or '',
         rate and text(rate) or '',
         text(burst),
-        from and from > clock and text(from - clock) or '',
-        redis.call('ZRANK', tenants.waiting, tenant) or '',
+        from and from > clock and (paused and 'inf' or text(from - clock)) or '',
+        not paused and redis.call('ZRANK', tenants.waiting, tenant) or '',
     }
 end
 return answer

@@ -44,7 +44,8 @@ def why(queue: str, found: Backlog, apart: bool) -> str:
         held = _reason(found) if found.reason else "nothing keeps it from starting"
         return f"{found.tenant} in {queue}: {held}"
     if not found.waiting:
-        return f"{found.tenant} has nothing waiting in {queue}"
+        paused = f"; {_reason(found)}" if found.is_paused else ""
+        return f"{found.tenant} has nothing waiting in {queue}{paused}"
     return f"{found.tenant} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
 
 

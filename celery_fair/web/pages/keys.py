@@ -69,9 +69,8 @@ def key_page(site: Site, request: Request) -> Response:
     context: dict[str, Any] = {"queue": queue, "key": key, "found": None, "why": "", "trouble": ""}
     try:
         with rules_of(site.ctx, queue) as (lists, apart):
-            found, paused = lists.look(key)[2][0], lists.is_paused(key)
-        said = f"{key} is paused in {queue}" if paused else why(queue, found, apart)
-        context |= {"found": found, "apart": apart, "paused": paused, "why": said}
+            found = lists.look(key)[2][0]
+        context |= {"found": found, "apart": apart, "why": why(queue, found, apart)}
     except click.ClickException as exc:
         context["trouble"] = exc.message
     return site.page(request, "key.html", **context)
