@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from celery.signals import celeryd_init
 
+from celery_fair.hidden import hide
 from celery_fair.routing.fair_amqp import amqp_class
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def install(app: "Celery") -> "Celery":
     to those that it can publish to. Calling it twice does no harm. Call it where the app is made,
     before anything is published.
     """
+    hide()
     app.steps["consumer"].update(_STEPS)
     celeryd_init.connect(_on_worker_init)
     if "celery.worker.control" in sys.modules:  # a command of Celery's, which is to know ours

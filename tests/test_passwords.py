@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -12,12 +15,12 @@ from celery import Celery
 from celery.exceptions import ImproperlyConfigured
 from kombu import Connection
 
-from celery_fair import install
 from celery_fair.brokers.broker import shown
 from celery_fair.groups import store_at
+from celery_fair.hidden import SECRETS
 from celery_fair.ledger import ledger_at
 from celery_fair.redis_client import client_at
-from celery_fair.settings import Settings
+from celery_fair.settings import GroupOptions, Settings
 from tests.brokers import Space
 from tests.workers import StartWorker
 
@@ -48,13 +51,37 @@ def test_in_a_brokers_url(url: str, said: str) -> None:
     assert shown(Connection(url)) == said
 
 
+REPORT = f"""
+from celery import Celery
+from celery_fair import install
+app = Celery("shop", broker="memory://")
+app.conf.update({conf_with(guarded("redis://127.0.0.1/"))})
+install(app)
+print(app.bugreport())
+"""
+
+
 def test_in_a_report() -> None:
+    """Of a process that has imported nothing of a worker's, as ``celery report``."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT], capture_output=True, text=True, check=True
+    )
+    assert SECRET not in done.stdout
+    assert "fair_ledger_expiry: 77" in done.stdout
+
+
+def test_in_settings() -> None:
     with Celery("shop", broker="memory://", set_as_current=False) as app:
         app.conf.update(conf_with(guarded("redis://127.0.0.1/")))
-        install(app)
-        assert SECRET not in app.bugreport()
-        assert "fair_ledger_expiry: 77" in app.bugreport()
         assert SECRET not in repr(Settings.of(app))
+
+
+def test_all_that_may_have_one_are_hidden() -> None:
+    kinds = (("fair_", Settings), ("fair_group_", GroupOptions))
+    secret = {
+        prefix + each.name for prefix, kind in kinds for each in fields(kind) if not each.repr
+    }
+    assert set(SECRETS) == secret
 
 
 def test_of_a_worker(redis_space: Space, start_worker: StartWorker) -> None:

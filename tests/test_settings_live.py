@@ -209,6 +209,12 @@ def test_no_leash_is_kept_anywhere_else(broker: str, url: str) -> None:
     assert "secret" not in str(refused.value)
 
 
+def test_keys_are_counted_nowhere_else() -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"set fair_key_store = 'redis://…'") as refused:
+        settings_of("amqp://", key_store="postgresql://me:secret@h/d")
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("broker", "conf", "shown"),
     [

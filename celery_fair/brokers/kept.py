@@ -127,6 +127,8 @@ class Kept:
             self._read_at = now
             self._known = self._all()
         kept = self._known.get(queue, KeptQueue())
+        if not kept.options:  # which a command would have to give
+            return kept
         try:
             return kept._replace(options=parse_live_options(queue, dict(kept.options)))
         except ImproperlyConfigured as exc:
@@ -144,8 +146,8 @@ class Kept:
         except Exception as exc:  # noqa: BLE001 - of whatever client; the worker starts all the same
             logger.warning(
                 "Cannot read what was set live and kept (fair set --keep); this worker begins with"
-                " its settings: %r",
-                exc,
+                " its settings: %s",
+                str(exc) or type(exc).__name__,
             )
             return {}
 

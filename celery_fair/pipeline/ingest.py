@@ -7,7 +7,7 @@ see `celery_fair.pipeline.silver.renewal`.
 """
 
 import re
-import tempfile
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -111,7 +111,7 @@ def _tried(
 ) -> Ingested:
     run = warehouse.begin()
     try:
-        with _open_copies(warehouse.root, logs, include_open) as copies:
+        with _open_copies(run, logs, include_open) as copies:
             return _ingest(run, logs.absolute(), copies, say)
     except BaseException:  # whatever ends it, an interrupt too, leaves nothing behind; re-raised
         run.discard()
@@ -231,13 +231,14 @@ def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def _open_copies(root: Path, logs: Path, wanted: bool) -> Iterator[Path | None]:
+def _open_copies(run: Run, logs: Path, wanted: bool) -> Iterator[Path | None]:
     """Yield a folder with the open files under names that Spark reads; None if not wanted."""
     if not wanted:
         yield None
         return
-    with tempfile.TemporaryDirectory(dir=root, prefix="open-") as folder:
-        for number, path in enumerate(sorted(logs.rglob(_OPEN))):
-            copy = Path(folder, f"{number}-{path.name.removeprefix('_')}")
-            copy.write_bytes(path.read_bytes())
-        yield Path(folder)
+    folder = run.scratch("open")
+    for number, path in enumerate(sorted(logs.rglob(_OPEN))):
+        copy = folder / f"{number}-{path.name.removeprefix('_')}"
+        copy.write_bytes(path.read_bytes())
+    yield folder
+    shutil.rmtree(folder)

@@ -7,7 +7,10 @@ was being written when the program died is not pointed at, as if it had never be
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from celery_fair.pipeline.errors import PipelineError
 __all__ = ["Pointer", "read_pointer", "write_pointer"]
 
 NAME = "current.json"
+_LOCK = ".publishing"
 _FORMAT = 2
 
 
@@ -75,15 +79,24 @@ def write_pointer(root: Path, before: Pointer, after: Pointer) -> None:
     Raises:
         PipelineError: another run has published meanwhile.
     """
-    present = read_pointer(root)
-    if present != before:
-        raise PipelineError(
-            f"another run has published version {present.version} of {root} while this one worked"
-            f" on version {before.version}; nothing was changed: run it again"
-        )
-    text = json.dumps({"v": _FORMAT, **asdict(after)}, indent=1)
-    with tempfile.NamedTemporaryFile("w", dir=root, prefix=".", delete=False) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(root / NAME)
+    with _alone(root):
+        present = read_pointer(root)
+        if present != before:
+            raise PipelineError(
+                f"another run has published version {present.version} of {root} while this one"
+                f" worked on version {before.version}; nothing was changed: run it again"
+            )
+        text = json.dumps({"v": _FORMAT, **asdict(after)}, indent=1)
+        with tempfile.NamedTemporaryFile("w", dir=root, prefix=".", delete=False) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(root / NAME)
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """No other run publishes meanwhile; who is killed leaves it."""
+    with (root / _LOCK).open("w") as file:
+        flock(file, LOCK_EX)
+        yield

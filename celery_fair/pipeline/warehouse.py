@@ -7,6 +7,7 @@ which a folder before has older ones, the table `replaced` names these by folder
 reads the table leaves them out: so much less is written than if that folder were written again.
 """
 
+import re
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -27,6 +28,11 @@ REPLACED = "replaced"
 
 _IN_PART = "attempts"
 """The table of which rows are replaced one by one."""
+
+_NAMED = re.compile(r"(\d{6,})-[0-9a-f]{6}$")
+"""How the name of what a run has written ends: its version, and its own mark."""
+
+_SCRATCH = ".scratch-"
 
 FEW = 8
 """Folders of a table that are not worth putting together."""
@@ -101,6 +107,7 @@ class Run:
         self.warehouse = warehouse
         self._before = before
         self._after = Pointer(before.version + 1, dict(before.tables), dict(before.schemas))
+        self._is_seen = False
         self._number = f"{before.version + 1:06d}-{secrets.token_hex(3)}"
 
     @property
@@ -152,7 +159,7 @@ class Run:
     def split(self, rows: "DataFrame", by: str, tables: Sequence[str]) -> dict[str, str]:
         """Write rows once, to the table that the column `by` names; return each table's folder."""
         root = self.warehouse.root
-        together = root / f"staged-{self._number}" / "run=0"
+        together = self.scratch("staged") / "run=0"
         rows.write.partitionBy(by).parquet(str(together))
         found = {}
         for table in tables:
@@ -163,6 +170,15 @@ class Run:
                 written.rename(root / found[table])
         shutil.rmtree(together.parent)
         return found
+
+    def scratch(self, name: str) -> Path:
+        """Make a folder for what this run needs for a while; return it."""
+        folder = self.warehouse.root / f"{_SCRATCH}{name}-{self._number}"
+        folder.mkdir()
+        return folder
+
+    def _scratches(self, number: str = "*") -> list[Path]:
+        return list(self.warehouse.root.glob(f"{_SCRATCH}*-{number}"))
 
     def remove(self, folder: str) -> None:
         """Remove a folder that only this run has seen."""
@@ -206,15 +222,21 @@ class Run:
             PipelineError: another run has published meanwhile.
         """
         write_pointer(self.warehouse.root, self._before, self._after)
+        self._is_seen = True
         needed = {f for p in (self._before, self._after) for fs in p.tables.values() for f in fs}
         for path in self.warehouse.root.glob("*/run=*"):
             if self._is_past(path) and f"{path.parent.name}/{path.name}" not in needed:
                 shutil.rmtree(path, ignore_errors=True)
+        for path in self._scratches():
+            if self._is_past(path):
+                shutil.rmtree(path, ignore_errors=True)
 
     def discard(self) -> None:
-        """Remove what this run has written, instead of publishing it."""
+        """Remove what this run has written, unless others can see it."""
+        if self._is_seen:
+            return
         root = self.warehouse.root
-        for path in (*root.glob(f"*/run=*{self._number}"), root / f"staged-{self._number}"):
+        for path in (*root.glob(f"*/run=*{self._number}"), *self._scratches(self._number)):
             shutil.rmtree(path, ignore_errors=True)
 
     def _write(self, table: str, rows: "DataFrame") -> str:
@@ -229,8 +251,8 @@ class Run:
 
     def _is_past(self, path: Path) -> bool:
         """Whether it belongs to an earlier version, and not to another run that is under way."""
-        *_, number, _ = path.name.removeprefix("run=").split("-")
-        return int(number) < self._after.version
+        named = _NAMED.search(path.name)
+        return named is not None and int(named[1]) < self._after.version
 
 
 def overgrown(sizes: Sequence[int]) -> int:

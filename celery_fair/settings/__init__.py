@@ -5,7 +5,7 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
@@ -36,6 +36,7 @@ from celery_fair.settings.queues import (
 )
 from celery_fair.settings.table import from_conf, table
 from celery_fair.settings.values import (
+    REDIS_SCHEMES,
     Address,
     Flag,
     Moment,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIVE_OPTIONS",
-    "SECRETS",
     "SERIAL",
     "Address",
     "Cost",
@@ -234,15 +234,6 @@ class Settings:
         return self.queues.get(name) or default
 
 
-SECRETS = tuple(
-    prefix + each.name
-    for prefix, kind in (("fair_", Settings), ("fair_group_", GroupOptions))
-    for each in fields(kind)
-    if not each.repr
-)
-"""Settings that may have a password in them."""
-
-
 def _refuse_unknown(conf: Any) -> None:
     known = [f"fair_{name}" for name in table(Settings)]
     known += [f"fair_group_{name}" for name in table(GroupOptions)]
@@ -290,13 +281,8 @@ def _queues(
 
 def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
     url = given or _broker_url(conf)
-    if url is not None and url.startswith(("redis://", "rediss://", "unix://")):
+    if url is not None and url.startswith(REDIS_SCHEMES):
         return url
-    if given is not None:
-        raise ImproperlyConfigured(
-            f"fair_leash_url: leashes are kept in a Redis; set fair_leash_url = 'redis://…',"
-            f" 'rediss://…' or 'unix://…', not {harmless(given)}"
-        )
     clustered = [name for name, options in queues.items() if options.scope == "cluster"]
     if clustered:
         raise ImproperlyConfigured(

@@ -20,6 +20,7 @@ from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 
 __all__ = [
+    "REDIS_SCHEMES",
     "Address",
     "Cap",
     "Check",
@@ -149,6 +150,9 @@ def text(where: str, value: Any) -> str | None:
     raise ImproperlyConfigured(f"{where} must be text, not {value!r}")
 
 
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+"""Of the URLs that the client of Redis takes."""
+
 _REDIS = "'redis://localhost/1'"
 _STORES = f"{_REDIS}, 'sqlite:////var/lib/shop/ledger.db' or 'postgresql+psycopg://user@host/shop'"
 
@@ -158,6 +162,16 @@ def url(where: str, value: Any, such_as: str = _STORES) -> str | None:
         return value
     raise ImproperlyConfigured(
         f"{where} must be a URL such as {such_as}, or None, not {harmless(value)}"
+    )
+
+
+def redis_url(where: str, value: Any) -> str | None:
+    given = url(where, value, such_as=_REDIS)
+    if given is None or given.startswith(REDIS_SCHEMES):
+        return given
+    raise ImproperlyConfigured(
+        f"{where} must name a Redis: set {where} = 'redis://…', 'rediss://…' or 'unix://…', not"
+        f" {harmless(given)}"
     )
 
 
@@ -262,7 +276,7 @@ Positive = Annotated[int, partial(whole, least=1)]
 Quantum = Annotated[float, quantum]
 QueueName = Annotated[str, queue_name]
 Rate = Annotated[float | None, rate]
-RedisUrl = Annotated[str | None, partial(url, such_as=_REDIS)]
+RedisUrl = Annotated[str | None, redis_url]
 Seconds = Annotated[float, seconds]
 Text = Annotated[str | None, text]
 Url = Annotated[str | None, url]

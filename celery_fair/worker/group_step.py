@@ -13,7 +13,7 @@ from celery_fair.groups.keeper import Keeper
 from celery_fair.routing.key_exchange import KeyExchange, key_exchanges, refuse_elsewhere
 from celery_fair.settings import Settings
 from celery_fair.worker.partitions import Partitions
-from celery_fair.worker.step import FairConsumerStep
+from celery_fair.worker.step import FairConsumerStep, refusing
 
 __all__ = ["GroupStep", "store_for"]
 
@@ -63,7 +63,8 @@ class GroupStep(bootsteps.StartStopStep):
         self._store: Any = None
         if not settings.partitioned:
             return
-        self._store = store_for(settings, c.conninfo)
+        with refusing(c):
+            self._store = store_for(settings, c.conninfo)
         assert settings.group is not None
         self._exchanges += key_exchanges(c.app.amqp, settings.partitioned).values()
         if self._exchanges:

@@ -3,9 +3,8 @@
 Most of it has no seam made for it; each function says what was there, and who takes its place.
 """
 
-import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from heapq import heapify
 from time import monotonic
@@ -13,7 +12,7 @@ from typing import Any, NoReturn
 
 from amqp import ChannelError, spec
 from amqp.exceptions import error_for_code
-from celery.app import trace, utils
+from celery.app import trace
 from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
@@ -25,7 +24,6 @@ __all__ = [
     "answer_by",
     "forget_timed",
     "heard",
-    "hide",
     "is_lost",
     "keep",
     "look_at_tracer_again",
@@ -45,14 +43,6 @@ _EVENTS_EVERY = 1.0
 """Seconds between two looks for heartbeats of the connection for events."""
 
 # Celery's app ---------------------------------------------------------------------
-
-
-def hide(settings: Collection[str]) -> None:
-    """Settings of which ``celery report`` and ``inspect conf`` show no value: it has passwords."""
-    module: Any = utils
-    celerys = module.HIDDEN_SETTINGS
-    hidden = (celerys.pattern, *(f"{name}$" for name in settings))
-    module.HIDDEN_SETTINGS = re.compile("|".join(hidden), celerys.flags)
 
 
 def say_in_banner(worker: Any, said: Callable[[], str]) -> None:

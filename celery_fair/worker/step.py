@@ -1,5 +1,7 @@
 """The bootstep that puts fair consumption in place of Celery's own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -10,17 +12,18 @@ from celery.utils.imports import symbol_by_name
 from celery.worker.consumer.tasks import Tasks
 
 from celery_fair.brokers.refused import refuse_without_client
+from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues
-from celery_fair.settings import SECRETS, Settings
+from celery_fair.settings import Settings
 from celery_fair.worker import host
 from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
 from celery_fair.worker.observe.banner import banner
 from celery_fair.worker.seams import require
 from celery_fair.worker.worker import FairWorker
 
-__all__ = ["FairConsumerStep", "is_fair"]
+__all__ = ["FairConsumerStep", "is_fair", "refusing"]
 
-host.hide(SECRETS)
+hide()
 
 
 class FairConsumerStep(bootsteps.StartStopStep):
@@ -35,15 +38,9 @@ class FairConsumerStep(bootsteps.StartStopStep):
 
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
-        try:
+        with refusing(c):
             require()
             c.fair = FairWorker(c)
-        except ImproperlyConfigured as exc:
-            from celery.apps.worker import Worker
-
-            if not isinstance(c.controller, Worker):  # a test's, say, which wants the exception
-                raise
-            _refuse(exc)
 
     def start(self, c: Any) -> None:
         """Take over from Celery's consumer, on a new connection."""
@@ -60,6 +57,23 @@ class FairConsumerStep(bootsteps.StartStopStep):
     def info(self, c: Any) -> dict[str, Any]:  # type: ignore[override]
         """For ``inspect stats``."""
         return {"fair": c.fair.info()}
+
+
+@contextmanager
+def refusing(c: Any) -> Iterator[None]:
+    """Have a command end with one line where a step finds that it cannot work.
+
+    Arguments:
+        c: Celery's consumer.
+    """
+    try:
+        yield
+    except ImproperlyConfigured as exc:
+        from celery.apps.worker import Worker
+
+        if not isinstance(c.controller, Worker):  # a test's, say, which wants the exception
+            raise
+        _refuse(exc)
 
 
 def is_fair(app: Any) -> bool:

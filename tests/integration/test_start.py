@@ -93,6 +93,7 @@ def test_settings_of_djangos_that_are_not_read() -> None:
         ({"fair_queues": {"a": {"quantum": 0}}}, "quantum must be a finite number above zero"),
         ({"fair_bogus": 1}, "fair_bogus is not a setting of celery_fair"),
         ({"fair_keys": {"a": {"rate": "1/s"}}}, "Set fair_key_store = 'redis://…'"),
+        ({"fair_partitions": {"a": {"partitions": 2}}}, "fair_partitions needs fair_group_store"),
     ],
 )
 def test_a_setting_that_is_refused_is_one_line(

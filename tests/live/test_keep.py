@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 
+from celery_fair.brokers.kept import Kept, KeptQueue
 from celery_fair.cli import fair
+from celery_fair.settings import Settings
 from tests.brokers import Space
 from tests.waiting import wait_equal
 from tests.workers import StartWorker, WorkerProcess
@@ -98,6 +101,14 @@ def test_a_store_that_is_away(rabbitmq_space: Space, start_worker: StartWorker) 
     worker = start_worker(rabbitmq_space, pool="threads", queues=["bulk"], conf=away)
     assert status(worker)["bulk"]["quantum"] == 2
     assert "Cannot read what was set live and kept" in worker.log()
+    assert "127.0.0.1:1" in worker.log()
+
+
+def test_nothing_kept_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
+    app = Celery(set_as_current=False, broker="memory://")
+    kept = Kept(Settings.of(app), app.connection_for_read)
+    assert kept.of("bulk") == KeptQueue()
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("words", [("set", "bulk"), ("set", "bulk", "quantum=1", "--forget")])

@@ -107,7 +107,7 @@ class Places:
                     self._renew(queue)
                 wait = _EVERY * self._lease
             except Exception as exc:  # noqa: BLE001 - of whatever client or server; tried again
-                logger.warning("Cannot renew the places of capped keys: %r", exc)
+                logger.warning("Cannot renew the places of capped keys: %s", exc)
                 self._disconnect()
                 wait = _AGAIN * self._lease
             if last:

@@ -1,0 +1,49 @@
+"""Which version of a warehouse is the present one, however many publish at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+
+AT_ONCE = 4
+
+
+def test_of_those_who_publish_at_once_one_does(tmp_path: Path) -> None:
+    """The others are told so, and the present version is the winner's."""
+    before = Pointer()
+    start = Barrier(AT_ONCE)
+
+    def publish(number: int) -> Pointer | str:
+        after = before.with_table("t", [f"t/run={number}"], "id string")
+        after = Pointer(before.version + 1, after.tables, after.schemas)
+        start.wait()
+        try:
+            write_pointer(tmp_path, before, after)
+        except PipelineError as exc:
+            return str(exc)
+        return after
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for version in range(1, 51):
+            answers = list(threads.map(publish, range(AT_ONCE)))
+            won = [answer for answer in answers if isinstance(answer, Pointer)]
+            refused = [answer for answer in answers if isinstance(answer, str)]
+            assert won == [read_pointer(tmp_path)]
+            assert all(f"has published version {version} of" in answer for answer in refused)
+            (before,) = won
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [
+        ".publishing"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"v": 2}', "[]", '{"v": 2, "version": "x"}'])
+def test_what_is_no_pointer(tmp_path: Path, text: str) -> None:
+    (tmp_path / "current.json").write_text(text)
+    with pytest.raises(PipelineError, match="is this a warehouse"):
+        read_pointer(tmp_path)
