@@ -134,9 +134,11 @@ def test_a_channel_that_was_closed_has_no_answers(asking: Asking) -> None:
 
 
 class Feed:
-    """One of a queue whose lane 0 is known to have messages."""
+    """One of a queue whose lane 0 is known to have messages, and whose front to have none."""
 
-    def __init__(self, broker: Broker, connection: Any, free: int, app: Any, depth: int) -> None:
+    def __init__(
+        self, broker: Broker, connection: Any, free: int, app: Any, depth: int, looked: bool = True
+    ) -> None:
         self.broker = broker
         self.unstarted = Unstarted(app)
         self.acks = AckWriter(connection, lambda: None)
@@ -166,6 +168,8 @@ class Feed:
             later=lambda seconds, call: self.calls.append(call),
         )
         self.feed.open()
+        if looked:
+            self.feed._front, self.feed._look_at = 0, math.inf
 
     def sends(self, data: bytes) -> None:
         self.acks.flush()
@@ -194,17 +198,17 @@ LANE = "jobs.fair.0"
 
 def test_as_many_as_slots_are_free_are_asked_for_at_once() -> None:
     with feeding(free=3) as feed:
-        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         assert [feed.take() for _ in range(2)] == ["1", "2"]
-        feed.sends(count("jobs") + 3 * get(LANE))
+        feed.sends(3 * get(LANE))
 
 
 def test_the_next_ones_are_asked_for_before_they_are_needed() -> None:
     with feeding(free=3) as feed:
-        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         waits, taken = zip(*((feed.feed.must_ask, feed.take()) for _ in range(3)), strict=True)
         assert (waits, taken) == ((True, False, False), ("1", "2", "3"))
-        feed.sends(count("jobs") + 3 * get(LANE) + get(LANE))
+        feed.sends(3 * get(LANE) + get(LANE))
         feed.broker.send(got(4, 5))
         assert feed.take() == "4"
 
@@ -212,48 +216,67 @@ def test_the_next_ones_are_asked_for_before_they_are_needed() -> None:
 def test_one_is_asked_for_while_the_front_is_not_sorted() -> None:
     """Who is behind its first message may be next."""
     with feeding(free=3) as feed:
-        feed.feed._front = 1
         feed.feed._hear()
+        feed.feed._front = 1
         feed.broker.send(got(1, 0, "b"))
         assert feed.feed._first_of_front() is not None
-        feed.broker.send(counted(0) + got(2, 8))
+        feed.broker.send(got(2, 8))
         assert feed.take() == "2"
-        feed.sends(get("jobs") + count("jobs") + get(LANE))
+        feed.sends(get("jobs") + get(LANE))
         assert not feed.feed._picked
+
+
+def test_one_is_asked_for_while_nobody_knows_what_the_front_has() -> None:
+    """That is asked with it."""
+    with feeding(free=3) as feed:
+        feed.feed._look_at = 0.0
+        feed.broker.send(counted(1) + got(1, 8))
+        assert feed.take() == "1"
+        feed.sends(count("jobs") + get(LANE))
+        assert feed.feed._front == 1
+
+
+def test_the_front_is_looked_into_first() -> None:
+    with connected() as (broker, connection):
+        feed = Feed(broker, connection, 3, Celery("asking"), 9, looked=False)
+        broker.send(got(1, 0, "b"))
+        feed.feed._hear()
+        assert feed.feed._first_of_front() is not None
+        feed.sends(get("jobs"))
 
 
 def test_no_more_is_asked_for_than_is_there() -> None:
     with feeding(free=8, depth=2) as feed:
-        feed.broker.send(counted(0) + got(1, 1) + got(2, 0))
+        feed.broker.send(got(1, 1) + got(2, 0))
         assert [feed.take() for _ in range(2)] == ["1", "2"]
-        feed.sends(count("jobs") + 2 * get(LANE))
+        feed.sends(2 * get(LANE))
 
 
 def test_where_a_non_repeatable_task_is_sent_one_is_asked_for_when_it_starts() -> None:
     with feeding(free=8, queue="jobs") as feed:
-        feed.broker.send(counted(0) + got(1, 8))
+        feed.broker.send(got(1, 8))
         assert feed.take() == "1"
         assert not feed.feed.buffer
         assert not feed.feed._picked
-        feed.sends(count("jobs") + get(LANE))
+        feed.sends(get(LANE))
         feed.broker.send(got(2, 7))
         assert feed.take() == "2"
 
 
 def test_non_repeatable_tasks_that_are_sent_elsewhere_do_not_matter() -> None:
     with feeding(free=3, queue="payments") as feed:
-        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         assert [feed.take() for _ in range(2)] == ["1", "2"]
-        feed.sends(count("jobs") + 3 * get(LANE))
+        feed.sends(3 * get(LANE))
 
 
 def test_once_a_non_repeatable_task_has_come_nothing_is_asked_for_ahead() -> None:
     with feeding(free=3) as feed:
         custody: Any = feed.feed.custody
         custody.starts_once = lambda message: message.headers["id"] == "2"
-        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         assert [feed.take() for _ in range(3)] == ["1", "2", "3"]
-        feed.sends(count("jobs") + 3 * get(LANE))
+        feed.sends(3 * get(LANE))
         assert not feed.feed._picked
         assert not feed.unstarted.may_wait("jobs")
 
@@ -262,18 +285,18 @@ def test_of_a_limited_key_one_is_asked_for_when_it_starts() -> None:
     with feeding(free=8) as feed:
         rules: Any = feed.feed._rules
         rules.is_limited = lambda tenant: tenant == "a"
-        feed.broker.send(counted(0) + got(1, 8))
+        feed.broker.send(got(1, 8))
         assert feed.take() == "1"
         assert not feed.feed.buffer
-        feed.sends(count("jobs") + get(LANE))
+        feed.sends(get(LANE))
         assert not feed.feed._picked
 
 
 def test_what_does_not_start_goes_back() -> None:
     with feeding(free=3) as feed:
-        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         assert feed.take() == "1"
-        feed.sends(count("jobs") + 3 * get(LANE))
+        feed.sends(3 * get(LANE))
         first, second = feed.feed.buffer
         first.arrive(0.0)
         [look] = feed.calls
@@ -285,7 +308,7 @@ def test_what_does_not_start_goes_back() -> None:
 
 def test_what_is_on_its_way_goes_back_with_the_rest() -> None:
     with feeding(free=3) as feed:
-        feed.broker.send(counted(0) + got(1, 8) + got(2, 7) + got(3, 6))
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         assert [feed.take() for _ in range(3)] == ["1", "2", "3"]
         feed.broker.send(got(4, 5) + got(5, 4))  # which are asked for, by now
         feed.feed.hand_back()
@@ -298,7 +321,7 @@ def test_what_is_on_its_way_goes_back_with_the_rest() -> None:
 
 def test_a_lane_of_another_key_is_charged_to_that() -> None:
     with feeding(free=2) as feed:
-        feed.broker.send(counted(0) + got(1, 8, "b") + got(2, 7, "b"))
+        feed.broker.send(got(1, 8, "b") + got(2, 7, "b"))
         assert feed.take() == "1"
         tags = feed.feed._tags.tenants
         assert "a" not in tags
@@ -308,9 +331,9 @@ def test_a_lane_of_another_key_is_charged_to_that() -> None:
 def test_the_front_is_looked_into_while_all_lanes_wait() -> None:
     """Nothing is asked of them, and so nothing along with that."""
     with feeding() as feed:
-        feed.broker.send(counted(0) + got(1, 8))
+        feed.broker.send(got(1, 8))
         assert feed.take() == "1"
-        feed.sends(count("jobs") + get(LANE))
+        feed.sends(get(LANE))
         feed.feed._tags.tenants.hold("a")
         feed.feed._held["a"] = math.inf
         feed.feed._look_at = 0.0

@@ -104,8 +104,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._freed: deque[str] = deque()  # tenants of which something has ended
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
-        self._front = 0  # how many were left there
-        self._look_at = 0.0
+        self._front = 1  # how many were left there: some, until somebody has looked
+        self._look_at = 0.0  # when what is known of that is too old
         self._depths: dict[int, int] = {}  # of lanes that have messages
         self._picked: deque[_Pick | None] = deque()  # in lanes; None: in the front
         self._on_their_way: Counter[int] = Counter()  # how many of those, by lane
@@ -263,13 +263,13 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _choose(self) -> None:
         """Bring the message whose turn it is to the head of the buffer, if there is one."""
-        until = monotonic() + _SORTING
-        done = False
+        began, done = monotonic(), False
         while not (self.dead or done):
-            done = self._have_come() if self._picked else self._has_chosen(until)
+            done = self._have_come() if self._picked else self._has_chosen(began)
 
-    def _has_chosen(self, until: float) -> bool:
+    def _has_chosen(self, began: float) -> bool:
         """Make a step; return whether it was the last."""
+        until = began + _SORTING
         head = self._first_of_front()
         turn = self._tags.first()
         if self.dead:
@@ -287,8 +287,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._serve(head, turn, permit, self._begins)
             return True
         more = 0
-        if self._ahead is not None and head is None:  # or more would pass by what is behind it
-            more = self._ahead.count(self.given, monotonic()) - 1
+        if self._ahead is not None and head is None and self._look_at > began:  # or more would pass
+            more = self._ahead.count(self.given, monotonic()) - 1  # by what is in the front
         self._ask([self._pick(turn, permit), *self._more_picks(more)])
         return self._have_come()
 
@@ -398,7 +398,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _comes_first(self, raw: Any) -> None:
         """The front's first message has come, if there is one."""
-        self._front = 0
+        self._front, self._look_at = 0, monotonic() + _LOOK
         if raw is not None:
             self._head = head = self._received(raw)
             self._front = int(raw.delivery_info["message_count"])
