@@ -19,6 +19,7 @@ SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000
 MINUTES ?= 30
+KILLS ?= 1000
 WORLDS ?= 10000
 SEED ?= 1
 RELEASE ?= celery57
@@ -142,6 +143,10 @@ bench-pipeline: environment spark ## Spark on this machine, on clusters, and Duc
 .PHONY: faults
 faults: environment brokers ## the fault matrix, again and again for SECONDS=600
 	$(RUN) tests.faults --seconds $(SECONDS)
+
+.PHONY: kills
+kills: environment brokers ## KILLS=1000 of who publishes to, works on and keeps keyed queues, at random; takes 20 minutes
+	$(RUN) tests.kills --kills $(KILLS) --seed $(SEED)
 
 .PHONY: hostile
 hostile: environment brokers ## MESSAGES=10000 hostile messages on each broker; takes minutes

@@ -17,6 +17,8 @@ class Report:
     def __init__(self, told: Callable[[Feed], object]) -> None:
         self.arrived = told
 
+    def found(self) -> None: ...
+
     def due(self, feed: Feed, request: Any) -> None:
         raise AssertionError(f"nothing is put off here, {request} neither")
 

@@ -21,6 +21,7 @@ from celery_fair.worker.bell import NO_WAIT, Bell, Interruptible, SocketBell, Sy
 __all__ = [
     "acknowledge_by",
     "adopt",
+    "answer_by",
     "forget_timed",
     "heard",
     "is_lost",
@@ -226,6 +227,18 @@ def adopt(channel: Any, message_class: type) -> None:
 def acknowledge_by(channel: Any, ack: Callable[..., object]) -> None:
     """A channel's ``basic_ack``."""
     channel.basic_ack = partial(ack, channel)
+
+
+def answer_by(
+    channel: Any,
+    got: Callable[..., object],
+    got_none: Callable[..., object],
+    declared: Callable[..., object],
+) -> None:
+    """Who is told of a channel's answers to ``basic.get`` and ``queue.declare``."""
+    channel._callbacks[spec.Basic.GetOk] = got
+    channel._callbacks[spec.Basic.GetEmpty] = got_none
+    channel._callbacks[spec.Queue.DeclareOk] = declared
 
 
 def tell_of_close(

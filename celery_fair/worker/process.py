@@ -36,6 +36,7 @@ from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.rules import LiveRules
+from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
 
@@ -82,6 +83,7 @@ class Parts:
         self.places = Places(
             lambda: store or broker.impatient(c.app.connection_for_read(), _PATIENCE), settings.keys
         )
+        self.unstarted = Unstarted(c.app)
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
         self.tokens: dict[str, int] = {}

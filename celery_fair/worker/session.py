@@ -189,6 +189,8 @@ class Session:
                 rules=parts.key_rules.of(queue.name),
                 usual=usual,
                 free=self._free_slots,
+                unstarted=parts.unstarted,
+                later=self._call_later,
                 sorter=self._another_mover(),
                 **pulled,
                 **options,

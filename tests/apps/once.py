@@ -1,4 +1,4 @@
-"""Non-repeatable tasks that record their starts and ends."""
+"""Non-repeatable tasks, and ordinary ones, that record their starts and ends."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def until_open(self: Any, seq: int, gate: str = "", seconds: float = 0) -> None:
 for ack in ("before", "after"):
     app.task(base=NonRepeatableTask, bind=True, name=ack, ack=ack)(until_open)
 app.task(bind=True, name="plain")(until_open)
+app.task(bind=True, name="late", acks_late=True, reject_on_worker_lost=True)(until_open)
 app.task(base=NonRepeatableTask, bind=True, name="confirmed", confirm=True)(until_open)
 
 

@@ -6,22 +6,20 @@ that has not is replaced, and the new one drains what the other has left.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from itertools import chain, cycle
+from itertools import cycle
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import psutil
 from celery import Celery
-from kombu import Connection, Queue
+from kombu import Connection
 
-from celery_fair.dead_letters.death import dead_letter_queue
 from celery_fair.headers import FAIR_KEY, LEDGER, PUBLISHED
 from celery_fair.ledger import fingerprint
 from tests.apps.recorder import Record
@@ -31,7 +29,8 @@ from tests.brokers.door import Door
 from tests.faults.accounting import Account
 from tests.faults.ledgers import LEDGERS, Ledger
 from tests.faults.proxy import Proxy
-from tests.integration.depths import REDIS_HASH, is_of, left
+from tests.faults.whereabouts import taken_dead_letters, waiting
+from tests.integration.depths import left
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_for
@@ -295,22 +294,13 @@ class Scene:
 
     def dead_letters(self) -> Counter[str]:
         """How many dead letters there have been, by task id."""
-        with Connection(self.space.url) as connection, connection.channel() as channel:
-            queue = dead_letter_queue("dead-letters")(channel)
-            queue.declare()
-            while (message := queue.get()) is not None:
-                message.ack()
-                self._dead[message.headers["id"]] += 1
+        self._dead.update(taken_dead_letters(self.space))
         assert self._dead.keys() <= self._published, "dead letters that nobody has published"
         return self._dead
 
     def waiting(self) -> list[str]:
         """What the broker has in the queues, or has given to a worker, by task id."""
-        with Connection(self.space.url) as connection, connection.channel() as channel:
-            if self.space.kind == "redis":
-                return list(_in_redis(channel.client))
-            held = [iter(Queue(name)(channel).get, None) for name in QUEUES]
-            return [message.headers["id"] for message in chain.from_iterable(held)]
+        return waiting(self.space, QUEUES)
 
     def account(self, ids: Collection[str]) -> Account:
         """Where these messages went, when nothing runs any more."""
@@ -331,11 +321,3 @@ def _merged(*conf: Mapping[str, Any]) -> dict[str, Any]:
     """Settings, of which the last says most; of the transport's options each by itself."""
     options = {name: value for one in conf for name, value in one.get(OPTIONS, {}).items()}
     return {name: value for one in conf for name, value in one.items()} | {OPTIONS: options}
-
-
-def _in_redis(client: Any) -> Iterator[str]:
-    names = [name.decode() for name in client.scan_iter(_type="list")]
-    lists = [name for name in names if any(is_of(name, queue) for queue in QUEUES)]
-    stored = [json.loads(raw) for name in lists for raw in client.lrange(name, 0, -1)]
-    stored += [json.loads(raw)[0] for raw in client.hvals(REDIS_HASH)]
-    return (message["headers"]["id"] for message in stored)

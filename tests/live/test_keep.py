@@ -71,6 +71,7 @@ def test_workers_that_start_later(
         None,
         None,
     )
+    assert not [worker for worker in (first, second, third) if "left out" in worker.log()]
 
 
 def test_rabbitmq_needs_a_store(

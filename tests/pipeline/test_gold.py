@@ -49,6 +49,14 @@ def fleet() -> list[Process]:
     starved.says("a", "empty", 25, 3, depth=500, since=20)
     works(starved, "b", 200, 20, 39)
 
+    # The same, and what is here of a does not get its share either.
+    short = worker("short", {"a": 3, "b": 1})
+    works(short, "a", 120, 0, 20)
+    works(short, "b", 80, 0, 20)
+    short.says("a", "empty", 20, 3)
+    short.says("a", "empty", 25, 3, depth=500, since=20)
+    works(short, "b", 200, 20, 39)
+
     empty = worker("empty", {"a": 3, "b": 1})
     works(empty, "a", 150, 0, 20)
     works(empty, "b", 50, 0, 20)
@@ -64,7 +72,7 @@ def fleet() -> list[Process]:
     classes = worker("classes", {"a": 3})
     classes.says("high", "ready", 0, 1, level=1)
     works(classes, "high", 200, 0, 39)
-    made = [fair, unfair, starved, empty, held, classes]
+    made = [fair, unfair, starved, short, empty, held, classes]
     for process in made:
         process.ends(40)
     return made
@@ -80,6 +88,8 @@ def test_verdicts(spark: SparkSession) -> None:
         ("unfair", "b"): "UNFAIR",
         ("starved", "a"): "STARVED_BY_BROKER",
         ("starved", "b"): "FAIR",
+        ("short", "a"): "STARVED_BY_BROKER",
+        ("short", "b"): "UNFAIR",
         ("empty", "a"): "FAIR",
         ("empty", "b"): "FAIR",
         ("held", "a"): "HELD",
@@ -98,17 +108,17 @@ def test_verdicts(spark: SparkSession) -> None:
     assert rows["held", "a"]["held_seconds"] == pytest.approx(36.0)
 
     summed = {row["queue"]: row for row in by_queue(made).collect()}
-    assert summed["a"]["intervals"] == 6
+    assert summed["a"]["intervals"] == 7
     assert summed["a"]["verdicts"] == {
         "FAIR": 2,
         "UNFAIR": 1,
-        "STARVED_BY_BROKER": 1,
+        "STARVED_BY_BROKER": 2,
         "HELD": 1,
         "ALONE": 1,
     }
-    # Of fair, unfair, starved, empty and held: 300 + 200 + 150 + 150 + 30 of
-    # 400 + 400 + 400 + 200 + 40 tasks of one length.
-    assert summed["a"]["share"] == pytest.approx(830 / 1440)
+    # Of fair, unfair, starved, short, empty and held: 300 + 200 + 150 + 120 + 150 + 30 of
+    # 400 + 400 + 400 + 400 + 200 + 40 tasks of one length.
+    assert summed["a"]["share"] == pytest.approx(950 / 1840)
     assert summed["a"]["target"] == pytest.approx(0.75)
 
 

@@ -296,6 +296,22 @@ def test_a_slot_that_is_free_once_what_is_aboard_has_left() -> None:
     assert scene.run() == "abc"
 
 
+@pytest.mark.parametrize(("asked_for", "departures"), [("", 2), ("b", 3), ("ab", 4)])
+def test_all_aboard_depart_before_an_answer_is_waited_for(
+    asked_for: str, departures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they do when no slot is left, and in the end; not for a message that is here."""
+
+    def must_ask(feed: Shelf) -> bool:
+        return feed.buffer[0].headers["id"] in asked_for
+
+    monkeypatch.setattr(Shelf, "must_ask", property(must_ask))
+    scene = Scene(slots=2)
+    scene.queue("one").put(*"abc")
+    scene.run()
+    assert scene.crew.departures == departures
+
+
 def test_waits_are_told() -> None:
     waits = Waits()
     scene = Scene(slots=2, watches=[waits])

@@ -256,7 +256,7 @@ class Dispatcher:
     def _dispatch(self, feed: Feed) -> None:
         now = self._clock()
         waited = feed.waiting(now) if self._watches else 0.0
-        if feed.asks:
+        if feed.must_ask:
             self._crew.depart()  # nobody waits for an answer
         item = feed.take(now, self._in_flight.boarded)
         if item is None:

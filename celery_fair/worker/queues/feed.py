@@ -217,6 +217,11 @@ class Feed(ABC):
         self._aside.clear()
 
     @property
+    def must_ask(self) -> bool:
+        """Whether `take` has to wait for the broker's answer."""
+        return False
+
+    @property
     def owed(self) -> bool:
         """Whether more is known to be on its way."""
         return False

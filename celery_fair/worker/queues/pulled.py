@@ -67,6 +67,10 @@ class Pulled(Feed):
         """There is no window."""
 
     @property
+    def must_ask(self) -> bool:
+        return self._next() is None
+
+    @property
     def owed(self) -> bool:
         return False
 

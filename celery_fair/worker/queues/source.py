@@ -117,7 +117,6 @@ class AmqpSource(Source):
         return PulledAmqpFeed(**self._supplies(options["queue"]), **options)
 
     def keyed(self, **options: Any) -> Feed:
-        del options["free"]  # one message is taken at a time
         queue, keyed = options["queue"], options.pop("keyed")
         lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, keyed.lanes)
         watch = LaneWatch(lanes, queue.name, options.pop("sorter"))

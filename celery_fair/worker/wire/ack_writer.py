@@ -46,6 +46,7 @@ class AckWriter:
         self._lost = False  # writing has failed: nobody knows how much has arrived
         self._on_first = on_first
         self._waiting: list[bytes] = []
+        self._besides: list[bytes] = []  # which nobody is told of
         self._lock = threading.RLock()  # a cold shutdown unsubscribes within the signal's handler
         self._most = _MOST
         host.write_by(connection, self)
@@ -68,6 +69,14 @@ class AckWriter:
         if channel.connection is None or self._lost:
             raise RecoverableConnectionError("connection already closed")
         self._keep(_frame(1, channel.channel_id, 13, *_ACK, tag, multiple, 0xCE))
+
+    def keep(self, frames: bytes) -> None:
+        """Send frames that were made elsewhere along with what waits, when `flush` is called.
+
+        The broker is to have them then, whatever may follow.
+        """
+        with self._lock:
+            self._besides.append(frames)
 
     def _keep(self, frame: bytes) -> None:
         with self._lock:
@@ -101,6 +110,9 @@ class AckWriter:
 
     def _write_out(self, more: bool) -> None:
         waiting, self._waiting = self._waiting, []
+        if self._besides:
+            more, waiting = False, waiting + self._besides
+            self._besides.clear()
         if waiting:
             self._kept = more and self._sock is not None
             data = waiting[0] if len(waiting) == 1 else b"".join(waiting)

@@ -1,13 +1,19 @@
 """A queue on RabbitMQ that is shared fairly by key: a front, and lanes behind it.
 
 What is published in passing is in the queue itself, the front; who publishes in floods has a lane
-(see `celery_fair.brokers.lanes`). A worker holds nothing of either but the front's first message,
-whose key it has to know. When a slot is free, the least tag decides (see `celery_fair.core.tags`):
+(see `celery_fair.brokers.lanes`). A worker holds the front's first message, whose key it has to
+know. When a slot is free, the least tag decides (see `celery_fair.core.tags`):
 that message starts, or one is taken out of the lane of the key whose turn it is. Then the front's
 first message is in the way: it is moved to a lane, and the next one is looked at.
 
 Whose messages are in a lane is known from those that came from it; a lane that nothing came from
 yet is a newcomer. If it has turned out to be another's, that one is charged.
+
+While tasks are short, the next turns' messages are asked for before their slots are free, with the
+acknowledgements of those that start: the broker's answer is here by then. They are charged when
+they are asked for. What has not started after a moment goes back, for what runs now is long. None
+is asked for so of a limited key, whose place it would take; nor where non-repeatable tasks are to
+be reckoned with (see `unstarted`): what a lost connection takes away would be dead letters.
 
 The tags are this worker's own. All workers see the same front and lanes, and each gives every key
 the same part of its slots; so do all of them together, in the long run.
@@ -18,21 +24,24 @@ moved out of the way, and so is one that turns out to be such a key's when it ha
 """
 
 import math
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
-from amqp import ChannelError
+from amqp import ChannelError, NotFound, RecoverableConnectionError
 
 from celery_fair.brokers.keyed.lists import Left, Turn
 from celery_fair.core.tags import Served, TenantTags
 from celery_fair.worker.queues.delivery import message_of
+from celery_fair.worker.queues.keyed.ahead import Ahead
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
+from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
+from celery_fair.worker.wire.questions import Questions
 
 __all__ = ["KeyedAmqpFeed"]
 
@@ -42,7 +51,23 @@ _LOOK = 0.005
 _SORTING = 0.02
 """Seconds for which the front's first messages are moved out of the way, before one is started."""
 
+_AHEAD = 0.015
+"""Seconds of work that are asked for at once: the broker's answer is waited for that much less."""
+
+_LONG = 0.25
+"""Seconds after which one that has not started goes back: what runs now takes longer."""
+
 _Key = tuple[str, str]  # a tenant, and a part of it
+
+
+class _Pick(NamedTuple):
+    """A lane's next message is whose turn it is, as far as is known."""
+
+    number: int
+    key: _Key
+    permit: Permit
+    charge: float
+    served: Served
 
 
 class KeyedAmqpFeed(Placed, PulledAmqpFeed):
@@ -51,21 +76,41 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     Arguments:
         rules: what keys may, and weigh.
         watch: knows which lanes have messages.
+        free: returns how many slots are free.
+        unstarted: says whether more may be asked for than start at once.
+        later: calls something after so many seconds.
     """
 
-    def __init__(self, *, rules: QueueRules, watch: LaneWatch, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        rules: QueueRules,
+        watch: LaneWatch,
+        free: Callable[[], int],
+        unstarted: Unstarted,
+        later: Callable[[float, Callable[[], object]], object],
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._rules = rules
         self._watch = watch
+        self._unstarted = unstarted
+        self._ahead = Ahead(_AHEAD, free) if unstarted.may_wait(self.name) else None
+        self._later = later
+        self._will_look = False  # at what has not started
+        self._questions = Questions(self.channel, self._acks)
         self._tags = TenantTags(rules.weight)
         self._held: dict[str, float] = {}  # tenants that may start nothing, until when to ask
         self._freed: deque[str] = deque()  # tenants of which something has ended
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
-        self._front = 0  # how many were left there
-        self._look_at = 0.0
+        self._front = 1  # how many were left there: some, until somebody has looked
+        self._look_at = 0.0  # when what is known of that is too old
         self._depths: dict[int, int] = {}  # of lanes that have messages
-        self._lanes_of: dict[_Key, list[int]] = {}  # those, by whose they are, as far as is known
+        self._picked: deque[_Pick | None] = deque()  # in lanes; None: in the front
+        self._on_their_way: Counter[int] = Counter()  # how many of those, by lane
+        self._keys: dict[int, _Key] = {}  # whose they are, as far as is known
+        self._lanes_of: dict[_Key, list[int]] = {}
 
     def live_weights(self) -> Mapping[str, float]:
         return self._rules.live_weights()
@@ -81,24 +126,48 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def die(self) -> None:
         self._watch.stop(wait=False)  # the broker may be away, and a reconnect must not wait
         self._head = None
+        for pick in filter(None, self._picked):
+            self._unused(pick.key[0], pick.permit)
+        self._picked.clear()
         super().die()
 
     def hand_back(self) -> None:
-        self._head = None
+        while self._picked:
+            self._have_come()
+        head, self._head = self._head, None
+        if head is not None:
+            self._drop_if_none(whose(head))
         for item in self.buffer:
-            self._leases.leave(self.name, message_of(item), unused=True)
+            self.charged(item, 0.0)
         super().hand_back()
 
     def ask_at(self, started: int) -> float:
         """Return when to ask; at once if the watch has found something."""
-        if self._watch.found or self._freed:
+        if self._may_ask and (self._watch.found or self._freed or self._picked):
             return 0.0
         return min(super().ask_at(started), *self._held.values(), math.inf)
 
+    def next_cost(self, cost: Any) -> float | None:
+        found = super().next_cost(cost)
+        comes = found is None and self._picked and self._may_ask
+        return self.flow.last_cost if comes else found
+
+    def take(self, now: float, started: int) -> Any:
+        item = super().take(now, started)
+        if item is not None and self._ahead is not None and self._may_ask:
+            self._ask_ahead(self._ahead.count(self.given, now) - 1)
+        return item
+
     def ended(self, message: Any) -> None:
         super().ended(message)
-        if message.turn.has == "left":
+        if message.turn is not None and message.turn.has == "left":
             self._freed.append(message.turn.tenant)
+
+    def _closed(self, number: int, reason: Exception) -> None:
+        if self._picked and not self.dead and isinstance(reason, NotFound):
+            self._refused(reason)  # what was asked; it is declared again
+        else:
+            super()._closed(number, reason)
 
     def _return(self, item: Any) -> None:
         self.buffer.append(item)
@@ -188,17 +257,19 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._depths[number] = max(depth, self._depths.get(number, 0))
 
     def _belongs(self, number: int, key: _Key) -> None:
+        self._keys[number] = key
         self._lanes_of.setdefault(key, []).append(number)
         self._tags.arrive(*key)
 
     def _choose(self) -> None:
         """Bring the message whose turn it is to the head of the buffer, if there is one."""
-        until = monotonic() + _SORTING
-        while not (self.dead or self._has_chosen(until)):
-            pass
+        began, done = monotonic(), False
+        while not (self.dead or done):
+            done = self._have_come() if self._picked else self._has_chosen(began)
 
-    def _has_chosen(self, until: float) -> bool:
+    def _has_chosen(self, began: float) -> bool:
         """Make a step; return whether it was the last."""
+        until = began + _SORTING
         head = self._first_of_front()
         turn = self._tags.first()
         if self.dead:
@@ -215,30 +286,30 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._head = None  # it is in the buffer, and chosen by that
             self._serve(head, turn, permit, self._begins)
             return True
-        return self._taken_from(self._lanes_of[turn][0], turn, permit)
+        more = 0
+        if self._ahead is not None and head is None and self._look_at > began:  # or more would pass
+            more = self._ahead.count(self.given, monotonic()) - 1  # by what is in the front
+        self._ask([self._pick(turn, permit), *self._more_picks(more)])
+        return self._have_come()
 
     def _first_of_front(self) -> Any:
         """Return the front's first message, which is fetched if it may be there."""
         if self._head is None and self._may_be_there():
-            had = len(self.buffer)
-            self._front = super()._get()
-            if len(self.buffer) > had:
-                self._head = self.buffer[-1]
-                key = whose(self._head)
-                self._begins = key[0] not in self._tags.tenants
-                self._tags.arrive(*key)
+            self._ask([None])
+            while self._picked:
+                self._have_come()
         return self._head
 
     def _may_be_there(self) -> bool:
         """Whether the front may have a message.
 
-        Beside lanes it is only counted what it has: that costs RabbitMQ a fraction of an answer
-        that there is none, of a quorum queue a fifteenth.
+        Beside lanes it is only counted what it has, with what is asked of them: that costs RabbitMQ
+        a fraction of an answer that there is none, of a quorum queue a fifteenth.
         """
         if self._front or not self._depths:
             return True
         now = monotonic()
-        if now >= self._look_at:
+        if self._tags.first() is None and now >= self._look_at:  # nothing is asked of any lane
             self._front, self._look_at = self._depth(), now + _LOOK
         return self._front > 0
 
@@ -256,53 +327,132 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._depths[number] = self._depths.get(number, 0) + 1
         return True
 
-    def _taken_from(self, number: int, turn: _Key, permit: Permit) -> bool:
-        """Take a lane's next message, if it has one that may start."""
-        message = None
+    def _ask_ahead(self, most: int) -> None:
+        """Ask for messages whose turn is soon, to be here by then; wait for nothing.
+
+        Arguments:
+            most: how many may be here then, or on their way.
+        """
+        have = len(self._picked) + len(self.buffer)
+        if self._head is None and not self._front and have <= most // 2:
+            self._ask(self._more_picks(most - have))
+
+    def _more_picks(self, most: int) -> list[_Pick | None]:
+        """Pick so many, until one's lane has no more for certain, or its key may have to wait.
+
+        A limited key's message would have a place, and not run.
+        """
+        picks: list[_Pick | None] = []
+        while len(picks) < most:
+            turn = self._tags.first()
+            if turn not in self._lanes_of or self._rules.is_limited(turn[0]):
+                break
+            number = self._lanes_of[turn][0]
+            is_heads = self._head is not None and turn == whose(self._head)
+            if is_heads or self._on_their_way[number] >= self._depths[number]:
+                break
+            picks.append(self._pick(turn, Permit()))
+        return picks
+
+    def _pick(self, turn: _Key, permit: Permit) -> _Pick:
+        """A message is to be taken for this turn."""
+        number, charge = self._lanes_of[turn][0], self._usual()
+        self._on_their_way[number] += 1
+        return _Pick(number, turn, permit, charge, self._tags.serve(*turn, charge, True))
+
+    def _ask(self, picks: Sequence[_Pick | None]) -> None:
+        """Ask for what was picked, and now and then how many messages the front has."""
+        if not picks:
+            return
+        self._picked.extend(picks)
+        names = [self._watch.name_of(pick.number) if pick else self.name for pick in picks]
+        counted, now = None, monotonic()
+        if picks[0] and now >= self._look_at:
+            counted, self._look_at = self.name, now + _LOOK
         try:
-            raw = self.channel.basic_get(self._watch.name_of(number))
+            self._questions.ask(counted, names)
         except ChannelError as exc:
             self._refused(exc)
-        except Exception:  # the connection's end; re-raised
-            self._unused(turn[0], permit)
+        self._look_later(self._ahead is not None)
+
+    def _have_come(self) -> bool:
+        """Take in what has been asked for; return whether there is anything that may start."""
+        try:
+            self._questions.wait()
+        except RecoverableConnectionError:
+            if self.dead:  # the broker has closed the channel, which has been told
+                return False
             raise
-        else:
-            if raw is None:
-                self._is_empty(number, turn)
+        counted = self._questions.take_count()
+        if counted is not None:
+            self._front = counted
+        came = False
+        while self._questions.answers and not self.dead:
+            pick, raw = self._picked.popleft(), self._questions.answers.popleft()
+            if pick is None:
+                self._comes_first(raw)
             else:
-                message = self._came_from(number, raw, turn)
-        if message is None or whose(message)[0] != turn[0]:
-            self._unused(turn[0], permit)
-        if message is None:
+                self._on_their_way[pick.number] -= 1
+                came = self._comes(pick, raw) or came
+        return came
+
+    def _comes_first(self, raw: Any) -> None:
+        """The front's first message has come, if there is one."""
+        self._front, self._look_at = 0, monotonic() + _LOOK
+        if raw is not None:
+            self._head = head = self._received(raw)
+            self._front = int(raw.delivery_info["message_count"])
+            key = whose(head)
+            self._begins = key[0] not in self._tags.tenants
+            self._tags.arrive(*key)
+
+    def _comes(self, pick: _Pick, raw: Any) -> bool:
+        """A lane's answer has come; return whether it is a message that may start."""
+        key, permit, served = pick.key, pick.permit, pick.served
+        message = None if raw is None else self._came_from(pick.number, raw)
+        mine = None if message is None else whose(message)
+        if mine != key:
+            self._tags.settle(served, -pick.charge)
+        if mine is None or mine[0] != key[0]:
+            self._unused(key[0], permit)
+        if mine is None:
+            self._is_empty(pick.number)
             return False
-        key = whose(message)
-        if key[0] != turn[0]:
-            other = self._may(key[0])
+        if mine[0] != key[0]:
+            other = self._may(mine[0])
             if other is None:
-                return self._has_put_back(message, number, key)
+                self._put_back(message, pick.number, mine)
+                return False
             permit = other
-        self.buffer.rotate(1)
-        if not self._depths[number]:
-            del self._depths[number]
-            self._forget(number, key)
-        self._serve(message, key, permit)
+        if mine != key:
+            served = self._tags.serve(*mine, pick.charge, True)
+        if not self._depths[pick.number]:
+            self._is_empty(pick.number)
+        turn = Turn(*mine, served.finish, served.part_finish, pick.charge)
+        self._permitted(message, turn, permit)
         return True
 
-    def _came_from(self, number: int, raw: Any, turn: _Key) -> Any:
-        """A lane's next message has come for a turn, and may be another's."""
-        left = int(raw.delivery_info["message_count"])
+    def _received(self, raw: Any) -> Any:
         message = self.channel.message_to_python(raw)
-        message.belongs_to(self.name)
         self._unsettled += 1
         self._receive(message)
-        key = whose(message)
-        if key != turn:
-            self._is_empty(number, turn)
-            self._belongs(number, key)
-        self._depths[number] = left
+        if self._ahead is not None and self.custody.starts_once(message):
+            self._ahead = None  # what is here starts in its turn
+            self._unstarted.came_once(self.name)
         return message
 
-    def _has_put_back(self, message: Any, number: int, key: _Key) -> bool:
+    def _came_from(self, number: int, raw: Any) -> Any:
+        """A lane's next message has come, and may be another's than was thought."""
+        message = self._received(raw)
+        message.belongs_to(self.name)
+        key = whose(message)
+        if self._keys.get(number) != key:
+            self._is_empty(number)
+            self._belongs(number, key)
+        self._depths[number] = int(raw.delivery_info["message_count"])
+        return message
+
+    def _put_back(self, message: Any, number: int, key: _Key) -> None:
         """It is of a key that is to wait: back into the lane, behind what is there of that key.
 
         What the broker does not take stays here, and starts when its key may.
@@ -313,7 +463,32 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._depths[number] += 1
         else:
             message.come_by(Turn(*key, 0.0, 0.0, 0.0, has="left"))
-        return self.dead
+
+    def _give_back_what_waits(self) -> None:
+        """Let other workers have what was to start soon, and has not."""
+        self._will_look = False
+        while self._picked:
+            self._have_come()
+        ahead = [item for item in self.buffer if self._is_ahead(item)]
+        late = [message for message in ahead if message.arrived <= monotonic() - _LONG]
+        for message in late:
+            self.charged(message, 0.0)
+        self.custody.give_back(late)
+        for message in late:
+            if message.acknowledged:
+                self.buffer.remove(message)
+        self._look_later(bool(ahead))
+
+    @staticmethod
+    def _is_ahead(item: Any) -> bool:
+        """Whether it is a message that was chosen before a slot was free."""
+        turn = getattr(item, "turn", None)  # a request has none
+        return turn is not None and turn.has != "left"
+
+    def _look_later(self, some: bool) -> None:
+        if some and not self._will_look and not self.dead:
+            self._will_look = True
+            self._later(_LONG, self._give_back_what_waits)
 
     def _serve(self, message: Any, key: _Key, permit: Permit, begins: bool = False) -> None:
         charge = self._usual()
@@ -324,18 +499,21 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def _has_more(self, key: _Key) -> bool:
         return key in self._lanes_of or (self._head is not None and whose(self._head) == key)
 
-    def _is_empty(self, number: int, key: _Key) -> None:
-        """A lane has none of a key's messages."""
+    def _is_empty(self, number: int) -> None:
+        """A lane has no messages, or none of the key that it was thought to be of."""
         self._depths.pop(number, None)
-        self._forget(number, key)
-        if not self._has_more(key):
-            self._tags.drop(*key)
-
-    def _forget(self, number: int, key: _Key) -> None:
+        key = self._keys.pop(number, None)
+        if key is None:
+            return
         lanes = self._lanes_of[key]
         lanes.remove(number)
         if not lanes:
             del self._lanes_of[key]
+            self._drop_if_none(key)
+
+    def _drop_if_none(self, key: _Key) -> None:
+        if not self._has_more(key):
+            self._tags.drop(*key)
 
 
 def _has_left(item: Any) -> bool:

@@ -2,7 +2,8 @@
 
 A thread looks, on a connection of its own: a worker is not to wait for hundreds of answers. At the
 start it looks into all lanes, then into `_LOOKS` a second, one after the other: a lane that has got
-its first message is found within lanes / `_LOOKS` seconds.
+its first message is found within lanes / `_LOOKS` seconds, and what passes between two looks:
+`_EVERY`, and `_AT_ONCE` besides while a front is sorted.
 
 If a flood has come into the front all the same, of publishers without this library say, the thread
 sorts it: each message is moved to a lane of its key. The one that is on its way when the worker is
@@ -20,6 +21,7 @@ from typing import Any
 from celery_fair.brokers.lanes import LaneChooser, Lanes, register
 from celery_fair.brokers.mover import AmqpMover, NotTakenError
 from celery_fair.core.fair_key import read_key
+from celery_fair.core.rounds import Rounds
 from celery_fair.headers import FAIR_KEY
 
 __all__ = ["LaneWatch", "whose"]
@@ -77,8 +79,7 @@ class LaneWatch:
         self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
         self._held: Any = None  # a message that is being sorted
         self._busy: dict[int, float] = {}  # lanes that had something, and until when they count
-        self._next = 0
-        self._first_round = True
+        self._rounds: Rounds | None = None  # there is none until all were looked into
         self._wanted = False  # whether a lane was asked for, and none known that is empty
         self._news: Callable[[], object] = lambda: None
         self._stopped = Event()
@@ -135,7 +136,7 @@ class LaneWatch:
         self._mover.close()
 
     def _look(self) -> None:
-        count = self._lanes.recount() if self._first_round else self._lanes.counted()
+        count = self._lanes.recount() if self._rounds is None else self._lanes.counted()
         while count < _FEWEST and self._lanes.add() is not None:
             count = self._lanes.count
         if self._wanted:
@@ -143,15 +144,13 @@ class LaneWatch:
             number = self._lanes.empty()
             if number is not None:
                 self._empty[number] = None
-        if self._first_round:
+        if self._rounds is None:
             for first in range(0, count, _LOOKS):
                 self._look_into(range(first, min(first + _LOOKS, count)))
-            self._first_round = False
+            self._rounds = Rounds(_LOOKS, monotonic())
         elif count:
-            some = min(int(_LOOKS * _EVERY), count)
-            looked_at = {(self._next + step) % count for step in range(some)}
-            self._next = (self._next + some) % count
-            self._look_into(sorted(looked_at.union(list(self._busy)[-_LOOKS:])))
+            due = self._rounds.due(count, monotonic())
+            self._look_into(sorted({*due, *list(self._busy)[-_LOOKS:]}))
 
     def _look_into(self, numbers: Sequence[int]) -> None:
         now = monotonic()

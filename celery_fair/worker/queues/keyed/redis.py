@@ -21,6 +21,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists, Left, Turn
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.keyed.ahead import Ahead
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.redis_source import RedisFeed
 
@@ -29,15 +30,8 @@ __all__ = ["KeyedRedisFeed"]
 _AHEAD = 0.005
 """Seconds of work that are asked for at once: a key that was quiet waits for so much besides."""
 
-_MOST = 32
-"""Messages that are asked for at once, at the most."""
-
-_WINDOW = 0.1
-"""Seconds over which it is counted how much work that is."""
-
 _SORTING = 0.05
 """Seconds for which a worker goes on sorting what has been published, when it has asked."""
-
 
 _WEIGHTS = 5.0
 """Seconds between two questions for what was set live, which only the log needs to be told."""
@@ -59,10 +53,8 @@ class KeyedRedisFeed(Placed, RedisFeed):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._free = free
+        self._ahead = Ahead(_AHEAD, free)
         self._lists = KeyedLists(self.channel, self._source.send, keyed)
-        self._wanted_at_once = 0
-        self._since, self._given_by_then = 0.0, 0
         self._live_weights: Mapping[str, float] = {}
         self._weights_at = 0.0
 
@@ -104,14 +96,6 @@ class KeyedRedisFeed(Placed, RedisFeed):
         if not self.dead:
             self._ask(0)
 
-    def _at_once(self, now: float) -> int:
-        elapsed = now - self._since
-        if elapsed >= _WINDOW:
-            started = self.given - self._given_by_then
-            self._wanted_at_once = int(_AHEAD * started / elapsed)
-            self._since, self._given_by_then = now, self.given
-        return max(1, min(_MOST, max(self._wanted_at_once, self._free())))
-
     def _ask(self, wanted: int) -> tuple[int, int]:
         """Take messages; return how many are left, and how many of those are unsorted."""
         settled = [self._settled.popleft() for _ in range(len(self._settled))]
@@ -140,7 +124,7 @@ class KeyedRedisFeed(Placed, RedisFeed):
 
     def _get(self) -> int:
         had = len(self.buffer)
-        left, unsorted = self._ask(self._at_once(monotonic()))
+        left, unsorted = self._ask(self._ahead.count(self.given, monotonic()))
         self.withheld = left - unsorted if len(self.buffer) == had else 0
         if unsorted:
             self._lists.sort(until=monotonic() + _SORTING)

@@ -59,6 +59,9 @@ class QueueRules(Protocol):
     def live_weights(self) -> Mapping[str, float]:
         """Return the weights that tenants were given live."""
 
+    def is_limited(self, tenant: str) -> bool:
+        """Whether a tenant has a cap, a leash or a pause."""
+
     def may(self, tenant: str) -> Permit | float:
         """Ask for a message's start; else return until when not to, on the monotonic clock."""
 
@@ -79,6 +82,10 @@ class KeyRules:
     def live_weights(self) -> Mapping[str, float]:
         """None are."""
         return {}
+
+    def is_limited(self, tenant: str) -> bool:
+        """Nobody is."""
+        return False
 
     def may(self, tenant: str) -> Permit | float:
         """Let it start."""
@@ -116,7 +123,7 @@ class _StoreRules(KeyRules):
         return self._live_weights
 
     def may(self, tenant: str) -> Permit | float:
-        if not self._is_limited(tenant):
+        if not self.is_limited(tenant):
             return Permit()
         place = f"{self._prefix}.{next(self._numbers)}"
         answer = self._asked(lambda: self._lists.may(tenant, place))
@@ -145,7 +152,7 @@ class _StoreRules(KeyRules):
         self._live_weights, limited = self._lists.live()
         self._live_limits = frozenset(limited)
 
-    def _is_limited(self, tenant: str) -> bool:
+    def is_limited(self, tenant: str) -> bool:
         if tenant in self._live_limits:
             return True
         limits = self._own.get(tenant, self._others)
