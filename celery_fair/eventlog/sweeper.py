@@ -38,7 +38,13 @@ _MOMENT = 60.0
 """Seconds after which a file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
-_NEEDED = {"v": int, "node": str, "pid": int, "boot": str, "at": (int, float)}
+_NEEDED: dict[str, type | tuple[type, ...]] = {
+    "v": int,
+    "node": str,
+    "pid": int,
+    "boot": str,
+    "at": (int, float),
+}
 
 _CLOCK = 1.0
 """Seconds by which the host's clock may have been set since it was started."""
