@@ -335,7 +335,7 @@ def test_the_front_is_looked_into_while_all_lanes_wait() -> None:
         assert feed.take() == "1"
         feed.sends(get(LANE))
         feed.feed._tags.tenants.hold("a")
-        feed.feed._held["a"] = math.inf
+        feed.feed._waiting._until["a"] = math.inf
         feed.feed._look_at = 0.0
         feed.broker.send(counted(1) + got(2, 0, "b"))
         assert feed.take() == "2"
