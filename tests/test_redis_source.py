@@ -239,3 +239,24 @@ def test_what_cannot_be_given_back_is_said(redis_space: Space, resting: Resting)
         assert client.hlen("unacked") == WINDOW
         client.delete(NAMES[0])
     assert not any(message.acknowledged for message in held)
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["left open by kombu", "closed by kombu"])
+def test_who_is_closed_keeps_no_connection_and_still_restores(
+    redis_space: Space, closed: bool
+) -> None:
+    """Kombu restores, at the process's exit, what is unacknowledged: with the channel's pools."""
+    with Connection(redis_space.url) as connection:
+        listening = Listening(connection, redis_space.url)
+        ids = publish(redis_space.url, {"a": 1}).all()
+        wait_for(lambda: listening.source.fetch() or listening.ids == ids, 10, "the message")
+        channel = listening.source.channel
+        pool = channel.pool
+        assert any(each.is_connected for each in pool._available_connections)
+        if closed:
+            channel.close()
+
+        listening.source.close()
+        assert not any(each.is_connected for each in pool._available_connections)
+        channel.qos.restore_unacked_once()
+        assert redis_space.depths()["a"].ready == 1

@@ -14,6 +14,7 @@ __all__ = [
     "acknowledge_held",
     "book_settled",
     "connection_of",
+    "release_idle",
 ]
 
 
@@ -27,6 +28,19 @@ def connection_of(pool: Any) -> Any:
         return pool.get_connection()
     except TypeError:  # redis-py before 5.3 wants a command's name
         return pool.get_connection("_")
+
+
+def release_idle(channel: Any) -> None:
+    """Close what a kombu channel keeps open of connections and does not use just now.
+
+    When a connection is lost, kombu closes its channels one after the other, and none of the rest
+    once that fails for one. What it has not closed lives, with its connections, as long as the
+    process. Here its pools stay: kombu needs them to restore, at the process's exit, what is
+    unacknowledged.
+    """
+    for pool in (channel._pool, channel._async_pool):  # None, once it is closed
+        if pool is not None:
+            pool.disconnect(inuse_connections=False)
 
 
 class Commands:

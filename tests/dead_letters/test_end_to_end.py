@@ -12,7 +12,7 @@ from tests.dead_letters.conftest import Box
 from tests.integration.depths import left
 from tests.integration.gate import Gate
 from tests.publishing import publish
-from tests.waiting import wait_equal
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
 CONF: dict[str, Any] = {"broker_transport_options": {"visibility_timeout": 2}}
@@ -55,3 +55,31 @@ def test_letters_of_a_killed_worker(
         assert records.started.times(ids) == dict.fromkeys(ids, 2)
         wait_equal(lambda: left(space, "a"), 0)
         assert box.ids() == []
+
+
+@pytest.mark.parametrize("fetch", [pytest.param("push", marks=pytest.mark.wide), "pull"])
+def test_what_waits_at_a_killed_worker_on_redis(
+    redis_space: Space, start_worker: StartWorker, fetch: str
+) -> None:
+    """It is a dead letter though it has not started: what is in the window; of a pull, nothing."""
+    soon = {"visibility_timeout": 2, "unacked_restore_interval": 1}
+    conf = {"broker_transport_options": soon}
+    leashed = {"fair_queues": {"a": {"rate": "1/h", "burst": 1, "fetch": fetch}}}
+    options: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "queues": ["a"]}
+    first = start_worker(redis_space, concurrency=2, conf=conf | leashed, **options)
+    ids = publish(redis_space.url, {"a": 40}, "before").all()
+    first.records.finished.wait(1)
+    if fetch == "push":
+        wait_for(lambda: redis_space.depths()["unacked"].unacked > 0, 10, "a window")
+    first.kill()
+    first.process.end()
+    held = redis_space.depths()["unacked"].unacked
+    assert (held > 0) == (fetch == "push")
+
+    start_worker(redis_space, conf=conf, **options)
+    box = Box(redis_space.url, **conf)
+    with box.connection:
+        wait_equal(lambda: len(box.ids("--reason", "redelivered")), held, 60)
+        started = first.records.started
+        started.wait(len(ids) - held)
+        assert sorted([*started.times(ids), *box.ids()]) == sorted(ids)

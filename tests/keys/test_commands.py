@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from celery_fair.brokers.keyed.lists import KeyedLists
 from tests.brokers import Space
 from tests.eventlog.reading import records
 from tests.integration.gate import closing_gate
 from tests.keys.conftest import Run
-from tests.keys.tenants import KEYED, QUEUE, Tenants, left
+from tests.keys.tenants import KEYED, QUEUE, Tenants, left, publisher, send
 from tests.waiting import wait_equal
 from tests.workers import StartWorker
 
@@ -98,6 +99,30 @@ def test_the_way_out(space: Space, start_worker: StartWorker, tenants: Tenants, 
     assert left(space) == 500
     plain = start_worker(space, queues=[QUEUE], fair=False)
     plain.records.started.wait_once(ids)
+
+
+def test_the_way_out_ends_while_others_publish(
+    space: Space, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They put messages into their keys' lists as fast as they are taken out."""
+    merge, times = KeyedLists.merge, 0
+    with publisher(space.url) as app:
+
+        def beside_a_publisher(lists: KeyedLists) -> int:
+            nonlocal times
+            times += 1
+            assert times < 50, "it does not end"
+            merged = merge(lists)
+            send(app, "a", 3)
+            return merged
+
+        send(app, "a", 250)
+        monkeypatch.setattr(KeyedLists, "merge", beside_a_publisher)
+        merged = run("keys", QUEUE, "--merge")
+    assert merged.exit_code == 1
+    assert " messages are back in jobs\n" in merged.stdout
+    assert "\n3 wait in keys' lists again: workers" in merged.stdout
+    assert left(space) == 256
 
 
 def test_a_backlog_is_dropped_and_had_back(

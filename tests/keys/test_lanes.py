@@ -18,6 +18,7 @@ from kombu import Exchange, Queue
 
 from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import Lanes, lane
+from celery_fair.brokers.mover import AmqpMover
 from celery_fair.cli import fair
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import closing_gate
@@ -318,6 +319,30 @@ def test_what_waits_is_shown_and_put_back(
     worker = start_worker(space, queues=[QUEUE])
     order = [record.id for record in sorted(worker.records.started.wait_once(ids))]
     assert [task for task in order[4:] if task in ids[:32]] == ids[2:32]
+
+
+def test_putting_back_ends_while_others_sort(
+    app: Celery, run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They put messages into lanes as fast as they are taken out."""
+    move, times = AmqpMover.move, 0
+    send(app, "a", 32)
+    with app.connection_for_write() as connection:
+        again = connection.SimpleQueue(lane(app.amqp.queues[QUEUE], 0), no_ack=True)
+
+        def beside_a_sorter(mover: AmqpMover, *args: Any, **options: Any) -> None:
+            nonlocal times
+            times += 1
+            assert times < 100, "it does not end"
+            move(mover, *args, **options)
+            again.put("again")
+
+        monkeypatch.setattr(AmqpMover, "move", beside_a_sorter)
+        connection.default_channel.confirm_select()
+        merged = run("keys", QUEUE, "--merge")
+    assert merged.exit_code == 1
+    assert "30 messages are back in jobs\n" in merged.stdout
+    assert " wait in lanes again: workers with fair_keys, or publishers" in merged.stdout
 
 
 @pytest.mark.parametrize("arguments", [{}, QUORUM], ids=["classic", "quorum"])

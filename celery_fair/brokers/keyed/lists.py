@@ -345,7 +345,7 @@ class KeyedLists:
         return moved
 
     def merge(self) -> int:
-        """Put some of what was sorted back into the queue's own list; return how many are left."""
+        """Put some of what was sorted back into the queue's own list; return how many."""
         return int(self._merge(self._keys, [_SORTED, *self._steps]))
 
 

@@ -1,7 +1,7 @@
 -- Put messages of the keys' lists back into the queue's own, each key's in their order.
 --
 -- KEYS: as of pop.lua. ARGV: 1 how many at the most, 2 how many steps of priority there are, these.
--- Returns: how many are left in the lists of the keys that are known.
+-- Returns: how many were put back.
 local most, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local steps = {}
 for number = 1, count do
@@ -29,4 +29,4 @@ while most > 0 do
     end
 end
 write_clocks()
-return redis.call('HGET', base, 'waiting')
+return tonumber(ARGV[1]) - most

@@ -15,7 +15,7 @@ from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import Outcome, table
 from celery_fair.settings import Settings
 
-__all__ = ["of_lanes", "shrunk"]
+__all__ = ["of_lanes", "shrunk", "sorted_again"]
 
 _PATIENCE = 2.0
 """Seconds for workers to say that they run."""
@@ -84,15 +84,12 @@ def of_lanes(
     with ExitStack() as opened:
         lanes = Lanes(connect, physical, settings.keys[queue].lanes)
         opened.callback(lanes.close)
-        count = lanes.recount()
-        depths: dict[int, int] = {}
-        for first in range(0, count, _ONCE):
-            depths |= lanes.depths(range(first, min(first + _ONCE, count)))
-        filled = {number: depth for number, depth in depths.items() if depth}
+        filled = _filled(lanes)
         if merge:
             mover = opened.enter_context(closing(AmqpMover(settings.dead_letters, connection)))
             return _merged(lanes, mover, physical, filled)
         front = lanes.front()
+        count = lanes.count
     rows = sorted(filled.items(), key=lambda item: (-item[1], item[0]))[:top]
     found = [{"lane": lane(physical, number).name, "waiting": depth} for number, depth in rows]
     waiting = sum(filled.values())
@@ -105,6 +102,22 @@ def of_lanes(
     return Outcome(document, [line, *(table(("lane", "waiting"), cells, "") if cells else ())])
 
 
+def _filled(lanes: Lanes) -> dict[int, int]:
+    """Return how many messages wait in each lane that has some."""
+    depths: dict[int, int] = {}
+    for first in range(0, lanes.recount(), _ONCE):
+        depths |= lanes.depths(range(first, min(first + _ONCE, lanes.count)))
+    return {number: depth for number, depth in depths.items() if depth}
+
+
+def sorted_again(left: int, where: str) -> str:
+    """Say why a merge has not put everything back."""
+    return (
+        f"{left} wait in {where} again: workers with fair_keys, or publishers with celery-fair, are"
+        " at work. Stop them, and say it again"
+    )
+
+
 def _merged(lanes: Lanes, mover: AmqpMover, queue: Any, filled: dict[int, int]) -> Outcome:
     merged, everything = 0, sum(filled.values())
     try:
@@ -112,9 +125,11 @@ def _merged(lanes: Lanes, mover: AmqpMover, queue: Any, filled: dict[int, int]) 
             stoppable() as stop,
             click.progressbar(length=everything, label="merging", file=sys.stderr) as bar,
         ):
-            for number in sorted(filled):
+            for number, depth in sorted(filled.items()):
                 name = lane(queue, number).name
-                while not stop() and (raw := lanes.channel.basic_get(name)) is not None:
+                for _ in range(depth):  # who sorts meanwhile would keep it busy for ever
+                    if stop() or (raw := lanes.channel.basic_get(name)) is None:
+                        break
                     mover.move(lanes.channel.message_to_python(raw), queue.name)
                     merged += 1
                     bar.update(1)
@@ -123,8 +138,10 @@ def _merged(lanes: Lanes, mover: AmqpMover, queue: Any, filled: dict[int, int]) 
             f"{merged} messages are back in {queue.name}, then the broker took no more: {exc}."
             " Say it again when it does"
         ) from exc
-    left = max(0, everything - merged)
     lines = [f"{merged} messages are back in {queue.name}"]
-    if left:
+    left = max(0, everything - merged) if stop() else sum(_filled(lanes).values())
+    if left and stop():
         lines.append(f"about {left} still wait in lanes, as this was interrupted; say it again")
+    elif left:
+        lines.append(sorted_again(left, "lanes"))
     return Outcome({"merged": merged, "left": left}, lines, good=not left)

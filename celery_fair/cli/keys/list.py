@@ -10,7 +10,7 @@ import click
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.cli.keys.access import connected, lists_on
-from celery_fair.cli.keys.lanes import of_lanes, shrunk
+from celery_fair.cli.keys.lanes import of_lanes, shrunk, sorted_again
 from celery_fair.cli.live.figures import duration, figure
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 from celery_fair.settings import Settings
@@ -55,8 +55,8 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool, shrink: bool, ye
     and in its lanes is shown, not whose it is.
 
     With --merge what was sorted goes back into the queue itself, each key's messages in their
-    order, for workers without fair_keys. Stop workers with fair_keys first: they would sort it
-    again.
+    order, for workers without fair_keys. Stop workers with fair_keys first, and publishers with
+    celery-fair: they would sort it again. As many are put back as there were at its beginning.
 
     With --shrink lanes of RabbitMQ that are empty are removed, the highest numbers first. Stop all
     workers and all publishers of the queue before: what one of them sends to a lane just then would
@@ -70,7 +70,8 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool, shrink: bool, ye
       celery -A shop fair keys jobs --merge
       celery -A shop fair keys jobs --shrink --yes
 
-    Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
+    Exit status: 0; 1 if the broker cannot be reached, not all lanes could be removed, or some
+    messages were sorted again while others were put back.
     """
     if merge and shrink:
         raise click.UsageError("--merge first, and then --shrink")
@@ -127,12 +128,19 @@ def _of_lists(lists: KeyedLists, queue: str, top: int) -> Outcome:
 
 
 def _merged(queue: str, lists: KeyedLists) -> Outcome:
-    before = left = lists.waiting()
+    before = lists.waiting()
     with click.progressbar(length=before, label="merging", file=sys.stderr) as bar:
-        while (now := lists.merge()) or left:
-            bar.update(left - now)
-            left = now
-    return Outcome({"merged": before}, [f"{before} messages are back in {queue}"])
+        merged = some = lists.merge()
+        bar.update(some)
+        while some and merged < before:  # who sorts meanwhile would keep it busy for ever
+            some = lists.merge()
+            merged += some
+            bar.update(some)
+    left = lists.waiting()
+    lines = [f"{merged} messages are back in {queue}"]
+    if left:
+        lines.append(sorted_again(left, "keys' lists"))
+    return Outcome({"merged": merged, "left": left}, lines, good=not left)
 
 
 def _said(queue: str, tenants: int, unsorted: int) -> list[str]:

@@ -31,7 +31,13 @@ from uuid import uuid4
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
-from celery_fair.brokers.redis import Commands, Script, acknowledge_held, connection_of
+from celery_fair.brokers.redis import (
+    Commands,
+    Script,
+    acknowledge_held,
+    connection_of,
+    release_idle,
+)
 from celery_fair.worker import host
 from celery_fair.worker.queues.delivery import delivery_class, patient_class
 from celery_fair.worker.queues.feed import Feed
@@ -141,6 +147,7 @@ class RedisSource(Source):
         for timer in self._timers:
             timer.cancel()
         self._silence()
+        release_idle(self.channel)
 
     def look(self, now: float) -> None:
         """Fetch before a choice, unless that was done just now."""
