@@ -59,6 +59,7 @@ class Server:
             self._server = uvicorn.Server(config)
             opened.callback(orders.close)
             opened.callback(collector.close)
+            site.warm_up()
             collector.start()
             self._opened = opened.pop_all()
 
