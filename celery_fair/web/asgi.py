@@ -13,14 +13,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from celery_fair.web.changes import KeyChange, QueueChange
 from celery_fair.web.forms import changing
 from celery_fair.web.guard import Guard
+from celery_fair.web.key_change import KeyChange
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages import letters, queues, states
 from celery_fair.web.pages.changing import change
 from celery_fair.web.pages.keys import KeyWatch, key_page, keys_page, keys_part
 from celery_fair.web.pages.live import Live, Part
+from celery_fair.web.queue_change import QueueChange
 from celery_fair.web.site import Site
 from celery_fair.web.visitors import Visitors
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from celery_fair.brokers.broker import shown
+from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.cli.dead_letters.times import age
 from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.figures import figure
@@ -49,6 +49,7 @@ class Site:
     Attributes:
         ctx: the command's context, whose app it is.
         timeout: seconds that workers' answers are waited for.
+        keeps: whether there is a Redis to keep what is changed, for workers that start later.
     """
 
     ctx: click.Context
@@ -61,7 +62,9 @@ class Site:
     def __post_init__(self) -> None:
         self.app = self.ctx.obj.app
         self.settings = Settings.of(self.app)
-        self.broker = shown(self.app.connection_for_write())
+        unopened = self.app.connection_for_write()
+        self.broker = shown(unopened)
+        self.keeps = broker_of(unopened).keeps_tags or self.settings.key_store is not None
         self.templates = _templates()
 
     def warm_up(self) -> None:
@@ -105,6 +108,7 @@ class Site:
             visitor=visitor,
             token=self.tokens.of(visitor),
             broker=self.broker,
+            keeps=self.keeps,
             app_name=self.app.main or "",
             url=urls.of,
             link=urls.link,

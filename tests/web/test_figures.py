@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from celery_fair.cli.live.answers import Answers, NoAnswer
-from celery_fair.web.changes import foreseen_target
 from celery_fair.web.collector import Collector
 from celery_fair.web.history import History
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages.listing import listing
+from celery_fair.web.queue_change import foreseen_target
 from celery_fair.web.sentences import held, limits, sentences
 from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
 from celery_fair.worker.dispatch.observed import BOUNDS
