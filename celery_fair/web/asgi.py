@@ -19,8 +19,9 @@ from celery_fair.web.key_change import KeyChange
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages import letters, queues, states
 from celery_fair.web.pages.changing import change
+from celery_fair.web.pages.history import history_lines, history_page, history_part
 from celery_fair.web.pages.keys import KeyWatch, key_page, keys_page, keys_part
-from celery_fair.web.pages.live import Live, Part
+from celery_fair.web.pages.live import Lines, Live, Part
 from celery_fair.web.queue_change import QueueChange
 from celery_fair.web.site import Site
 from celery_fair.web.visitors import Visitors
@@ -40,9 +41,17 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         "queue": (partial(queues.queue_part, site, explained), "parts/queue.html"),
         "workers": (partial(queues.workers_part, site), "parts/workers.html"),
         "worker": (partial(queues.worker_part, site), "parts/worker.html"),
+        "history": (partial(history_part, site), "parts/history.html"),
         "keys": (partial(keys_part, site, keys), "parts/keys.html"),
         "order": (partial(letters.order_part, site), "parts/order.html"),
         "actions": (partial(states.actions_part, site), "parts/actions.html"),
+    }
+
+    queue_lines = partial(queues.queue_lines, site)
+    lines: dict[str, Lines] = {
+        "queues": queue_lines,
+        "queue": queue_lines,
+        "history": partial(history_lines, site),
     }
 
     def part_page(name: str) -> Any:
@@ -67,13 +76,14 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         Route("/", to_queues),
         Route("/queues", partial(queues.queues_page, site)),
         *(Route(f"/{name}", part_page(name)) for name in whole),
+        Route("/history", partial(history_page, site)),
         Route("/keys", partial(keys_page, site, keys)),
         Route("/key", partial(key_page, site)),
         Route("/dead-letters", partial(letters.letters_page, site)),
         Route("/dead-letter", partial(letters.letter_page, site)),
         Route("/partitions", partial(states.partitions_page, site)),
         Route("/doctor", partial(states.doctor_page, site)),
-        Route("/live", Live(site, parts).respond),
+        Route("/live", Live(site, parts, lines).respond),
         Mount("/static", _Static(directory=Path(__file__).parent / "static")),
     ]
     act = {

@@ -27,6 +27,7 @@ from celery_fair.web import sentences
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
 from celery_fair.web.forms import Tokens
+from celery_fair.web.log_history import LogHistory
 from celery_fair.web.orders import Orders
 
 __all__ = ["PAGES", "Site", "message_of"]
@@ -35,6 +36,7 @@ PAGES = (
     ("queues", "Queues"),
     ("workers", "Workers"),
     ("keys", "Keys"),
+    ("history", "History"),
     ("dead-letters", "Dead letters"),
     ("partitions", "Partitions"),
     ("doctor", "Doctor"),
@@ -49,6 +51,7 @@ class Site:
     Attributes:
         ctx: the command's context, whose app it is.
         timeout: seconds that workers' answers are waited for.
+        record: reads the event log, if it is to be read.
         keeps: whether there is a Redis to keep what is changed, for workers that start later.
     """
 
@@ -57,6 +60,7 @@ class Site:
     log: ActionLog
     orders: Orders
     timeout: float = 1.0
+    record: LogHistory | None = None
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:

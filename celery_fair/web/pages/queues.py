@@ -10,8 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.answers import NoAnswer
 from celery_fair.cli.live.workers import Workers
+from celery_fair.web.history import FIGURES
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.sentences import sentences
@@ -20,7 +22,7 @@ from celery_fair.web.snapshot import Queue, quantile
 
 __all__ = [
     "Explanations",
-    "drawn",
+    "queue_lines",
     "queue_part",
     "queues_page",
     "queues_part",
@@ -82,18 +84,19 @@ def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
+def queue_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
+    """Return whose lines are drawn, and those: their ends, if that is what was drawn before."""
+    names, figures = _drawn(site, query)
+    last = 1 if names == before else None
+    told = site.collector.history.lines(names, figures, last)
+    told |= {"names": [*map(escaped, names)], "figures": figures, "whole": last is None}
+    return names, told
+
+
+def _drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
     """Return whose lines are drawn on a page, and which of them."""
     if "name" in query:
-        return [query["name"]], (
-            "share",
-            "target",
-            "backlog",
-            "oldest",
-            "per_second",
-            "median",
-            "p95",
-        )
+        return [query["name"]], FIGURES
     snapshot = site.collector.look()
     looked_for = query.get("q", "").lower()
     some = [queue for queue in snapshot.queues.values() if looked_for in queue.name.lower()]
