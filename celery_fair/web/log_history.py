@@ -67,10 +67,10 @@ class LogHistory:
         return self._hours
 
     def lines(self, queues: Sequence[str]) -> dict[str, Any]:
-        """Return each queue's figures, minute by minute, as JSON has it."""
+        """Return each queue's figures, of each minute that is over, as JSON has it."""
         with self._lock:
-            lines = self._minutes.lines(queues, FIGURES)
-            return {"times": self._minutes.times(), "lines": lines, "figures": FIGURES}
+            lines = [line[:-1] for line in self._minutes.lines(queues, FIGURES)]
+            return {"times": self._minutes.times()[:-1], "lines": lines, "figures": FIGURES}
 
     def read(self) -> None:
         """Take in what is new."""

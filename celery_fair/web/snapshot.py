@@ -88,6 +88,7 @@ class Queue:
         per_second: starts, if known.
         waiting: messages at the broker; None if it was not asked, or does not say.
         oldest: seconds that the first of those at a worker has waited there.
+        age: seconds since the oldest of those was published; None if no publisher says.
         held: what holds it back, at which workers.
         limits: rates, bursts and caps, with how many workers have each.
         waits: messages that were started lately, by how long they had waited at their worker.
@@ -109,6 +110,7 @@ class Queue:
     per_second: float | None = None
     waiting: int | None = None
     oldest: float = 0.0
+    age: float | None = None
     held: dict[str, int] = field(default_factory=dict)
     limits: dict[tuple[Any, Any, Any], int] = field(default_factory=dict)
     waits: list[int] = field(default_factory=list)
@@ -118,12 +120,14 @@ class Queue:
         row: Mapping[str, Any],
         weight: float,
         before: tuple[int, Sequence[int]] | None = None,
+        now: float = 0.0,
     ) -> None:
         """Take in what one more worker says.
 
         Arguments:
             weight: what that worker served of all that was served.
             before: its starts and waits at the earlier time; None if it was not there.
+            now: when it said so, in seconds since 1970.
         """
         self.workers += 1
         self.quanta.add(row["quantum"])
@@ -140,6 +144,8 @@ class Queue:
             self._add_since(row, *before)
         if row["buffered"]:
             self.oldest = max(self.oldest, row["waiting_seconds"])
+            if (published := row.get("oldest_published")) is not None:
+                self.age = max(self.age or 0.0, now - published)
         if row["held"]:
             self.held[row["held"]] = self.held.get(row["held"], 0) + 1
         limits = row["rate"], row["burst"], row["max_in_flight"]
@@ -218,7 +224,7 @@ class Snapshot:
                 queue = found.get(name)
                 if queue is None:
                     queue = found[name] = Queue(name, waiting=self.depths.get(name))
-                queue.add(row, weight, earlier and earlier.before(worker, name))
+                queue.add(row, weight, earlier and earlier.before(worker, name), self.time)
         if self._span > 0:
             for queue in found.values():
                 queue.per_second = queue.started / self._span

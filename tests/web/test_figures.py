@@ -78,6 +78,19 @@ def test_the_oldest_is_of_messages_that_wait() -> None:
     assert snapshot(workers).queues["bulk"].oldest == 2.0
 
 
+def test_the_age_of_a_backlog_is_that_of_the_oldest_at_a_worker() -> None:
+    """A worker's first is older than what the broker has still to give."""
+    workers = {
+        "a": {"bulk": row(buffered=1, oldest_published=40.0)},
+        "b": {"bulk": row(buffered=1, oldest_published=70.0), "mail": row(buffered=1)},
+        "c": {"bulk": row(oldest_published=10.0)},  # nothing waits there any more
+    }
+    found = snapshot(workers).queues
+    assert (found["bulk"].age, found["mail"].age) == (60.0, None)
+    assert "was published 60.0 s ago" in sentences(found["bulk"])["oldest"]
+    assert "not known" in sentences(found["mail"])["oldest"]
+
+
 def test_what_holds_a_queue_back() -> None:
     rows = [row(held="cap", max_in_flight=2), row(held="cap", max_in_flight=2), row()]
     queue = snapshot({str(n): {"bulk": each} for n, each in enumerate(rows)}).queues["bulk"]
