@@ -90,7 +90,7 @@ class LogHistory:
             logger.exception("The event log in %s cannot be read", self.folder)
             trouble = f"{type(exc).__name__}; this server's log has more"
         with self._lock:
-            found = {queue: self._minutes.sums(queue) for queue in self._minutes.queues}
+            found = self._minutes.sums()
         number = self._hours.number + 1
         self._hours = Hours(number, found, self._reader.left_out, trouble)
 

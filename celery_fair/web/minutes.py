@@ -123,14 +123,18 @@ class Minutes:
             for figure in figures
         ]
 
-    def sums(self, queue: str) -> dict[str, float | None]:
-        """Return what it did in all of these minutes together."""
+    def sums(self) -> dict[str, dict[str, float | None]]:
+        """Return what each queue did in all of these minutes together, as ordered as `queues`."""
+        costs = {queue: sum(sums[_COST::_WIDE]) for queue, sums in self._sums.items()}
+        total = sum(costs.values())
+        return {queue: self._sum(queue, costs[queue], total) for queue in self.queues}
+
+    def _sum(self, queue: str, cost: float, total: float) -> dict[str, float | None]:
         sums = self._sums[queue]
-        total = sum(sum(each[_COST::_WIDE]) for each in self._sums.values())
         waits = [int(sum(sums[_WAITS + number :: _WIDE])) for number in range(len(BOUNDS) + 1)]
         return {
             "starts": sum(sums[_STARTS::_WIDE]),
-            "share": sum(sums[_COST::_WIDE]) / total if total else None,
+            "share": cost / total if total else None,
             "median": quantile(waits, 0.5),
             "p95": quantile(waits, 0.95),
             "depth": max(sums[_DEPTH::_WIDE]),
