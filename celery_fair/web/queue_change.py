@@ -47,7 +47,7 @@ class QueueChange(Change):
         self._site = site
         self._queue = form.exact("name")
         self._act = act_of(form, "pause", "resume")
-        self._keep = bool(form.text("keep"))
+        self._keep = bool(form.text("keep")) and self._act != "resume"
         if self._keep and not site.keeps:
             raise RefusedError(_NOT_KEPT)
         self.fields = fields_of(form, (*_OPTIONS, "keep"))
@@ -107,11 +107,14 @@ class QueueChange(Change):
             if paused:
                 raise
             kept, failed = None, {"kept pause": f"error: {exc}"}  # workers are resumed all the same
-        answers = _asked(workers, f"fair_{self._act}", queue=self._queue)
         other = "resume" if paused else "pause"
-        return _result(answers) | failed, _PauseUndo(
-            self._site, self._queue, other, turned, kept
-        ).undo
+        try:
+            answers = _asked(workers, f"fair_{self._act}", queue=self._queue)
+        except RefusedError:
+            _PauseUndo(self._site, self._queue, other, (), kept).undo()
+            raise
+        undo = _PauseUndo(self._site, self._queue, other, turned, kept)
+        return _result(answers) | failed, undo.undo
 
     def _kept(self, keep: Callable[[Keeping], KeptQueue]) -> KeptQueue | None:
         """Have it kept, if it is to be; return what was kept before.
