@@ -145,6 +145,7 @@ def many() -> Iterator[Visit]:
         return Answers.of(said, (), 1.0)
 
     site = site_of({})
+    site.warm_up()
     depths = KnownDepths({f"queue-{each:04}": 100 * each for each in range(MANY)})
     site.collector = Collector(ask, depths)
     site.collector.start()

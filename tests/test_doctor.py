@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +21,11 @@ from kombu import Exchange, Queue, transport
 from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
 from celery_fair.cli.doctor import worker_checks
+from celery_fair.cli.doctor.consumer_timeout import consumer_timeout, default_timeout
+from celery_fair.settings import Settings
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.publishing import publish
+from tests.test_permissions import commands
 from tests.workers import StartWorker
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -75,6 +79,7 @@ def test_all_is_well_on_rabbitmq(rabbitmq_space: Space, tmp_path: Path) -> None:
         rabbitmq_space.url,
         task_queues=[queue],
         task_default_queue="pay",
+        task_time_limit=90,
         fair_queues={"pay": {"fetch": "pull"}},
         fair_ledger=f"sqlite:///{tmp_path}/ledger.db",
         fair_ledger_since="2026-05-31T14:00:00Z",
@@ -100,6 +105,72 @@ def test_a_quorum_queue_that_drops(rabbitmq_space: Space) -> None:
         found = findings(app)
     assert "returned more than 5 times is dropped" in found["queue some"]["text"]
     assert found["queue none"]["level"] == "ok"
+
+
+def test_what_is_held_for_longer_than_rabbitmq_waits(rabbitmq_space: Space) -> None:
+    """Half an hour; of which a message may wait for 750 seconds before it starts."""
+    url = rabbitmq_space.url
+    for limit, give_back, said in (
+        (1049, 600, None),
+        (1051, 600, "for longer than 1800 s"),
+        (None, 600, "a time_limit below 1050 s"),
+        (90, 1440, "goes back after up to 1800 s"),
+    ):
+        conf: dict[str, Any] = {"task_time_limit": limit, "fair_give_back_after": give_back}
+        with app_on(url, **conf) as app:
+            found = findings(app)
+        about = [each for topic, each in found.items() if topic.startswith("consumer_timeout")]
+        assert len(about) == 1
+        assert about[0]["level"] == ("ok" if said is None else "weak")
+        assert (said or "nothing is held") in about[0]["text"] + about[0]["mend"]
+        assert "charge" not in about[0]["text"]
+
+
+def test_what_rabbitmq_waits_for(rabbitmq_space: Space) -> None:
+    """What a queue is declared with counts where the broker knows of that, and no other does."""
+    server = {"product": "RabbitMQ", "version": "3.12.1"}
+    queues = [Queue("brief", queue_arguments={"x-consumer-timeout": 60_000}), Queue("usual")]
+    with app_on("memory://", once=False) as app:
+        for version, topics in (
+            ("3.12.1", ["consumer_timeout of brief: waiting"]),
+            ("3.10.8", ["consumer_timeout"]),
+            ("3.8.9", []),
+        ):
+            connection: Any = SimpleNamespace(
+                connection=SimpleNamespace(server_properties=server | {"version": version})
+            )
+            found = list(consumer_timeout(app, Settings.of(app), connection, queues))
+            assert [each.topic for each in found] == topics
+    assert default_timeout({"product": "LavinMQ", "version": "2.1.0"}) is None
+    assert default_timeout({"product": "RabbitMQ", "version": "3.8.16"}) == 900
+
+
+@pytest.mark.parametrize(
+    ("taken", "topic", "said"),
+    [
+        ((), "broker: rights", "may do what workers do"),
+        (("+client|unblock",), "broker: waking", "'client|unblock'"),
+        (("+info",), "broker: persistence", "may not ask"),
+        (("~bulk*",), "broker: rights", "BRPOP bulk"),
+        (("~unacked*",), "broker: rights", "HSET unacked"),
+        (("&/0.celery.pidbox",), "broker: rights", "PUBLISH /0.celery.pidbox"),
+        (("~celery-fair:*",), "broker: rights", "HGETALL celery-fair:kept"),
+    ],
+)
+def test_rights_on_redis(
+    own_redis: RedisServer, taken: tuple[str, ...], topic: str, said: str
+) -> None:
+    """Those that the documentation names, less one; nothing is written by the question."""
+    rules = [rule for rule in commands("redis-cli ACL SETUSER")["worker"] if rule not in taken]
+    own_redis.client.execute_command("ACL", "SETUSER", "worker", *rules)
+    url = f"redis://worker:secret@127.0.0.1:{own_redis.port}/0"
+    queues = {"interactive": {}, "bulk": {}}
+    conf: dict[str, Any] = {"fair_queues": queues, "task_default_queue": "interactive"}
+    with app_on(url, once=False, **conf) as app:
+        found = findings(app)
+    assert said in found[topic]["text"]
+    assert ("secret" in str(found), "Traceback" in str(found)) == (False, False)
+    assert own_redis.client.keys("[^_]*") == []
 
 
 def test_weaknesses_on_rabbitmq(rabbitmq_space: Space) -> None:

@@ -33,7 +33,7 @@ class Listening:
 
     def __init__(self, connection: Connection, url: str) -> None:
         self.url = url
-        self.source = RedisSource(connection, Hub(), soon=lambda: None)
+        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None, rings=True)
         flow = Flow("a", 1.0)
         self.feed: RedisFeed = self.source.feed(
             queue=Queue("a"), flow=flow, window=WINDOW, gate=gate(), ports=ports()

@@ -6,7 +6,7 @@ finds there when it begins to consume a queue goes before its settings.
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from time import monotonic
 from typing import Any, NamedTuple
@@ -65,14 +65,24 @@ class Keeping:
             pairs = dict(zip(pairs[::2], pairs[1::2], strict=True))
         return {name.decode(): _read(text) for name, text in pairs.items()}
 
-    def keep(self, queue: str, options: Mapping[str, Any]) -> None:
-        """Keep options of a queue, besides those that are kept already."""
+    def keep(self, queue: str, options: Mapping[str, Any]) -> KeptQueue:
+        """Keep options of a queue, besides those that are kept already; return what was kept."""
         before = self.of(queue)
         self._write(queue, before._replace(options={**before.options, **options}))
+        return before
 
-    def pause(self, queue: str, paused: bool) -> None:
-        """Keep that a queue is paused, or that it is not."""
-        self._write(queue, self.of(queue)._replace(paused=paused))
+    def pause(self, queue: str, paused: bool) -> KeptQueue:
+        """Keep that a queue is paused, or that it is not; return what was kept."""
+        before = self.of(queue)
+        self._write(queue, before._replace(paused=paused))
+        return before
+
+    def take_back(self, queue: str, before: KeptQueue, options: Collection[str]) -> None:
+        """Keep of these options what was kept before, and leave the others as they are now."""
+        now = self.of(queue)
+        others = {name: value for name, value in now.options.items() if name not in options}
+        again = {name: value for name, value in before.options.items() if name in options}
+        self._write(queue, now._replace(options=others | again))
 
     def forget(self, queue: str) -> KeptQueue:
         """Keep nothing of a queue; return what was kept."""

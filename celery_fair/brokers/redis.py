@@ -120,6 +120,28 @@ class Commands:
                 raise answer
         return answers
 
+    def refused(self, commands: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Return for each command why the user may not send it, or "" if it may.
+
+        None is carried out: Redis looks at rights when it puts a command into a transaction, and
+        this one is discarded.
+        """
+        from redis.exceptions import NoPermissionError, ResponseError
+
+        why = []
+        with self._connection() as connection:
+            asked = [("MULTI",), *commands, ("DISCARD",)]
+            connection.send_packed_command(connection.pack_commands(asked))
+            for _ in asked:
+                try:
+                    connection.read_response()
+                    why.append("")
+                except NoPermissionError as exc:
+                    why.append(str(exc))
+                except ResponseError:  # about something else than rights
+                    why.append("")
+        return why[1:-1]
+
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         pool = self._client.connection_pool

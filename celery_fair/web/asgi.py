@@ -13,13 +13,16 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from celery_fair.web.changes import KeyChange, QueueChange
 from celery_fair.web.forms import changing
 from celery_fair.web.guard import Guard
+from celery_fair.web.key_change import KeyChange
+from celery_fair.web.looks import Looks
 from celery_fair.web.pages import letters, queues, states
 from celery_fair.web.pages.changing import change
-from celery_fair.web.pages.keys import KeyLooks, key_page, keys_page, keys_part
-from celery_fair.web.pages.live import Live, Part
+from celery_fair.web.pages.history import history_lines, history_page, history_part
+from celery_fair.web.pages.keys import KeyWatch, key_page, keys_page, keys_part
+from celery_fair.web.pages.live import Lines, Live, Part
+from celery_fair.web.queue_change import QueueChange
 from celery_fair.web.site import Site
 from celery_fair.web.visitors import Visitors
 
@@ -32,15 +35,23 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     Arguments:
         hosts: as `Guard`.
     """
-    looks = KeyLooks(site)
+    keys, explained = Looks(KeyWatch(site).ask), Looks(queues.Explanations(site).ask)
     parts: dict[str, tuple[Part, str]] = {
         "queues": (partial(queues.queues_part, site), "parts/queues.html"),
-        "queue": (partial(queues.queue_part, site), "parts/queue.html"),
+        "queue": (partial(queues.queue_part, site, explained), "parts/queue.html"),
         "workers": (partial(queues.workers_part, site), "parts/workers.html"),
         "worker": (partial(queues.worker_part, site), "parts/worker.html"),
-        "keys": (partial(keys_part, site, looks), "parts/keys.html"),
+        "history": (partial(history_part, site), "parts/history.html"),
+        "keys": (partial(keys_part, site, keys), "parts/keys.html"),
         "order": (partial(letters.order_part, site), "parts/order.html"),
         "actions": (partial(states.actions_part, site), "parts/actions.html"),
+    }
+
+    queue_lines = partial(queues.queue_lines, site)
+    lines: dict[str, Lines] = {
+        "queues": queue_lines,
+        "queue": queue_lines,
+        "history": partial(history_lines, site),
     }
 
     def part_page(name: str) -> Any:
@@ -60,18 +71,19 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     def to_queues(request: Request) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}/queues")
 
+    whole = ("queue", "workers", "worker", "order", "actions")
     see = [
         Route("/", to_queues),
         Route("/queues", partial(queues.queues_page, site)),
-        Route("/queue", partial(queues.queue_page, site)),
-        *(Route(f"/{name}", part_page(name)) for name in ("workers", "worker", "order", "actions")),
-        Route("/keys", partial(keys_page, site, looks)),
+        *(Route(f"/{name}", part_page(name)) for name in whole),
+        Route("/history", partial(history_page, site)),
+        Route("/keys", partial(keys_page, site, keys)),
         Route("/key", partial(key_page, site)),
         Route("/dead-letters", partial(letters.letters_page, site)),
         Route("/dead-letter", partial(letters.letter_page, site)),
         Route("/partitions", partial(states.partitions_page, site)),
         Route("/doctor", partial(states.doctor_page, site)),
-        Route("/live", Live(site, parts).respond),
+        Route("/live", Live(site, parts, lines).respond),
         Mount("/static", _Static(directory=Path(__file__).parent / "static")),
     ]
     act = {

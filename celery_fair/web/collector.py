@@ -7,9 +7,10 @@ workers, it rests for as long as they took: it never takes more than half of a p
 """
 
 import asyncio
+import gc
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from threading import Condition, Thread
 from time import monotonic, time
 from typing import Any, Protocol
@@ -114,7 +115,8 @@ class Collector:
         """Ask once, and keep what is answered."""
         began = time()
         try:
-            snapshot = self._taken(began, self._ask())
+            with _uncollected():
+                snapshot = self._taken(began, self._ask())
         except NoAnswer as exc:
             snapshot = self._without(began, exc.message)
         except Exception as exc:  # of any transport, or as an answer is none: the next may be
@@ -142,10 +144,9 @@ class Collector:
             depths=self._depths_of({queue for rows in workers.values() for queue in rows}),
             earlier=self._earlier[0] if self._earlier else None,
         )
-        snapshot.sums  # noqa: B018 - computed here, once, and by no page; as are the queues below
         self.history.add(snapshot)
         self._remember(snapshot)
-        return snapshot
+        return snapshot.packed()
 
     def _without(self, began: float, trouble: str) -> Snapshot:
         number, silent = self._latest.number + 1, self._silent({})
@@ -187,3 +188,19 @@ class Collector:
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting) or monotonic() - self._looked < _INTEREST
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Have no garbage collected meanwhile.
+
+    Answers of many workers are hundreds of thousands of objects, which last for a second and refer
+    to each other in no circle. Looking for one among them would hold up every page (see `Packed`).
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

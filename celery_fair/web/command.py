@@ -11,7 +11,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.cli.connecting import app_of, connection_to
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.options import Seconds
+from celery_fair.cli.options import FOLDER, Seconds
 from celery_fair.settings import Settings
 
 __all__ = ["web"]
@@ -35,6 +35,7 @@ class Options(NamedTuple):
     action_log: Path | None
     provable: Path | None
     timeout: float
+    event_log: Path | None = None
 
 
 def _taking(command: Callable[..., object]) -> Callable[..., object]:
@@ -81,6 +82,12 @@ def _taking(command: Callable[..., object]) -> Callable[..., object]:
         help="Dead letters that never started, by the event log: of pipeline audit --ids-out.",
     )
     @click.option(
+        "--event-log",
+        metavar="FOLDER",
+        type=FOLDER,
+        help="Show the last six hours, by what workers write there (fair_event_log).",
+    )
+    @click.option(
         "--timeout",
         "-t",
         type=Seconds(0, 60, min_open=True),
@@ -108,6 +115,7 @@ def web(ctx: click.Context, options: Options) -> None:
     Examples:
       celery -A shop fair web
       celery -A shop fair web --allow-changes --action-log actions.jsonl
+      celery -A shop fair web --event-log /var/log/celery-fair
       celery -A shop fair web --host 0.0.0.0 --host-name fair.example.org --passwords passwords
 
     Exit status: 0 when it is stopped; 1 if it cannot listen there, or a package is missing; 2 for

@@ -144,10 +144,15 @@ def _backlog(queue: Queue) -> str:
 
 def _oldest(queue: Queue) -> str:
     if not queue.buffered:
-        return "No message waits at a worker."
+        return "No message waits at a worker; when those at the broker were published is not known."
+    came = f"The first message that waits at a worker came there {span(queue.oldest)} ago"
+    if queue.age is None:
+        return (
+            f"{came}. How long it had waited at the broker is not known: its publisher is another."
+        )
     return (
-        f"The first message that waits at a worker came there {span(queue.oldest)} ago. How"
-        " long it had waited at the broker is not counted in."
+        f"{came}, and was published {span(queue.age)} ago. Those at the broker are younger, but for"
+        " what was given back and what priorities have let by."
     )
 
 

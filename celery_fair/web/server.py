@@ -15,6 +15,7 @@ from celery_fair.web.addresses import is_loopback
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
 from celery_fair.web.command import Options
+from celery_fair.web.log_history import LogHistory
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
@@ -45,7 +46,8 @@ class Server:
             workers = Workers(app, (), options.timeout)
             collector = Collector(Crowd(workers).ask, Depths(app.connection_for_read))
             orders = Orders(ctx, options.provable)
-            site = Site(ctx, collector, _log(options), orders, options.timeout)
+            record = None if options.event_log is None else LogHistory(options.event_log)
+            site = Site(ctx, collector, _log(options), orders, options.timeout, record)
             hosts = _hosts(options, self._socket)
             config = uvicorn.Config(
                 application(site, visitors, hosts),
@@ -59,7 +61,11 @@ class Server:
             self._server = uvicorn.Server(config)
             opened.callback(orders.close)
             opened.callback(collector.close)
+            site.warm_up()
             collector.start()
+            if record is not None:
+                opened.callback(record.close)
+                record.start()
             self._opened = opened.pop_all()
 
     @property

@@ -1,10 +1,12 @@
 """What all pages have in common."""
 
+import gc
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from sys import setswitchinterval
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +17,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from celery_fair.brokers.broker import shown
+from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.cli.dead_letters.times import age
 from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.figures import figure
@@ -25,6 +27,7 @@ from celery_fair.web import sentences
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
 from celery_fair.web.forms import Tokens
+from celery_fair.web.log_history import LogHistory
 from celery_fair.web.orders import Orders
 
 __all__ = ["PAGES", "Site", "message_of"]
@@ -33,6 +36,7 @@ PAGES = (
     ("queues", "Queues"),
     ("workers", "Workers"),
     ("keys", "Keys"),
+    ("history", "History"),
     ("dead-letters", "Dead letters"),
     ("partitions", "Partitions"),
     ("doctor", "Doctor"),
@@ -47,6 +51,8 @@ class Site:
     Attributes:
         ctx: the command's context, whose app it is.
         timeout: seconds that workers' answers are waited for.
+        record: reads the event log, if it is to be read.
+        keeps: whether there is a Redis to keep what is changed, for workers that start later.
     """
 
     ctx: click.Context
@@ -54,13 +60,28 @@ class Site:
     log: ActionLog
     orders: Orders
     timeout: float = 1.0
+    record: LogHistory | None = None
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:
         self.app = self.ctx.obj.app
         self.settings = Settings.of(self.app)
-        self.broker = shown(self.app.connection_for_write())
+        unopened = self.app.connection_for_write()
+        self.broker = shown(unopened)
+        self.keeps = broker_of(unopened).keeps_tags or self.settings.key_store is not None
         self.templates = _templates()
+
+    def warm_up(self) -> None:
+        """Make ready what the first visitor would wait for, and what lasts as long as the server.
+
+        That is looked through for garbage no more: it would hold up a page each time. And while
+        answers are taken in, a page need not wait five milliseconds for each of its turns.
+        """
+        setswitchinterval(0.001)
+        for name in self.templates.list_templates():
+            self.templates.get_template(name)
+        gc.collect()
+        gc.freeze()
 
     @contextmanager
     def workers(self) -> Iterator[Workers]:
@@ -91,6 +112,7 @@ class Site:
             visitor=visitor,
             token=self.tokens.of(visitor),
             broker=self.broker,
+            keeps=self.keeps,
             app_name=self.app.main or "",
             url=urls.of,
             link=urls.link,

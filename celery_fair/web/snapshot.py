@@ -4,38 +4,77 @@ A worker's share of a queue is of what that worker served. Of all workers togeth
 what each of them served in those ten seconds, and so is the target.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from marshal import dumps, loads
 from typing import Any, NamedTuple
 
 from celery_fair.worker.dispatch.observed import BOUNDS
 
-__all__ = ["Earlier", "Queue", "Snapshot", "WorkerSum", "quantile"]
+__all__ = ["Counted", "Earlier", "Packed", "Queue", "Snapshot", "WorkerSum", "quantile"]
 
 Rows = Mapping[str, Mapping[str, Any]]
 """A worker's answer to ``fair_status``: by queue, its figures."""
 
 
+class Packed(Mapping[str, Mapping[str, Any]]):
+    """A worker's answer, each row of it as a string of bytes until it is looked at.
+
+    Python's garbage collector looks through all that may hold something else, while all else
+    stands still: through the answers of a hundred workers with a thousand queues each for half a
+    second. A string holds nothing.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = {queue: dumps(dict(row)) for queue, row in rows.items()}
+
+    def __getitem__(self, queue: str) -> Mapping[str, Any]:
+        row: Mapping[str, Any] = loads(self._rows[queue])  # noqa: S302 - made here
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, queue: object) -> bool:
+        return queue in self._rows
+
+
+class Counted:
+    """A worker's starts and waits, by queue; as `Packed`, of nothing that is looked through."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._served = {queue: row["served"] for queue, row in rows.items()}
+        self._waits = {
+            queue: array("Q", row["waits"]) for queue, row in rows.items() if row.get("waits")
+        }
+
+    def of(self, queue: str) -> tuple[int, Sequence[int]] | None:
+        """Return the two of a queue; None if it was not consumed."""
+        served = self._served.get(queue)
+        return None if served is None else (served, self._waits.get(queue, ()))
+
+
 class Earlier(NamedTuple):
-    """What had been counted at some earlier time: by worker and queue, starts and waits."""
+    """What had been counted at some earlier time, by worker."""
 
     time: float
-    counts: Mapping[str, Mapping[str, tuple[int, Sequence[int]]]]
+    counts: Mapping[str, Counted]
 
     @classmethod
     def of(cls, time: float, workers: Mapping[str, Rows]) -> "Earlier":
         """Keep of the workers' answers what is counted up."""
-        return cls(
-            time,
-            {
-                worker: {
-                    queue: (row["served"], row.get("waits", ())) for queue, row in rows.items()
-                }
-                for worker, rows in workers.items()
-            },
-        )
+        return cls(time, {worker: Counted(rows) for worker, rows in workers.items()})
+
+    def before(self, worker: str, queue: str) -> tuple[int, Sequence[int]] | None:
+        """Return a queue's starts and waits at a worker; None if it did not consume it."""
+        counted = self.counts.get(worker)
+        return None if counted is None else counted.of(queue)
 
 
 @dataclass
@@ -49,6 +88,7 @@ class Queue:
         per_second: starts, if known.
         waiting: messages at the broker; None if it was not asked, or does not say.
         oldest: seconds that the first of those at a worker has waited there.
+        age: seconds since the oldest of those was published; None if no publisher says.
         held: what holds it back, at which workers.
         limits: rates, bursts and caps, with how many workers have each.
         waits: messages that were started lately, by how long they had waited at their worker.
@@ -70,16 +110,24 @@ class Queue:
     per_second: float | None = None
     waiting: int | None = None
     oldest: float = 0.0
+    age: float | None = None
     held: dict[str, int] = field(default_factory=dict)
     limits: dict[tuple[Any, Any, Any], int] = field(default_factory=dict)
     waits: list[int] = field(default_factory=list)
 
-    def add(self, row: Mapping[str, Any], weight: float, before: tuple[int, Sequence[int]]) -> None:
+    def add(
+        self,
+        row: Mapping[str, Any],
+        weight: float,
+        before: tuple[int, Sequence[int]] | None = None,
+        now: float = 0.0,
+    ) -> None:
         """Take in what one more worker says.
 
         Arguments:
             weight: what that worker served of all that was served.
-            before: its starts and waits at the earlier time.
+            before: its starts and waits at the earlier time; None if it was not there.
+            now: when it said so, in seconds since 1970.
         """
         self.workers += 1
         self.quanta.add(row["quantum"])
@@ -92,18 +140,24 @@ class Queue:
         self.buffered += row["buffered"]
         self.in_flight += row["in_flight"]
         self.served += row["served"]
-        self.started += max(0, row["served"] - before[0])
+        if before is not None:
+            self._add_since(row, *before)
         if row["buffered"]:
             self.oldest = max(self.oldest, row["waiting_seconds"])
+            if (published := row.get("oldest_published")) is not None:
+                self.age = max(self.age or 0.0, now - published)
         if row["held"]:
             self.held[row["held"]] = self.held.get(row["held"], 0) + 1
         limits = row["rate"], row["burst"], row["max_in_flight"]
         if limits != (None, None, None):
             self.limits[limits] = self.limits.get(limits, 0) + 1
+
+    def _add_since(self, row: Mapping[str, Any], served: int, since: Sequence[int]) -> None:
+        self.started += max(0, row["served"] - served)
         waits = row.get("waits")
-        if waits and waits != before[1]:
-            since = before[1] or [0] * len(waits)
-            new = [max(0, now - then) for now, then in zip(waits, since, strict=True)]
+        if waits and row["served"] != served:
+            then = since or [0] * len(waits)
+            new = [max(0, now - before) for now, before in zip(waits, then, strict=True)]
             self.waits = [a + b for a, b in zip(self.waits or [0] * len(new), new, strict=True)]
 
     @property
@@ -165,13 +219,12 @@ class Snapshot:
         found: dict[str, Queue] = {}
         weights = _weights(self.workers)
         for worker, rows in self.workers.items():
-            weight = weights[worker]
-            before = self.earlier.counts.get(worker, {}) if self.earlier else {}
+            weight, earlier = weights[worker], self.earlier
             for name, row in rows.items():
                 queue = found.get(name)
                 if queue is None:
                     queue = found[name] = Queue(name, waiting=self.depths.get(name))
-                queue.add(row, weight, before.get(name, (row["served"], row.get("waits", ()))))
+                queue.add(row, weight, earlier and earlier.before(worker, name), self.time)
         if self._span > 0:
             for queue in found.values():
                 queue.per_second = queue.started / self._span
@@ -181,6 +234,12 @@ class Snapshot:
     def sums(self) -> Mapping[str, WorkerSum]:
         """Every worker, by its name."""
         return {name: self._sum(name, rows) for name, rows in self.workers.items()}
+
+    def packed(self) -> "Snapshot":
+        """Return the same with its sums computed, and its rows packed."""
+        small = replace(self, workers={w: Packed(rows) for w, rows in self.workers.items()})
+        vars(small).update(queues=self.queues, sums=self.sums)
+        return small
 
     @property
     def _span(self) -> float:
@@ -194,8 +253,8 @@ class Snapshot:
             in_flight += row["in_flight"]
             served += row["served"]
             held += row["held"] is not None
-            if before and queue in before:
-                started += max(0, row["served"] - before[queue][0])
+            if before and (counted := before.of(queue)):
+                started += max(0, row["served"] - counted[0])
         rate = started / self._span if before and self._span > 0 else None
         return WorkerSum(name, len(rows), rate, buffered, in_flight, served, held)
 

@@ -69,8 +69,9 @@ class Session:
             c.hub,
             parts.meter,
             parts.bell.soon,
-            parts.bell.at if some_once or not c.hub else None,
+            parts.bell.at,
             settings.pull_interval,
+            bool(c.hub) and not some_once,
             parts.path.read,
         )
         self._mover = self._another_mover(self._source.flush)

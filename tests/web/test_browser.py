@@ -192,6 +192,13 @@ def test_a_queue_is_paused_and_has_that_taken_back(
     page.get_by_role("button", name="Do it").click()
     expect(page.get_by_text("replayed: paused")).to_be_visible()
     assert held() == "paused"
+    page.goto(f"{server}/queue?name=replayed")
+    expect(page.get_by_text("paused by an operator; `fair resume replayed`")).to_be_visible()
+    worker.control("fair_resume", queue="replayed")
+    expect(page.get_by_text("paused by an operator")).to_have_count(0)  # the page stays as it is
+    worker.control("fair_pause", queue="replayed")
+    expect(page.get_by_text("paused by an operator")).to_be_visible()
+    page.goto(f"{server}/actions")
     page.get_by_role("button", name="Take back").first.click()
     expect(page.get_by_text("undo pause")).to_be_visible()
     assert held() is None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event
 from typing import Any
@@ -10,10 +13,11 @@ from typing import Any
 import pytest
 
 from celery_fair.cli.live.answers import Answers, NoAnswer
-from celery_fair.web.changes import foreseen_target
 from celery_fair.web.collector import Collector
 from celery_fair.web.history import History
+from celery_fair.web.looks import Looks
 from celery_fair.web.pages.listing import listing
+from celery_fair.web.queue_change import foreseen_target
 from celery_fair.web.sentences import held, limits, sentences
 from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
 from celery_fair.worker.dispatch.observed import BOUNDS
@@ -45,7 +49,7 @@ def test_a_share_is_of_what_all_workers_served() -> None:
 
 
 def test_starts_are_counted_of_workers_that_were_there_before() -> None:
-    before = Earlier(90.0, {"a": {"bulk": (100, ())}, "again": {"bulk": (500, ())}})
+    before = Earlier.of(90.0, {"a": {"bulk": row(served=100)}, "again": {"bulk": row(served=500)}})
     workers = {
         "a": {"bulk": row(served=150)},
         "new": {"bulk": row(served=1000)},
@@ -74,6 +78,19 @@ def test_the_oldest_is_of_messages_that_wait() -> None:
     assert snapshot(workers).queues["bulk"].oldest == 2.0
 
 
+def test_the_age_of_a_backlog_is_that_of_the_oldest_at_a_worker() -> None:
+    """A worker's first is older than what the broker has still to give."""
+    workers = {
+        "a": {"bulk": row(buffered=1, oldest_published=40.0)},
+        "b": {"bulk": row(buffered=1, oldest_published=70.0), "mail": row(buffered=1)},
+        "c": {"bulk": row(oldest_published=10.0)},  # nothing waits there any more
+    }
+    found = snapshot(workers).queues
+    assert (found["bulk"].age, found["mail"].age) == (60.0, None)
+    assert "was published 60.0 s ago" in sentences(found["bulk"])["oldest"]
+    assert "not known" in sentences(found["mail"])["oldest"]
+
+
 def test_what_holds_a_queue_back() -> None:
     rows = [row(held="cap", max_in_flight=2), row(held="cap", max_in_flight=2), row()]
     queue = snapshot({str(n): {"bulk": each} for n, each in enumerate(rows)}).queues["bulk"]
@@ -85,7 +102,7 @@ def test_what_holds_a_queue_back() -> None:
 def test_waits_of_late_are_those_since_then() -> None:
     old, new = [0] * 15, [0] * 15
     old[0], new[0], new[4] = 100, 100, 10
-    before = Earlier(90.0, {"a": {"bulk": (100, old)}})
+    before = Earlier.of(90.0, {"a": {"bulk": row(served=100, waits=old)}})
     queue = snapshot({"a": {"bulk": row(served=110, waits=new)}}, earlier=before).queues["bulk"]
     assert sum(queue.waits) == 10
     assert quantile(queue.waits, 0.5) == pytest.approx(BOUNDS[3] + (BOUNDS[4] - BOUNDS[3]) / 2)
@@ -248,6 +265,80 @@ def test_the_broker_is_asked_about_queues_that_are_consumed() -> None:
     found = collector.take()
     assert depths.asked == {"bulk", "new"}
     assert (found.queues["bulk"].waiting, found.queues["new"].waiting) == (70, None)
+
+
+def test_rows_are_kept_as_they_came() -> None:
+    said = {"a": {"bulk": row(waits=[1, 2], held="<cap>", rate=0.1), "mail": row()}}
+    collector = Collector(lambda: answers(said), KnownDepths())
+    found = collector.take()
+    assert {worker: dict(rows) for worker, rows in found.workers.items()} == said
+    assert "bulk" in found.workers["a"]
+    assert len(found.workers["a"]) == 2
+
+
+def test_what_is_kept_of_answers_is_not_looked_through_for_garbage() -> None:
+    """Else pages would wait for that: half a second for a hundred workers with a thousand queues.
+
+    After the first snapshot, so that lines and sums, which do not grow with workers, are there.
+    """
+    said = {f"w{n}": {f"q{m}": row(waits=[1] * 15) for m in range(100)} for n in range(20)}
+
+    def ask() -> Answers:
+        return answers(json.loads(json.dumps(said)))
+
+    collector = Collector(ask, KnownDepths())
+    collector.take()
+    gc.collect()
+    before = len(gc.get_objects())
+    kept = [collector.take() for _ in range(3)]
+    gc.collect()
+    assert len(gc.get_objects()) - before < 3 * 20 * 100 / 2
+    assert gc.isenabled()
+    assert len(kept) == 3
+
+
+# Looks ----------------------------------------------------------------------
+
+
+def test_who_has_seen_an_answer_gets_it_while_another_asks() -> None:
+    asked, begun, go, times = count(1), Event(), Event(), iter(range(1000))
+
+    def ask(name: str) -> str:
+        number = next(asked)
+        if number == 2:
+            begun.set()
+            assert go.wait(10)
+        return f"{name} {number}"
+
+    looks = Looks(ask, lambda: 10.0 * next(times))
+    assert looks.of("a") == "a 1"
+    with ThreadPoolExecutor() as threads:
+        second = threads.submit(looks.of, "a")
+        assert begun.wait(30)
+        assert looks.of("a") == "a 1"
+        go.set()
+        assert second.result(30) == "a 2"
+
+
+def test_a_look_is_shown_to_others_and_rests_as_long_as_it_took() -> None:
+    now, took = [0.0], [0.1]
+    numbers = count(1)
+
+    def ask(name: str) -> int:
+        now[0] += took[0]
+        return next(numbers)
+
+    looks = Looks(ask, lambda: now[0])
+    assert [looks.of("a") for _ in range(3)] == [1, 1, 1]
+    now[0] += 1.0
+    took[0] = 5.0
+    assert looks.of("a") == 2
+    now[0] += 4.9
+    assert looks.of("a") == 2
+    assert looks.of("b") == 3
+    now[0] += 61.0
+    assert looks.of("b") == 4
+    assert list(looks._known) == ["b"]
 
 
 # Lists ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
+from celery_fair.cli.doctor.findings import Finding, listed, ok, weak, wrong
 from celery_fair.core.disposition import Policy
 from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
@@ -133,7 +133,7 @@ def _tasks(app: Any) -> Iterator[Finding]:
     if late:
         yield weak(
             "acks_late",
-            f"start again after a crash, as Celery documents: {_listed(late)}",
+            f"start again after a crash, as Celery documents: {listed(late)}",
             "if one must not, @app.task(base=NonRepeatableTask, ack='after')",
         )
     if not tasks:
@@ -148,14 +148,9 @@ def _windows(app: Any, settings: Settings) -> Iterator[Finding]:
         yield weak(
             "prefetch",
             "what waits in a worker's window counts as delivered: after a lost connection or a kill"
-            f" it is dead-lettered, unstarted. Queues: {_listed(pushed)}",
+            f" it is dead-lettered, unstarted. Queues: {listed(pushed)}",
             "fair_queues = {'…': {'fetch': 'pull'}} where non-repeatable tasks are; or fair_ledger,"
             " with fair_ledger_since",
         )
     elif not pushed:
         yield ok("prefetch", "queues are pulled from: no worker holds what it does not run")
-
-
-def _listed(names: list[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -20,6 +20,7 @@ from celery_fair.brokers.refused import refuse_broker
 from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.cli.doctor.amqp_checks import amqp_findings
 from celery_fair.cli.doctor.app_checks import app_findings
+from celery_fair.cli.doctor.consumer_timeout import consumer_timeout
 from celery_fair.cli.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding, ok, weak, wrong
 from celery_fair.cli.doctor.key_checks import key_findings
 from celery_fair.cli.doctor.ledger_checks import ledger_findings
@@ -119,8 +120,10 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
             yield wrong("workers", str(exc), "until then, they do not start")
         if isinstance(broker, AmqpBroker):
             yield from amqp_findings(connection, queues, settings.dead_letters, bool(once))
+            yield from consumer_timeout(app, settings, connection, queues)
         elif isinstance(broker, RedisBroker):
-            yield from redis_findings(app, connection, queues, settings.dead_letters)
+            letters, keyed = settings.dead_letters, list(settings.keys)
+            yield from redis_findings(app, connection, queues, letters, keyed)
         elif isinstance(broker, SqsBroker):
             yield from sqs_findings(app, connection, queues, settings.dead_letters)
         elif isinstance(broker, MemoryBroker):

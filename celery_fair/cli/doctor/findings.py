@@ -1,8 +1,20 @@
 """One line of the report."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["LEVELS", "OK", "WEAK", "WRONG", "Finding", "dead_letters", "ok", "weak", "wrong"]
+__all__ = [
+    "LEVELS",
+    "OK",
+    "WEAK",
+    "WRONG",
+    "Finding",
+    "dead_letters",
+    "listed",
+    "ok",
+    "weak",
+    "wrong",
+]
 
 OK, WEAK, WRONG = "ok", "weak", "wrong"
 LEVELS = (OK, WEAK, WRONG)
@@ -38,3 +50,9 @@ def dead_letters(waiting: int, name: str) -> Finding:
         text = f"{waiting} wait in queue {name}"
         return weak("dead letters", text, "celery -A … fair dead-letters list")
     return ok("dead letters", f"none in queue {name}")
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,10 +1,13 @@
 """What a live Redis says, as broker or as ledger."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from kombu import Exchange, Queue
 
 from celery_fair.brokers.broker import shown
 from celery_fair.cli.doctor.findings import Finding, dead_letters, ok, weak, wrong
+from celery_fair.cli.doctor.redis_rights import right_findings
 from celery_fair.cli.doctor.visibility import visibility
 
 __all__ = ["redis_findings", "server_findings"]
@@ -15,24 +18,59 @@ _DEFAULT_VISIBILITY = 3600
 """Seconds; kombu's."""
 
 
-def redis_findings(app: Any, connection: Any, queues: list[Any], letters: str) -> Iterator[Finding]:
-    """Check Redis as the app's broker; `connection` is connected."""
+def redis_findings(
+    app: Any, connection: Any, queues: list[Any], letters: str, keyed: Sequence[str]
+) -> Iterator[Finding]:
+    """Check Redis as the app's broker; `connection` is connected.
+
+    Arguments:
+        letters: the queue of dead letters.
+        keyed: queues that are shared by key.
+    """
     channel = connection.default_channel
-    client = channel.client
-    yield ok("broker", f"Redis {client.info('server')['redis_version']} at {shown(connection)}")
-    yield from server_findings("broker", client)
-    yield from _limits(client)
+    told = _told(channel.client)
+    yield ok("broker", f"Redis {told.get('redis_version', '')} at {shown(connection)}")
+    burying = Queue(letters, Exchange(letters, type="fanout"))
+    user = connection.userid or "default"
+    yield from right_findings(channel, user, [*queues, burying], keyed)
+    yield from server_findings("broker", channel.client)
+    yield from _limits(told)
     options = app.conf.broker_transport_options or {}
     yield visibility(app, float(options.get("visibility_timeout", _DEFAULT_VISIBILITY)))
     for queue in queues:
-        yield ok(f"queue {queue.name}", f"{channel._size(queue.name)} messages")
-    yield dead_letters(channel._size(letters), letters)
+        if (size := _size(channel, queue.name)) is not None:
+            yield ok(f"queue {queue.name}", f"{size} messages")
+    if (size := _size(channel, letters)) is not None:
+        yield dead_letters(size, letters)
 
 
-def _limits(client: Any) -> Iterator[Finding]:
+def _size(channel: Any, queue: str) -> int | None:
+    """Messages of a queue; None if its user may not know."""
+    from redis.exceptions import NoPermissionError
+
+    try:
+        return int(channel._size(queue))
+    except NoPermissionError:
+        return None
+
+
+def _told(client: Any) -> dict[str, Any]:
+    """What a Redis says of itself; nothing if its user may not know."""
+    from redis.exceptions import NoPermissionError
+
+    try:
+        return {
+            name: value
+            for section in ("server", "clients", "persistence", "memory")
+            for name, value in client.info(section).items()
+        }
+    except NoPermissionError:
+        return {}
+
+
+def _limits(told: Mapping[str, Any]) -> Iterator[Finding]:
     """A worker has a handful of connections, and one more for each thread or process that asks."""
-    clients = client.info("clients")
-    most, now = clients.get("maxclients"), clients.get("connected_clients", 0)
+    most, now = told.get("maxclients"), told.get("connected_clients", 0)
     if most and now > _CROWDED * most:
         yield weak(
             "broker: connections",
@@ -44,8 +82,15 @@ def _limits(client: Any) -> Iterator[Finding]:
 
 def server_findings(topic: str, client: Any) -> Iterator[Finding]:
     """Check what a Redis keeps over a restart, and when it is full."""
-    persistence, memory = client.info("persistence"), client.info("memory")
-    if persistence.get("aof_enabled"):
+    told = _told(client)
+    if not told:
+        yield weak(
+            f"{topic}: persistence",
+            "its user may not ask whether it keeps what it has (INFO)",
+            "redis-cli ACL SETUSER … +info",
+        )
+        return
+    if told.get("aof_enabled"):
         yield ok(f"{topic}: persistence", "append-only file")
     else:
         yield weak(
@@ -54,8 +99,8 @@ def server_findings(topic: str, client: Any) -> Iterator[Finding]:
             " there is one",
             "redis-cli config set appendonly yes, and appendonly yes in redis.conf",
         )
-    policy = memory.get("maxmemory_policy", "")
-    if memory.get("maxmemory") and policy != "noeviction":
+    policy = told.get("maxmemory_policy", "")
+    if told.get("maxmemory") and policy != "noeviction":
         yield wrong(
             f"{topic}: memory",
             f"when its memory is full it deletes keys ({policy}), whatever they are",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -11,6 +11,8 @@ from celery_fair.cli.connecting import connection_to, trouble_with
 from celery_fair.settings import Settings
 
 __all__ = ["KEPT", "UNTIL_THE_END", "forgotten", "keep_option", "kept_by", "say_how_long"]
+
+T = TypeVar("T")
 
 UNTIL_THE_END = (
     "It lasts until these workers end, and workers that start later do not know of it. --keep, with"
@@ -26,8 +28,8 @@ keep_option = click.option(
 )
 
 
-def kept_by(app: Any, keep: Callable[[Keeping], object]) -> None:
-    """Have something kept.
+def kept_by(app: Any, keep: Callable[[Keeping], T]) -> T:
+    """Have something kept; return what `keep` does.
 
     Raises:
         click.ClickException: there is no Redis to keep it, or it does not answer.
@@ -38,7 +40,7 @@ def kept_by(app: Any, keep: Callable[[Keeping], object]) -> None:
                 "--keep needs a Redis: as broker, or fair_key_store = 'redis://…' (or"
                 " fair_leash_url), in the settings of workers, too. Nothing was changed"
             )
-        keep(found)
+        return keep(found)
 
 
 def say_how_long(as_json: bool, kept: bool, done: bool) -> None:

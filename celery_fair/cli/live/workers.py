@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from kombu.exceptions import OperationalError
+
 from celery_fair.brokers.broker import shown
 from celery_fair.brokers.depths import depths_of, oldest_of
 from celery_fair.cli.connecting import connection_to, trouble_with
@@ -86,6 +88,9 @@ class Workers:
                 timeout=self.timeout,
                 limit=enough,
             )
+        except OperationalError as exc:  # of a publisher, who has tried again
+            self.close()
+            raise NoAnswer(f"the broker {self._broker} does not take {command}: {exc}") from exc
         except (*connection.connection_errors, *connection.channel_errors) as exc:
             self.close()
             raise NoAnswer(

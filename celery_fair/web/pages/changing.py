@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from celery_fair.web.changes import Change, RefusedError
+from celery_fair.web.change import Change, RefusedError
 from celery_fair.web.forms import Form
 from celery_fair.web.site import Site, message_of
 

@@ -1,8 +1,6 @@
 """The keys (tenants) of the queues that are shared by them."""
 
 from collections.abc import Iterator, Mapping
-from threading import Lock
-from time import monotonic
 from typing import Any
 
 import click
@@ -13,43 +11,34 @@ from celery_fair.cli.keys.access import rules_of
 from celery_fair.cli.keys.explain import why
 from celery_fair.cli.keys.list import watched
 from celery_fair.cli.options import Outcome
+from celery_fair.web.looks import Looks
 from celery_fair.web.site import Site, message_of
 
-__all__ = ["KeyLooks", "key_page", "keys_page", "keys_part"]
-
-_FRESH = 1.0
-"""Seconds for which a look is shown to others."""
+__all__ = ["KeyWatch", "key_page", "keys_page", "keys_part"]
 
 _SHOWN = 200
 
 
-class KeyLooks:
-    """Looks at keys, once a second at the most, however many browsers do."""
+class KeyWatch:
+    """Looks at the keys of queues again and again."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._lock = Lock()
         self._watched: dict[str, Iterator[Outcome]] = {}
-        self._known: dict[str, tuple[float, dict[str, Any]]] = {}
 
-    def of(self, queue: str) -> dict[str, Any]:
+    def ask(self, queue: str) -> dict[str, Any]:
         """Return what `fair keys` has found, or the trouble with that."""
-        with self._lock:
-            at, known = self._known.get(queue, (-_FRESH, {}))
-            if monotonic() - at < _FRESH:
-                return known
-            try:
-                if queue not in self._watched:
-                    self._watched[queue] = watched(self._site.ctx, queue, _SHOWN)
-                known = next(self._watched[queue]).document
-            except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
-                self._watched.pop(queue, None)
-                known = {"trouble": message_of(exc)}
-            self._known[queue] = monotonic(), known
-            return known
+        try:
+            if queue not in self._watched:
+                self._watched[queue] = watched(self._site.ctx, queue, _SHOWN)
+            found: dict[str, Any] = next(self._watched[queue]).document
+        except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
+            self._watched.pop(queue, None)
+            return {"trouble": message_of(exc)}
+        return found
 
 
-def keys_part(site: Site, looks: KeyLooks, query: Mapping[str, str]) -> dict[str, Any]:
+def keys_part(site: Site, looks: Looks[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
     """Return what fills in the table of keys."""
     queues = sorted(site.settings.keys)
     queue = query.get("queue") or (queues[0] if queues else "")
@@ -58,7 +47,7 @@ def keys_part(site: Site, looks: KeyLooks, query: Mapping[str, str]) -> dict[str
     return {"queues": queues, "queue": queue, "found": looks.of(queue)}
 
 
-def keys_page(site: Site, looks: KeyLooks, request: Request) -> Response:
+def keys_page(site: Site, looks: Looks[dict[str, Any]], request: Request) -> Response:
     """Show the keys of a queue that have messages waiting."""
     return site.page(request, "keys.html", **keys_part(site, looks, dict(request.query_params)))
 

@@ -15,24 +15,34 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.cli.escaped import escaped
-from celery_fair.web.pages.queues import drawn
 from celery_fair.web.site import Site
 
-__all__ = ["Live", "Part"]
+__all__ = ["Lines", "Live", "Part"]
 
 _PERSONAL = {"order", "actions"}
 """Parts with forms in them, which have their visitor's token."""
 
 Part = Callable[[Mapping[str, str]], dict[str, Any]]
 
+Lines = Callable[[Mapping[str, str], Any], tuple[Any, Any]]
+"""Given what an address asks for, and what was drawn, None at first, returns what is drawn now, and
+what is sent of it, if anything."""
+
 
 class Live:
-    """The parts that there are, by the page's name: what fills them in, and their template."""
+    """Sends parts and lines.
 
-    def __init__(self, site: Site, parts: Mapping[str, tuple[Part, str]]) -> None:
+    Arguments:
+        parts: those that there are, by the page's name: what fills them in, and their template.
+        lines: of pages that have some.
+    """
+
+    def __init__(
+        self, site: Site, parts: Mapping[str, tuple[Part, str]], lines: Mapping[str, Lines]
+    ) -> None:
         self._site = site
         self._parts = parts
+        self._lines = lines
         self._made: dict[tuple[str, str, bool], tuple[int, str]] = {}
         self._lock = Lock()
 
@@ -45,7 +55,7 @@ class Live:
 
     async def _events(self, request: Request, name: str) -> AsyncIterator[dict[str, str]]:
         query = dict(request.query_params)
-        lines: list[str] | None = None
+        draw, drawn = self._lines.get(name), None
         number = 0
         while True:
             snapshot = await self._site.collector.after(number)
@@ -55,13 +65,10 @@ class Live:
             except HTTPException as exc:
                 text = json.dumps({"trouble": exc.detail})
             yield {"event": "part", "data": text}
-            if name in {"queues", "queue"}:
-                names, figures = await run_in_threadpool(drawn, self._site, query)
-                last = 1 if names == lines else None
-                told = self._site.collector.history.lines(names, figures, last)
-                told |= {"names": [*map(escaped, names)], "figures": figures, "whole": last is None}
-                lines = names
-                yield {"event": "lines", "data": json.dumps(told)}
+            if draw is not None:
+                drawn, told = await run_in_threadpool(draw, query, drawn)
+                if told is not None:
+                    yield {"event": "lines", "data": json.dumps(told)}
 
     def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
         who = request.state.visitor

@@ -1,28 +1,37 @@
 """All queues, one queue, all workers, one worker."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from operator import itemgetter
+from time import monotonic
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.answers import NoAnswer
+from celery_fair.cli.live.workers import Workers
+from celery_fair.web.history import FIGURES
+from celery_fair.web.looks import Looks
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.sentences import sentences
-from celery_fair.web.site import Site
+from celery_fair.web.site import Site, message_of
 from celery_fair.web.snapshot import Queue, quantile
 
 __all__ = [
-    "drawn",
-    "queue_page",
+    "Explanations",
+    "queue_lines",
     "queue_part",
     "queues_page",
     "queues_part",
     "worker_part",
     "workers_part",
 ]
+
+_UNUSED = 30.0
+"""Seconds for which a connection that nobody asks by is trusted."""
 
 _DRAWN = 8
 """Lines of queues that can be told apart."""
@@ -75,18 +84,19 @@ def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
+def queue_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
+    """Return whose lines are drawn, and those: their ends, if that is what was drawn before."""
+    names, figures = _drawn(site, query)
+    last = 1 if names == before else None
+    told = site.collector.history.lines(names, figures, last)
+    told |= {"names": [*map(escaped, names)], "figures": figures, "whole": last is None}
+    return names, told
+
+
+def _drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
     """Return whose lines are drawn on a page, and which of them."""
     if "name" in query:
-        return [query["name"]], (
-            "share",
-            "target",
-            "backlog",
-            "oldest",
-            "per_second",
-            "median",
-            "p95",
-        )
+        return [query["name"]], FIGURES
     snapshot = site.collector.look()
     looked_for = query.get("q", "").lower()
     some = [queue for queue in snapshot.queues.values() if looked_for in queue.name.lower()]
@@ -94,7 +104,9 @@ def drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, .
     return sorted(queue.name for queue in some[:_DRAWN]), ("share", "target")
 
 
-def queue_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+def queue_part(
+    site: Site, explained: Looks[dict[str, str]], query: Mapping[str, str]
+) -> dict[str, Any]:
     """Return what fills in the page of one queue.
 
     Raises:
@@ -112,32 +124,54 @@ def queue_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
         "median": median,
         "p95": p95,
         "why": sentences(queue),
+        "explained": explained.of(name),
         "at": at,
     }
 
 
-def explained(site: Site, name: str) -> dict[str, str]:
-    """Ask the workers why nothing of a queue starts; return what each says."""
-    with site.workers() as workers:
+class Explanations:
+    """Asks the workers why nothing of a queue starts."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._workers: Workers | None = None
+        self._asked = 0.0
+
+    def ask(self, queue: str) -> dict[str, str]:
+        """Return what each worker says that consumes it, as `fair explain` does."""
+        rows = self._site.collector.look().workers
+        named = [worker for worker in rows if queue in rows[worker]]
         try:
-            answers = workers.ask("fair_explain", queue=name)
+            answers = self._connected().ask("fair_explain", named=named, queue=queue)
         except NoAnswer as exc:
             return {"no worker": exc.message}
-    said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
-    return said | dict(answers.errors)
+        except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
+            self._disconnect()
+            return {"no worker": message_of(exc)}
+        said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
+        return said | dict(answers.errors)
+
+    def _connected(self) -> Workers:
+        """Return what asks them; on another connection, if this one was left alone for long."""
+        now = monotonic()
+        if now - self._asked > _UNUSED:
+            self._disconnect()
+        self._asked = now
+        if self._workers is None:
+            self._workers = Workers(self._site.app, (), self._site.timeout)
+        return self._workers
+
+    def _disconnect(self) -> None:
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            with suppress(Exception):  # it may be gone
+                workers.close()
 
 
 def queues_page(site: Site, request: Request) -> Response:
     """Show all queues."""
     query = dict(request.query_params)
     return site.page(request, "queues.html", **queues_part(site, query))
-
-
-def queue_page(site: Site, request: Request) -> Response:
-    """Show one queue."""
-    part = queue_part(site, dict(request.query_params))
-    explanation = explained(site, part["queue"].name)
-    return site.page(request, "queue.html", explained=explanation, **part)
 
 
 def workers_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ lost just then, so is the message, as with kombu. Where tasks are non-repeatable
 not wait for a bell; it looks again after a while, and with many queues so rarely that looking takes
 a hundredth of its time. Nor does a worker without an event loop (gevent, eventlet), whatever its
 tasks. It restores what others have held for too long as it looks: kombu would do that every twenty
-seconds there, ten messages at a time.
+seconds there, ten messages at a time. One whose user has no right to ``CLIENT UNBLOCK`` looks
+again, too: while it waits for some queues it could not begin to wait for one more.
 """
 
 import logging
@@ -74,8 +75,9 @@ class RedisSource(Source):
         connection: the worker's kombu connection.
         hub: the event loop, if there is one.
         soon: asks for the dispatcher to run soon.
-        at: asks for it at a time, if it is not to be woken by a message; needed without a loop.
-        interval: seconds between two looks at the most, then.
+        at: asks for it at a time.
+        interval: seconds between two looks at the most, where no bell rings.
+        rings: whether a message may wake the worker; needs a loop.
 
     Attributes:
         send: sends commands to the server.
@@ -86,8 +88,9 @@ class RedisSource(Source):
         connection: Any,
         hub: Any,
         soon: Callable[[], object],
-        at: Callable[[float], object] | None = None,
+        at: Callable[[float], object],
         interval: float = 0.05,
+        rings: bool = False,
     ) -> None:
         self.channel = connection.channel()
         self.send = Commands(self.channel)
@@ -96,6 +99,7 @@ class RedisSource(Source):
         self._soon = soon
         self._at = at
         self._interval = interval
+        self._rings = rings and self._may_ring(connection.userid or "default")
         self._wait = 0.0
         self._took = 0.0  # by the last look, of a processor
         self._feeds: dict[str, RedisFeed] = {}
@@ -166,7 +170,7 @@ class RedisSource(Source):
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then wait."""
         self.fetch()
-        if self._at is None:
+        if self._rings:
             self.listen()
         elif any(not feed.buffer and feed.room > 0 for feed in self._feeds.values()):
             self._wait = min(max(2 * self._wait, _LOOK_AGAIN), self._interval)
@@ -262,6 +266,22 @@ class RedisSource(Source):
         self._listening = names
         self._rung_at = monotonic()
         self._bell.send_command("BRPOP", *keys, _BELL_TIMEOUT)
+
+    def _may_ring(self, user: str) -> bool:
+        """Whether the server lets a wait be ended; if not, say so."""
+        asking = [("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)]
+        lacks = next(filter(None, self.send.refused(asking)), None)
+        if lacks is not None:
+            logger.warning(
+                "Redis user %r may not end its own wait for messages (%s): while it is idle, this"
+                " worker looks at its queues every %g ms instead. What helps: redis-cli ACL SETUSER"
+                " %s '+client|id' '+client|unblock'",
+                user,
+                lacks,
+                1000 * self._interval,
+                user,
+            )
+        return lacks is None
 
     def _open_bell(self) -> None:
         self._bell = connection_of(self.channel.client.connection_pool)

@@ -186,17 +186,18 @@ def source_for(
     hub: Any,
     meter: RefillMeter,
     soon: Callable[[], object],
-    at: Callable[[float], object] | None,
+    at: Callable[[float], object],
     interval: float,
+    rings: bool,
     read: Read,
 ) -> Source:
     """Return the source that fits a connection's transport and the worker's loop.
 
     Arguments:
         soon: asks for the dispatcher to run soon.
-        at: asks for it at a time: given where it must not be a message that wakes the worker, or
-            cannot be, as there is no event loop.
-        interval: seconds between two looks at the most, then.
+        at: asks for it at a time.
+        interval: seconds between two looks at the most, where no message wakes the worker.
+        rings: whether one may; it cannot without an event loop.
         read: says how AMQP's socket is read.
     """
     broker = broker_of(connection)
@@ -205,7 +206,7 @@ def source_for(
     if isinstance(broker, RedisBroker):
         from celery_fair.worker.queues.redis_source import RedisSource
 
-        return RedisSource(connection, hub, soon, at, interval)
+        return RedisSource(connection, hub, soon, at, interval, rings)
     if isinstance(broker, SqsBroker) and hub:
         return SqsSource(connection)
     return VirtualSource(connection)
