@@ -33,6 +33,9 @@ demo: ## an interactive task behind a bulk job: on Celery's worker, then on a fa
 	@scripts/environment.sh demo
 	@$(RUN) celery fair demo
 
+# Many brokers on few cores: none of them may spin while it waits for work.
+test test-wide: export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS := +sbwt none +sbwtdcpu none +sbwtdio none
+
 .PHONY: test
 test: environment brokers spark ## lint, and the tests
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory -j 2 test-spark test-workers

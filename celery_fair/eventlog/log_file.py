@@ -7,16 +7,20 @@ the process, however that ends: anybody who gets the lock knows that the owner i
 import fcntl
 import os
 import re
+import stat
 from contextlib import suppress
 from pathlib import Path
 from time import time, time_ns
 from typing import NamedTuple
 
-__all__ = ["NEW", "OPEN", "FileName", "LogFile", "sealed_name"]
+__all__ = ["NEW", "OPEN", "FileName", "LogFile", "is_behind", "sealed_name"]
 
 OPEN = "_open-"
 NEW = "_new-"
 """Not locked yet, and empty: for a moment, unless its process was killed in it."""
+
+_BEHIND = stat.S_IXUSR
+"""A file's permission that shows what cannot be written, for that takes no room on a full disk."""
 
 
 class LogFile:
@@ -52,7 +56,7 @@ class LogFile:
             _force(folder)
         self.since = time_ns() // 1000
         self.size = 0
-        self._torn = False
+        self._torn = self._behind = False
 
     def append(self, line: bytes, sync: bool = False) -> None:
         """Write one line, in one call.
@@ -67,8 +71,21 @@ class LogFile:
         self._torn = written < len(line)
         if self._torn:
             raise OSError(f"{written} of {len(line)} bytes were written to {self.path}")
+        if self._behind:
+            self._show(behind=False)  # its number tells what is missing before it
         if sync:
             os.fsync(self._fd)
+
+    def fall_behind(self) -> None:
+        """Show that a record was lost after the last one here, until another is appended."""
+        if not self._behind:
+            self._show(behind=True)
+
+    def _show(self, behind: bool) -> None:
+        self._behind = behind
+        with suppress(OSError):
+            mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
+            os.fchmod(self._fd, mode | _BEHIND if behind else mode & ~_BEHIND)
 
     @property
     def is_there(self) -> bool:
@@ -89,6 +106,11 @@ class LogFile:
     def forget(self) -> None:
         """In a forked child: the file is its parent's."""
         os.close(self._fd)
+
+
+def is_behind(path: Path) -> bool:
+    """Whether a record was lost after a file's last one, as its owner has shown."""
+    return bool(path.stat().st_mode & _BEHIND)
 
 
 def _force(folder: Path) -> None:

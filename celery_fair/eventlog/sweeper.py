@@ -7,8 +7,9 @@ one that would be next may be that of a record which was lost. It says which num
 file before the last one may go astray.
 
 What a killed process has written is the system's to keep. Lost may be what was written before the
-host went down, or on a host of which nothing is known here; and a line that is torn shows that one
-was. Such a log counts as one that a record was dropped of, so that nothing is proved by its gaps.
+host went down, or on a host of which nothing is known here; a line that is torn shows that one was,
+and so does the mark of a process that could not write any more. Such a log counts as one that a
+record was dropped of, so that nothing is proved by its gaps.
 """
 
 import fcntl
@@ -22,7 +23,7 @@ from pathlib import Path
 from time import time, time_ns
 from typing import Any
 
-from celery_fair.eventlog.log_file import NEW, OPEN, FileName
+from celery_fair.eventlog.log_file import NEW, OPEN, FileName, is_behind
 from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.eventlog.writer import Policy, host_folder
 
@@ -87,11 +88,14 @@ def _seal(path: Path, foreign: bool) -> bool:
         with _locked(path) as fd:
             before, after = _neighbours(path)
             if not after:
+                holder = path
                 last, torn = _last_record(path)
                 if last is None and before:
-                    last, _ = _last_record(before[-1])
+                    holder = before[-1]
+                    last, _ = _last_record(holder)
                 if last is not None:
-                    lossy = torn or foreign or _went_down_after(last)
+                    behind = is_behind(path) or is_behind(holder)
+                    lossy = torn or behind or foreign or _went_down_after(last)
                     line = json.dumps(_death(last, lossy), separators=(",", ":")).encode() + b"\n"
                     os.write(fd, b"\n" + line if torn else line)
             if path.stat().st_size:

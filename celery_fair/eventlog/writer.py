@@ -177,6 +177,8 @@ class EventLog:
 
     def _drop(self, exc: OSError, now: int) -> None:
         self.dropped += 1
+        if self._file is not None:
+            self._file.fall_behind()
         if now >= self._retry_at:
             logger.error(
                 "Cannot write the event log in %s: %s; %s records are missing so far, tasks go on",

@@ -96,7 +96,7 @@ class RabbitMQ:
         home = str(self.folder)
         variables = [f"-rabbit {name} {value}" for name, value in self._rabbit.items()]
         return ENVIRONMENT | {
-            _ERLANG: " ".join([ENVIRONMENT[_ERLANG], *variables]),
+            _ERLANG: " ".join([os.environ.get(_ERLANG, ""), ENVIRONMENT[_ERLANG], *variables]),
             "PATH": os.environ["PATH"],
             "HOME": home,
             "NOTIFY_SOCKET": f"{home}/notify",

@@ -282,6 +282,34 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert (json.loads(last)["seq"], json.loads(last)["queue"]) == (11, "last")
 
 
+def die_behind(folder: Path, rotate: float, room_again: bool) -> None:
+    log = log_in(folder, rotate=rotate)
+    log.record("queue", {"queue": "first"})
+    size = next(folder.rglob("*.jsonl")).stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0 if rotate < 1 else size, hard))
+    log.record("queue", {"queue": "lost"})
+    if room_again:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        log.record("queue", {"queue": "last"})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("room_again", [False, True])
+@pytest.mark.parametrize("rotate", [1e-9, 60.0], ids=["in a new file", "in its file"])
+def test_who_dies_while_the_disk_is_full_has_lost_something(
+    tmp_path: Path, rotate: float, room_again: bool
+) -> None:
+    """Which nothing could tell, but for what takes no room. Later, numbers do."""
+    process = FORK.Process(target=die_behind, args=(tmp_path, rotate, room_again))
+    process.start()
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL
+    assert sweep(Policy(tmp_path)) == 1
+    *_, last, dead = records(tmp_path)
+    assert (last["seq"], dead.get("dropped")) == ((2, None) if room_again else (0, 1))
+
+
 def test_the_oldest_files_are_deleted_beyond_the_limit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,6 +18,7 @@ TARGET = 0.6
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.worlds", description=__doc__)
     parser.add_argument("--worlds", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--job", type=int, default=1000, help="worlds in one job of Spark's")
     parser.add_argument("--missed", type=int, default=0, help="show so many that were not proven")
@@ -25,14 +26,15 @@ def main() -> int:
     spark = open_session("local[2]", "2g", {"spark.sql.shuffle.partitions": "4"})
     begun, results = time.monotonic(), {False: Result(), True: Result()}
     with tempfile.TemporaryDirectory() as scratch:
-        for first in range(0, options.worlds, options.job):
-            numbers = range(first, min(first + options.job, options.worlds))
+        end = options.first + options.worlds
+        for first in range(options.first, end, options.job):
+            numbers = range(first, min(first + options.job, end))
             for late_ones, result in results.items():
                 result.add(judge(spark, numbers, options.seed, late_ones, Path(scratch)))
             wrong = sum(len(result.wrong) for result in results.values())
             seconds = time.monotonic() - begun
             print(
-                f"{numbers.stop} worlds, {seconds:.0f} s, {wrong} wrong",
+                f"{numbers.stop - options.first} worlds, {seconds:.0f} s, {wrong} wrong",
                 file=sys.stderr,
                 flush=True,
             )

@@ -126,10 +126,11 @@ class Folder:
             return
         last = files[-1]
         torn = bool(last.text) and not last.text.endswith(b"\n")
+        behind = process.records[-1].lost  # it died while it could not write
         record: dict[str, Any] = {"v": 2, "node": process.node, "pid": process.pid}
         record |= {"boot": process.boot, "kind": "process", "state": "dead", "last": max(found)}
         record["at"] = _micros(T0 + at + process.host.skew)
-        if process.how == "power" or torn:
+        if process.how == "power" or torn or behind:
             record["dropped"] = 1
         last.text += b"\n" * torn + json.dumps(record).encode() + b"\n"
         last.told_dead = True

@@ -23,10 +23,8 @@ asks it first. One that may not start anything is left out for a while; its mess
 moved out of the way, and so is one that turns out to be such a key's when it has come from a lane.
 """
 
-import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -36,10 +34,12 @@ from celery_fair.brokers.keyed.lists import Left, Turn
 from celery_fair.core.tags import Served, TenantTags
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.keyed.ahead import Ahead
+from celery_fair.worker.queues.keyed.known_lanes import Key, KnownLanes
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
 from celery_fair.worker.queues.keyed.unstarted import Unstarted
+from celery_fair.worker.queues.keyed.waiting import WaitingTenants
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
 from celery_fair.worker.wire.questions import Questions
 
@@ -57,14 +57,12 @@ _AHEAD = 0.015
 _LONG = 0.25
 """Seconds after which one that has not started goes back: what runs now takes longer."""
 
-_Key = tuple[str, str]  # a tenant, and a part of it
-
 
 class _Pick(NamedTuple):
     """A lane's next message is whose turn it is, as far as is known."""
 
     number: int
-    key: _Key
+    key: Key
     permit: Permit
     charge: float
     served: Served
@@ -100,17 +98,13 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
         self._tags = TenantTags(rules.weight)
-        self._held: dict[str, float] = {}  # tenants that may start nothing, until when to ask
-        self._freed: deque[str] = deque()  # tenants of which something has ended
+        self._waiting = WaitingTenants(rules, self._tags.tenants)
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
         self._front = 1  # how many were left there: some, until somebody has looked
         self._look_at = 0.0  # when what is known of that is too old
-        self._depths: dict[int, int] = {}  # of lanes that have messages
+        self._known = KnownLanes()
         self._picked: deque[_Pick | None] = deque()  # in lanes; None: in the front
-        self._on_their_way: Counter[int] = Counter()  # how many of those, by lane
-        self._keys: dict[int, _Key] = {}  # whose they are, as far as is known
-        self._lanes_of: dict[_Key, list[int]] = {}
 
     def live_weights(self) -> Mapping[str, float]:
         return self._rules.live_weights()
@@ -143,9 +137,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def ask_at(self, started: int) -> float:
         """Return when to ask; at once if the watch has found something."""
-        if self._may_ask and (self._watch.found or self._freed or self._picked):
+        if self._may_ask and (self._watch.found or self._waiting.have_room or self._picked):
             return 0.0
-        return min(super().ask_at(started), *self._held.values(), math.inf)
+        return min(super().ask_at(started), self._waiting.ask_at())
 
     def next_cost(self, cost: Any) -> float | None:
         found = super().next_cost(cost)
@@ -161,7 +155,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def ended(self, message: Any) -> None:
         super().ended(message)
         if message.turn is not None and message.turn.has == "left":
-            self._freed.append(message.turn.tenant)
+            self._waiting.ended(message.turn.tenant)
 
     def _closed(self, number: int, reason: Exception) -> None:
         if self._picked and not self.dead and isinstance(reason, NotFound):
@@ -194,9 +188,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         had = len(self.buffer) - (self._head is not None)
         if not self._lets_due_start():
             self._choose()
-        left = self._front + sum(self._depths.values()) + (self._head is not None)
+        left = self._front + sum(self._known.depths.values()) + (self._head is not None)
         came = len(self.buffer) - (self._head is not None) > had
-        self.withheld = left if self._held and not came else 0
+        self.withheld = left if self._waiting and not came else 0
         return left
 
     def _leave(self) -> None:
@@ -204,36 +198,14 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         left = self._leases.left(self.name)
         if left and not self._rules.leave(left):
             self._leases.untold(self.name, left)
-        while self._freed:
-            self._held.pop(self._freed.popleft(), None)
-        now = monotonic()
-        for tenant in [tenant for tenant, until in self._held.items() if until <= now]:
-            del self._held[tenant]
-        tenants = self._tags.tenants
-        for tenant in tenants.held:
-            if tenant not in self._held:
-                tenants.release(tenant)
-
-    def _may(self, tenant: str) -> Permit | None:
-        """Ask for a message's start; None if its tenant is to wait."""
-        if tenant in self._held:
-            return None
-        answer = self._rules.may(tenant)
-        if isinstance(answer, Permit):
-            return answer
-        self._held[tenant] = answer
-        return None
-
-    def _hold(self, tenant: str) -> None:
-        with suppress(KeyError):  # it is held already
-            self._tags.tenants.hold(tenant)
+        self._waiting.release()
 
     def _lets_due_start(self) -> bool:
         """Let a message start that has come due, and has left its place before."""
         for item in self.buffer:
             if _has_left(item):
                 message = message_of(item)
-                permit = self._may(message.turn.tenant)
+                permit = self._waiting.may(message.turn.tenant)
                 if permit is not None:
                     self._permitted(message, message.turn, permit)
                     return True
@@ -252,13 +224,12 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def _hear(self) -> None:
         """Take in which lanes have messages."""
         for number, depth, key in self._watch.take():
-            if number not in self._depths:
+            if number not in self._known.depths:
                 self._belongs(number, key or (f"\0lane {number}", ""))
-            self._depths[number] = max(depth, self._depths.get(number, 0))
+            self._known.depths[number] = max(depth, self._known.depths.get(number, 0))
 
-    def _belongs(self, number: int, key: _Key) -> None:
-        self._keys[number] = key
-        self._lanes_of.setdefault(key, []).append(number)
+    def _belongs(self, number: int, key: Key) -> None:
+        self._known.belongs(number, key)
         self._tags.arrive(*key)
 
     def _choose(self) -> None:
@@ -278,9 +249,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             return not (head is not None and monotonic() < until and self._move(head))
         if head is not None and turn != whose(head) and monotonic() < until and self._move(head):
             return False
-        permit = self._may(turn[0])
+        permit = self._waiting.may(turn[0])
         if permit is None:
-            self._hold(turn[0])
+            self._waiting.hold(turn[0])
             return False
         if head is not None and turn == whose(head):
             self._head = None  # it is in the buffer, and chosen by that
@@ -306,7 +277,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         Beside lanes it is only counted what it has, with what is asked of them: that costs RabbitMQ
         a fraction of an answer that there is none, of a quorum queue a fifteenth.
         """
-        if self._front or not self._depths:
+        if self._front or not self._known.depths:
             return True
         now = monotonic()
         if self._tags.first() is None and now >= self._look_at:  # nothing is asked of any lane
@@ -316,15 +287,15 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def _move(self, head: Any) -> bool:
         """Move the front's first message to a lane of its key, out of the way."""
         key = whose(head)
-        lanes = self._lanes_of.get(key)
-        number = lanes[0] if lanes else self._watch.lane_for(self._depths)
+        own = self._known.first_of(key)
+        number = self._watch.lane_for(self._known.depths) if own is None else own
         if number is None or not self.custody.move(head, self._watch.name_of(number)) or self.dead:
             return False
         self.buffer.remove(head)
         self._head = None
-        if not lanes:
+        if own is None:
             self._belongs(number, key)
-        self._depths[number] = self._depths.get(number, 0) + 1
+        self._known.depths[number] = self._known.depths.get(number, 0) + 1
         return True
 
     def _ask_ahead(self, most: int) -> None:
@@ -345,19 +316,20 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         picks: list[_Pick | None] = []
         while len(picks) < most:
             turn = self._tags.first()
-            if turn not in self._lanes_of or self._rules.is_limited(turn[0]):
+            number = None if turn is None else self._known.first_of(turn)
+            if turn is None or number is None or self._rules.is_limited(turn[0]):
                 break
-            number = self._lanes_of[turn][0]
             is_heads = self._head is not None and turn == whose(self._head)
-            if is_heads or self._on_their_way[number] >= self._depths[number]:
+            if is_heads or self._known.all_come(number):
                 break
             picks.append(self._pick(turn, Permit()))
         return picks
 
-    def _pick(self, turn: _Key, permit: Permit) -> _Pick:
-        """A message is to be taken for this turn."""
-        number, charge = self._lanes_of[turn][0], self._usual()
-        self._on_their_way[number] += 1
+    def _pick(self, turn: Key, permit: Permit) -> _Pick:
+        """A message is to be taken out of a lane for this turn."""
+        number, charge = self._known.first_of(turn), self._usual()
+        assert number is not None  # or it would not be its turn
+        self._known.coming[number] += 1
         return _Pick(number, turn, permit, charge, self._tags.serve(*turn, charge, True))
 
     def _ask(self, picks: Sequence[_Pick | None]) -> None:
@@ -392,7 +364,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             if pick is None:
                 self._comes_first(raw)
             else:
-                self._on_their_way[pick.number] -= 1
+                self._known.coming[pick.number] -= 1
                 came = self._comes(pick, raw) or came
         return came
 
@@ -419,14 +391,14 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._is_empty(pick.number)
             return False
         if mine[0] != key[0]:
-            other = self._may(mine[0])
+            other = self._waiting.may(mine[0])
             if other is None:
                 self._put_back(message, pick.number, mine)
                 return False
             permit = other
         if mine != key:
             served = self._tags.serve(*mine, pick.charge, True)
-        if not self._depths[pick.number]:
+        if not self._known.depths[pick.number]:
             self._is_empty(pick.number)
         turn = Turn(*mine, served.finish, served.part_finish, pick.charge)
         self._permitted(message, turn, permit)
@@ -446,21 +418,21 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         message = self._received(raw)
         message.belongs_to(self.name)
         key = whose(message)
-        if self._keys.get(number) != key:
+        if self._known.key_of(number) != key:
             self._is_empty(number)
             self._belongs(number, key)
-        self._depths[number] = int(raw.delivery_info["message_count"])
+        self._known.depths[number] = int(raw.delivery_info["message_count"])
         return message
 
-    def _put_back(self, message: Any, number: int, key: _Key) -> None:
+    def _put_back(self, message: Any, number: int, key: Key) -> None:
         """It is of a key that is to wait: back into the lane, behind what is there of that key.
 
         What the broker does not take stays here, and starts when its key may.
         """
-        self._hold(key[0])
+        self._waiting.hold(key[0])
         if self.custody.move(message, self._watch.name_of(number)) and not self.dead:
             self.buffer.remove(message)
-            self._depths[number] += 1
+            self._known.depths[number] += 1
         else:
             message.come_by(Turn(*key, 0.0, 0.0, 0.0, has="left"))
 
@@ -490,28 +462,22 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._will_look = True
             self._later(_LONG, self._give_back_what_waits)
 
-    def _serve(self, message: Any, key: _Key, permit: Permit, begins: bool = False) -> None:
+    def _serve(self, message: Any, key: Key, permit: Permit, begins: bool = False) -> None:
         charge = self._usual()
         served = self._tags.serve(*key, charge, self._has_more(key))
         turn = Turn(*key, served.finish, served.part_finish, charge, begins=begins)
         self._permitted(message, turn, permit)
 
-    def _has_more(self, key: _Key) -> bool:
-        return key in self._lanes_of or (self._head is not None and whose(self._head) == key)
+    def _has_more(self, key: Key) -> bool:
+        return key in self._known or (self._head is not None and whose(self._head) == key)
 
     def _is_empty(self, number: int) -> None:
         """A lane has no messages, or none of the key that it was thought to be of."""
-        self._depths.pop(number, None)
-        key = self._keys.pop(number, None)
-        if key is None:
-            return
-        lanes = self._lanes_of[key]
-        lanes.remove(number)
-        if not lanes:
-            del self._lanes_of[key]
+        key = self._known.empty(number)
+        if key is not None:
             self._drop_if_none(key)
 
-    def _drop_if_none(self, key: _Key) -> None:
+    def _drop_if_none(self, key: Key) -> None:
         if not self._has_more(key):
             self._tags.drop(*key)
 

@@ -1,0 +1,61 @@
+"""Which lanes have messages, and whose they are, as far as a worker knows."""
+
+from collections import Counter
+
+__all__ = ["Key", "KnownLanes"]
+
+Key = tuple[str, str]
+"""A tenant, and a part of it."""
+
+
+class KnownLanes:
+    """Of one queue.
+
+    Attributes:
+        depths: messages in those that have any, by their numbers.
+        coming: messages of each that were asked for, and have not come yet.
+    """
+
+    def __init__(self) -> None:
+        self.depths: dict[int, int] = {}
+        self.coming: Counter[int] = Counter()
+        self._keys: dict[int, Key] = {}
+        self._of: dict[Key, list[int]] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether a key has a lane."""
+        return key in self._of
+
+    def first_of(self, key: Key) -> int | None:
+        """Return the number of the lane that a key's messages are taken from; None if it has none.
+
+        Its messages are moved to it, too.
+        """
+        lanes = self._of.get(key)
+        return lanes[0] if lanes else None
+
+    def key_of(self, number: int) -> Key | None:
+        """Return whose a lane is; None if that is not known."""
+        return self._keys.get(number)
+
+    def belongs(self, number: int, key: Key) -> None:
+        """A lane is a key's."""
+        self._keys[number] = key
+        self._of.setdefault(key, []).append(number)
+
+    def all_come(self, number: int) -> bool:
+        """Whether all that a lane has was asked for already."""
+        return self.coming[number] >= self.depths[number]
+
+    def empty(self, number: int) -> Key | None:
+        """A lane has no messages, or none of its key; return that key if it has no lane now."""
+        self.depths.pop(number, None)
+        key = self._keys.pop(number, None)
+        if key is None:
+            return None
+        lanes = self._of[key]
+        lanes.remove(number)
+        if lanes:
+            return None
+        del self._of[key]
+        return key
