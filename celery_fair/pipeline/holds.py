@@ -5,6 +5,7 @@ which folders these are, and keeps it locked. The lock ends with the process, ho
 a file can be locked, its owner is gone. It is made, and looked for, while nobody publishes.
 """
 
+import errno
 import json
 import os
 import weakref
@@ -47,7 +48,7 @@ class Hold:
         self._end = weakref.finalize(self, _released, fd, path)
         try:
             flock(fd, LOCK_EX | LOCK_NB)
-            os.write(fd, json.dumps(sorted(folders)).encode())
+            _write(fd, json.dumps(sorted(folders)).encode())
         except OSError:
             self.release()
             raise
@@ -55,6 +56,11 @@ class Hold:
     def release(self) -> None:
         """Hold nothing any more."""
         self._end()
+
+
+def _write(fd: int, text: bytes) -> None:
+    if os.write(fd, text) < len(text):  # half of the folders would be worse than none
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _released(fd: int, path: Path) -> None:
@@ -66,12 +72,20 @@ def held(root: Path) -> Held:
     """Return what is held in a warehouse, and remove what those left who are gone."""
     found = Held(set(), set())
     for path in root.glob(f"{_NAME}*"):
-        with suppress(FileNotFoundError), path.open("r+") as file:
-            try:
-                flock(file, LOCK_EX | LOCK_NB)
-            except OSError:  # it is locked, or nobody can tell
-                found.marks.add(path.name.removeprefix(_NAME))
-                found.folders.update(json.loads(file.read() or "[]"))
-            else:
-                path.unlink(missing_ok=True)
+        if _is_gone(path):
+            path.unlink(missing_ok=True)
+            continue
+        found.marks.add(path.name.removeprefix(_NAME))
+        with suppress(OSError, ValueError):  # released just now
+            found.folders.update(json.loads(path.read_text()))
     return found
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether the owner of a hold is; of another user's nobody can tell."""
+    try:
+        with path.open("r+") as file:
+            flock(file, LOCK_EX | LOCK_NB)
+    except OSError:
+        return False
+    return True

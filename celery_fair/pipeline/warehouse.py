@@ -70,12 +70,15 @@ class Warehouse:
 
     def _held(self, mark: str) -> tuple[Pointer, Hold | None]:
         """Return the present version, and hold it where that can be done."""
+        present = read_pointer(self.root)
+        if not present.version:  # it may be no warehouse at all
+            return present, None
         try:
             with alone(self.root):
                 present = read_pointer(self.root)
                 return present, Hold(self.root, mark, self._seen(present).folders)
-        except OSError:  # there is no such folder, or it is another user's
-            return read_pointer(self.root), None
+        except OSError:  # the folder is another user's, or the disk is full
+            return present, None
 
     def _seen(self, present: Pointer) -> Pointer:
         return present if self._pinned is None else self._pinned

@@ -21,8 +21,8 @@ _OF_PACK = rf"/([0-9]+)-[0-9a-f]+{PACKED.replace('.', '[.]')}$"
 
 def path_of(address: str) -> Column:
     """Return the path, as it is listed, of a file as it is named beside its lines."""
-    plain = F.url_decode(F.replace(F.col(address), F.lit("+"), F.lit("%2B")))
-    return F.regexp_replace(plain, "^file:/+", "file:/")
+    plain = F.try_url_decode(F.replace(F.col(address), F.lit("+"), F.lit("%2B")))
+    return F.regexp_replace(F.coalesce(plain, F.col(address)), "^file:/+", "file:/")
 
 
 def unreadable(quarantine: DataFrame, files: DataFrame) -> DataFrame:
