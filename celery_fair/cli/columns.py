@@ -1,10 +1,13 @@
-"""Rows of text in columns."""
+"""Rows of text in columns: whatever queues, tasks and keys are called, it harms no terminal."""
+
+from celery_fair.cli.escaped import escaped
 
 __all__ = ["aligned"]
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
-    """Return rows as lines, in columns: the first to the left, the others to the right."""
+    """Return rows as lines, escaped, in columns: the first to the left, the others to the right."""
+    rows = [list(map(escaped, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

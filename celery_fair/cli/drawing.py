@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.screen import Bar, Line, Part, Screen, Table
 
 __all__ = ["DrawnScreen"]
@@ -75,5 +76,5 @@ def _table(shown: Table) -> RenderableType:
             no_wrap=bool(number),
         )
     for row in rows:
-        drawn.add_row(*map(Text, row))
+        drawn.add_row(*(Text(escaped(cell)) for cell in row))
     return drawn

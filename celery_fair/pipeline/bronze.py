@@ -57,7 +57,9 @@ def parsed(lines: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) as `file`, `text`, the fields, and `wrong` if they are no record."""
     schema = StructType([*RECORD.fields, StructField(_WRONG, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
-    read = lines.select("file", F.make_valid_utf8("value").alias("text"))
+    # Who copies files through Windows ends lines its way, and may begin a file with a mark.
+    text = F.btrim(F.make_valid_utf8("value"), F.lit("\r\ufeff")).alias("text")
+    read = lines.select("file", text)
     read = read.withColumn("record", F.from_json("text", schema, options))
     return read.select("file", "text", _wrong().alias("wrong"), *in_seconds(F.col("record")))
 

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates
+from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed
 
 __all__ = ["Finding", "examined", "started"]
 
@@ -51,8 +51,7 @@ def _java(environ: Mapping[str, str]) -> Finding:
     if usable:
         java = usable[0]
         return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
-    seen = ", ".join(f"{java.version} ({java.home})" for java in found) or "none"
-    return Finding("java", False, f"no usable one; found: {seen}", JAVA_NEEDED)
+    return Finding("java", False, f"no usable one; found: {listed(found)}", JAVA_NEEDED)
 
 
 def _package(name: str, least: str) -> Finding:

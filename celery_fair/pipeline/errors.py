@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["PipelineError", "root_cause"]
+__all__ = ["OvertakenError", "PipelineError", "root_cause"]
 
 
 class PipelineError(Exception):
     """The message says what was attempted, with which value, and what to do."""
+
+
+class OvertakenError(PipelineError):
+    """Another run has published the same tables meanwhile."""
 
 
 _CAUSE = re.compile(r"^(?:Caused by: |: )(.+)$", re.MULTILINE)

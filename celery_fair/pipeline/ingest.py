@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.broken_files import broken, is_broken, is_compressed, reads
 from celery_fair.pipeline.bronze import (
     EVENTS,
     NUMBERS,
@@ -27,11 +28,13 @@ from celery_fair.pipeline.bronze import (
     sorted_out,
     suspects,
 )
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import log_files, unglobbed
+from celery_fair.pipeline.silver.clocks import is_set
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import packed, unread
+from celery_fair.pipeline.silver.unreadable import BREAKS_OFF, path_of, unreadable
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["Ingested", "check", "ingest"]
@@ -40,6 +43,7 @@ _OPEN = "_open-*.jsonl"
 _ENDS = ("jsonl", "jsonl.gz", "jsonl.zst")
 _NAMES = f"*.{{{','.join(_ENDS)}}}"
 _TRIES = 3
+_SHOWN = 10
 _GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 _GROWING = ("files", "numbers", "events", "attempts")
 """The tables that get a folder more with each run."""
@@ -56,6 +60,8 @@ class Ingested:
     events: int = 0
     duplicates: int = 0
     quarantined: dict[str, int] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    unset_clocks: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,12 +80,14 @@ def ingest(
         say: is told what is being done.
 
     Raises:
-        PipelineError: `logs` is no folder, or an empty one, or another run has published meanwhile.
+        PipelineError: `logs` is no folder, or an empty one, or others published again and again.
     """
     check(logs)
     for _ in range(_TRIES - 1):
         try:
             return _tried(warehouse, logs, include_open, say)
+        except OvertakenError:
+            say("another run has published what it read meanwhile: once more")
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not _is_gone(str(exc)):
                 raise
@@ -146,11 +154,13 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
         return done
     run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
-    new = _bronze(run, _staged(spark, files, copies), done)
-    _silver(run, new, say)
+    new = _bronze(run, files, copies, done, say)
+    done.unset_clocks = _unset_clocks(_silver(run, new, say))
     for table in _GROWING:
         run.compact(table)
     run.publish()
+    run.release()
+    done.version = run.version
     return done
 
 
@@ -161,45 +171,76 @@ def _listed(spark: SparkSession, logs: Path) -> DataFrame:
     return files.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
-def _staged(spark: SparkSession, files: DataFrame, copies: Path | None) -> DataFrame:
-    paths = [unglobbed(row["file"]) for row in files.select("file").collect()]
-    staged = parsed(_lines(spark, paths))
+def _bronze(
+    run: Run, files: DataFrame, copies: Path | None, done: Ingested, say: Callable[[str], None]
+) -> DataFrame:
+    """Write the bronze tables; return the new events."""
+    spark = run.warehouse.spark
+    paths = [row["file"] for row in files.select("file").collect()]
+    try:
+        folders = _split(run, paths, copies, [])
+    except Exception as exc:  # Spark's errors have no common class; others are re-raised
+        if not is_broken(str(exc)):
+            raise
+        say("a compressed file is cut short or broken: looking for all that are")
+        compressed = sorted(filter(is_compressed, paths))
+        done.broken = broken(compressed, lambda some: reads(spark, some))
+        folders = _split(run, paths, copies, done.broken)
+    _quarantine(run, folders.get("quarantine"), files, done)
+    return _events(run, folders.get("events"), done)
+
+
+def _split(
+    run: Run, paths: list[str], copies: Path | None, broken_off: list[str]
+) -> dict[str, str]:
+    """Read files, those that break off up to there; see `Run.split`."""
+    spark = run.warehouse.spark
+    whole = [path for path in paths if path not in broken_off]
+    staged = parsed(_lines(spark, [unglobbed(path) for path in whole]))
     if copies is not None:
         of_open = parsed(_lines(spark, [unglobbed(str(copies))]))
         staged = staged.unionByName(of_open.where("wrong is null"))
-    return staged
+    if broken_off:
+        rest = [unglobbed(path) for path in broken_off]
+        named = spark.read.format("binaryFile").load(rest).select("_metadata.file_path")
+        staged = staged.unionByName(parsed(_lines(spark, rest, lenient=True))).unionByName(
+            named.select(
+                F.col("file_path").alias("file"),
+                F.lit("").alias("text"),
+                F.lit(BREAKS_OFF).alias("wrong"),
+            ),
+            allowMissingColumns=True,
+        )
+    return run.split(sorted_out(staged), "table", ["events", "quarantine"])
 
 
-def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
-    reader = spark.read.option("recursiveFileLookup", True)
+def _lines(spark: SparkSession, paths: list[str], lenient: bool = False) -> DataFrame:
+    reader = spark.read.option("recursiveFileLookup", True).option("ignoreCorruptFiles", lenient)
     if not paths:
         return spark.createDataFrame([], "value string, file string")
     lines = reader.text(paths, lineSep="\n")
     return lines.select("value", F.col("_metadata.file_path").alias("file"))
 
 
-def _bronze(run: Run, staged: DataFrame, done: Ingested) -> DataFrame:
-    """Write the bronze tables; return the new events."""
-    folders = run.split(sorted_out(staged), "table", ["events", "quarantine"])
-    _quarantine(run, folders.get("quarantine"), done)
-    return _events(run, folders.get("events"), done)
-
-
-def _quarantine(run: Run, folder: str | None, done: Ingested) -> None:
-    if folder is None:
-        if not run.has("quarantine"):
-            run.replace("quarantine", run.known("quarantine", QUARANTINE))
-        return
-    written = run.warehouse.read([folder], "file string, text string, wrong string")
-    bad = written.select("file", "text", F.col("wrong").alias("reason"))
-    counts = bad.groupBy("reason").count().collect()
-    done.quarantined = {row["reason"]: row["count"] for row in counts}
-    done.lines += sum(done.quarantined.values())
-    # A file that has grown since is read whole: what it had in quarantine is judged anew.
+def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) -> None:
     before = run.known("quarantine", QUARANTINE)
-    before = before.join(bad.select("file").distinct(), "file", "left_anti")
-    run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
-    run.remove(folder)
+    if folder is None and run.has("quarantine") and before.isEmpty():
+        return
+    bad = run.warehouse.spark.createDataFrame([], QUARANTINE)
+    if folder is not None:
+        written = run.warehouse.read([folder], "file string, text string, wrong string")
+        bad = written.select("file", "text", F.col("wrong").alias("reason"))
+        counts = bad.groupBy("reason").count().collect()
+        done.quarantined = {row["reason"]: row["count"] for row in counts}
+        done.lines += sum(done.quarantined.values()) - len(done.broken)
+    # A file that has changed since is read whole: what it had in quarantine is judged anew.
+    again = files.select(F.col("file").alias("again"))
+    before = before.join(again, path_of("file") == F.col("again"), "left_anti")
+    every = run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
+    if folder is not None:
+        run.remove(folder)
+    if done.broken or run.has("unreadable"):
+        run.replace("unreadable", unreadable(every, run.known("files", files.schema)))
 
 
 def _events(run: Run, folder: str | None, done: Ingested) -> DataFrame:
@@ -222,15 +263,21 @@ def _events(run: Run, folder: str | None, done: Ingested) -> DataFrame:
     return new
 
 
-def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> None:
-    """Bring the tables up to date that are made of events."""
+def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> DataFrame:
+    """Bring the tables up to date that are made of events; return the processes."""
     say("writing attempts")
     renew_attempts(run, new)
     say("writing processes and backlogs")
     renew_by_process(run, new)
     lives = run.known("lives", run.schema("lives"))
     torn = run.known("quarantine", QUARANTINE)
-    run.replace("processes", processes_of(lives, torn))
+    return run.replace("processes", processes_of(lives, torn))
+
+
+def _unset_clocks(processes: DataFrame) -> list[str]:
+    """Some of the nodes that have written times of a clock that was not set."""
+    nodes = processes.where(~is_set("first_at")).select("node").distinct()
+    return [row["node"] for row in nodes.orderBy("node").limit(_SHOWN).collect()]
 
 
 @contextmanager

@@ -3,11 +3,19 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["JAVA_NEEDED", "LEAST_VERSION", "Java", "candidates", "find_java", "version_of"]
+__all__ = [
+    "JAVA_NEEDED",
+    "LEAST_VERSION",
+    "Java",
+    "candidates",
+    "find_java",
+    "listed",
+    "version_of",
+]
 
 LEAST_VERSION = 17
 JAVA_NEEDED = (
@@ -17,6 +25,7 @@ JAVA_NEEDED = (
 )
 _PLACES = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home", "/opt/java/*")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 _TIMEOUT = 20
 
 
@@ -35,23 +44,46 @@ def find_java(environ: Mapping[str, str], least: int = LEAST_VERSION) -> Java | 
 
 
 def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
-    """Yield every Java that runs, the preferred first."""
+    """Yield every Java that runs and has a home, the preferred first."""
     for program, found in _programs(environ):
         version = version_of(program)
-        if version is not None:
-            yield Java(str(program.resolve().parents[1]), version, found)
+        home = None if version is None else _home(program)
+        if version is not None and home is not None:
+            yield Java(home, version, found)
+
+
+def listed(found: Iterable[Java]) -> str:
+    """Return what was found, in words."""
+    return ", ".join(f"{java.version} ({java.home})" for java in found) or "none"
 
 
 def version_of(program: Path) -> int | None:
     """Return the major version that `program` says it has; None if it does not run."""
+    match = _VERSION.search(_said(program, "-version"))
+    return int(match[1]) if match else None
+
+
+def _home(program: Path) -> str | None:
+    """Return the folder from which Spark starts ``bin/java``.
+
+    What is on PATH may be a shim, which is in no such folder: it knows the one that it starts.
+    """
+    around = program.resolve().parents[1]
+    if (around / "bin" / "java").is_file():
+        return str(around)
+    told = _HOME.search(_said(program, "-XshowSettings:properties", "-version"))
+    return told[1] if told and Path(told[1], "bin", "java").is_file() else None
+
+
+def _said(program: Path, *options: str) -> str:
+    """Return what it prints; nothing if it does not run."""
     try:
         done = subprocess.run(  # noqa: S603 - what JAVA_HOME and PATH name is trusted by Spark too
-            [program, "-version"], capture_output=True, text=True, timeout=_TIMEOUT, check=True
+            [program, *options], capture_output=True, text=True, timeout=_TIMEOUT, check=True
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = _VERSION.search(done.stderr + done.stdout)
-    return int(match[1]) if match else None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    return done.stderr + done.stdout
 
 
 def _programs(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

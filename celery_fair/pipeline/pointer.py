@@ -5,7 +5,6 @@ was being written when the program died is not pointed at, as if it had never be
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -13,9 +12,10 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import OvertakenError, PipelineError
+from celery_fair.pipeline.whole_file import whole_file
 
-__all__ = ["Pointer", "read_pointer", "write_pointer"]
+__all__ = ["Pointer", "alone", "read_pointer", "write_pointer"]
 
 NAME = "current.json"
 _LOCK = ".publishing"
@@ -35,6 +35,11 @@ class Pointer:
     version: int = 0
     tables: dict[str, list[str]] = field(default_factory=dict)
     schemas: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> set[str]:
+        """Those of all tables."""
+        return {folder for folders in self.tables.values() for folder in folders}
 
     def with_table(self, table: str, folders: list[str], schema: str) -> "Pointer":
         """Return a pointer in which `table` consists of other folders; the number stays."""
@@ -72,36 +77,55 @@ def read_pointer(root: Path) -> Pointer:
         ) from exc
 
 
-def write_pointer(root: Path, before: Pointer, after: Pointer) -> None:
-    """Publish `after`, if `before` still is the present version.
+def write_pointer(root: Path, before: Pointer, after: Pointer) -> tuple[Pointer, Pointer]:
+    """Publish the tables in which `after` is other than `before`; return what was there, and is.
+
+    Others may have published meanwhile, but no such tables: what `ingest` writes and what is made
+    of that have none in common.
 
     Raises:
-        PipelineError: another run has published meanwhile.
+        OvertakenError: another run has published some of these tables meanwhile.
     """
-    with _alone(root):
+    with alone(root):
         present = read_pointer(root)
-        if present != before:
-            raise PipelineError(
+        mine, theirs = _changed(before, after), _changed(before, present)
+        if mine & theirs:
+            raise OvertakenError(
                 f"another run has published version {present.version} of {root} while this one"
                 f" worked on version {before.version}; nothing was changed: run it again"
             )
-        text = json.dumps({"v": _FORMAT, **asdict(after)}, indent=1)
-        _replace(root / NAME, text)
+        merged = Pointer(present.version + 1, *_merged(present, after, mine))
+        text = json.dumps({"v": _FORMAT, **asdict(merged)}, indent=1)
+        with whole_file(root / NAME) as file:
+            file.write(text)
+    return present, merged
 
 
-def _replace(path: Path, text: str) -> None:
-    """Who reads meanwhile sees the old file or the new one; whoever may read tables may read it."""
-    draft = path.with_name(f".{path.name}")
-    with draft.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+def _changed(before: Pointer, after: Pointer) -> set[str]:
+    names = {*before.tables, *after.tables}
+    return {name for name in names if before.tables.get(name) != after.tables.get(name)}
+
+
+def _merged(
+    present: Pointer, after: Pointer, mine: set[str]
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return tables and schemas: present ones, and those that are mine."""
+    names = {**present.tables, **after.tables}
+    chosen = {name: after if name in mine else present for name in names}
+    there = {name: of for name, of in chosen.items() if name in of.tables}
+    return (
+        {name: of.tables[name] for name, of in there.items()},
+        {name: of.schemas[name] for name, of in there.items() if name in of.schemas},
+    )
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """No other run publishes meanwhile; who is killed leaves it."""
+def alone(root: Path) -> Iterator[None]:
+    """No other run publishes meanwhile; who is killed leaves it.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
     with (root / _LOCK).open("w") as file:
         flock(file, LOCK_EX)
         yield

@@ -19,6 +19,7 @@ from celery_fair.pipeline.silver.settings import settings
 from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = [
+    "completed",
     "write_audit",
     "write_audit_by_key",
     "write_capacity",
@@ -40,6 +41,7 @@ _NEW_OF_PROCESSES = {
     "cut": "dropped > 0",
     "uncounted": "missing > 0 or dropped > 0",
     "rotate": "cast(null as double)",
+    "dated_at": "first_at",
     "children": "cast(array() as array<struct<child: bigint, at: double>>)",
 }
 """Columns that an older version has not written, and what is known of them."""
@@ -56,15 +58,21 @@ def write_audit(
     say("comparing starts, ends and rejections")
     with warehouse.publishing() as run:
         attempts = _completed(run.table("attempts"), _NEW_OF_ATTEMPTS)
-        processes = _completed(run.table("processes"), _NEW_OF_PROCESSES)
-        gaps, unread, before = (
-            run.table(name) if run.has(name) else None for name in ("gaps", "unread", "audit")
+        processes = completed(run.table("processes"))
+        gaps, unread, unreadable, before = (
+            run.table(name) if run.has(name) else None
+            for name in ("gaps", "unread", "unreadable", "audit")
         )
-        doubted = run.replace("doubts", doubts(processes, gaps, unread))
+        doubted = run.replace("doubts", doubts(processes, gaps, unread, unreadable))
         audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
         run.replace("replayable", replayable(audited))
         run.replace("changes", changes(audited if before is None else before, audited))
     return audited
+
+
+def completed(processes: DataFrame) -> DataFrame:
+    """The table `processes` with all columns, whichever version has written it."""
+    return _completed(processes, _NEW_OF_PROCESSES)
 
 
 def _completed(table: DataFrame, new: dict[str, str]) -> DataFrame:
@@ -110,7 +118,7 @@ def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame
     """Publish the table `capacity`; return it."""
     say("adding up busy slots")
     with warehouse.publishing() as run:
-        rows = capacity(run.table("attempts"), run.table("processes"), interval)
+        rows = capacity(run.table("attempts"), completed(run.table("processes")), interval)
         return run.replace("capacity", rows)
 
 

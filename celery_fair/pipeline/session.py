@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.errors import PipelineError, root_cause
-from celery_fair.pipeline.java import JAVA_NEEDED, find_java
+from celery_fair.pipeline.java import JAVA_NEEDED, candidates, find_java, listed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,8 @@ def is_small(folder: Path, most: int = SMALL) -> bool:
 def _prepare_java() -> None:
     found = find_java(os.environ)
     if found is None:
-        raise PipelineError(f"no usable Java was found: {JAVA_NEEDED}")
+        seen = listed(candidates(os.environ))
+        raise PipelineError(f"no usable Java; found: {seen}. {JAVA_NEEDED}")
     os.environ["JAVA_HOME"] = found.home
     # Else the workers of another Python than the driver's would be started.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

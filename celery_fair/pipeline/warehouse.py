@@ -11,13 +11,14 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import OvertakenError, PipelineError
+from celery_fair.pipeline.holds import Held, Hold, held
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.pointer import Pointer, alone, read_pointer, write_pointer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +32,7 @@ REPLACED = "replaced"
 _IN_PART = "attempts"
 """The table of which rows are replaced one by one."""
 
-_NAMED = re.compile(r"(\d{6,})-[0-9a-f]{6}$")
+_NAMED = re.compile(r"(\d{6,})-([0-9a-f]{6})$")
 """How the name of what a run has written ends: its version, and its own mark."""
 
 _SCRATCH = ".scratch-"
@@ -51,10 +52,40 @@ class Warehouse:
     def __init__(self, spark: "SparkSession", root: Path) -> None:
         self.spark = spark
         self.root = root.absolute()
+        self._pinned: Pointer | None = None
+        self._holds: list[Hold] = []
+
+    def pin(self) -> "Warehouse":
+        """Stay with the present version, and what is published by this object; return that.
+
+        What others publish meanwhile is not seen, and removes nothing of it.
+        """
+        self._pinned, hold = self._held(secrets.token_hex(3))
+        self._keep(hold)
+        return self
+
+    def _keep(self, hold: Hold | None) -> None:
+        if hold is not None:
+            self._holds.append(hold)
+
+    def _held(self, mark: str) -> tuple[Pointer, Hold | None]:
+        """Return the present version, and hold it where that can be done."""
+        present = read_pointer(self.root)
+        if not present.version:  # it may be no warehouse at all
+            return present, None
+        try:
+            with alone(self.root):
+                present = read_pointer(self.root)
+                return present, Hold(self.root, mark, self._seen(present).folders)
+        except OSError:  # the folder is another user's, or the disk is full
+            return present, None
+
+    def _seen(self, present: Pointer) -> Pointer:
+        return present if self._pinned is None else self._pinned
 
     def has(self, table: str) -> bool:
         """Whether the table has been published."""
-        return table in read_pointer(self.root).tables
+        return table in self._seen(read_pointer(self.root)).tables
 
     def table(self, name: str) -> "DataFrame":
         """Return a table of the present version.
@@ -62,7 +93,7 @@ class Warehouse:
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.of(read_pointer(self.root), name)
+        return self.of(self._seen(read_pointer(self.root)), name)
 
     def of(self, pointer: Pointer, name: str) -> "DataFrame":
         """Return a table of some version.
@@ -98,7 +129,9 @@ class Warehouse:
 
     def begin(self) -> "Run":
         """Begin the next version."""
-        return Run(self, read_pointer(self.root))
+        mark = secrets.token_hex(3)
+        present, hold = self._held(mark)
+        return Run(self, self._seen(present), f"{present.version + 1:06d}-{mark}", hold)
 
     @contextmanager
     def publishing(self) -> Iterator["Run"]:
@@ -106,27 +139,51 @@ class Warehouse:
 
         Who reads by the run's `table` reads one version, however many are published meanwhile: of
         two, starts that are only in the second would be missing while its logs are complete.
-
-        Raises:
-            PipelineError: another run has published meanwhile.
+        If another run has published the same tables meanwhile, its are those that others see; what
+        was written here can be read all the same.
         """
         run = self.begin()
         try:
             yield run
-            run.publish()
+            with suppress(OvertakenError):
+                run.publish()
         except BaseException:  # an interrupt too; re-raised
             run.discard()
             raise
+        if self._pinned is None:
+            run.release()
+        else:
+            self._pinned = run.pointer
+            self._keep(run.hold)
 
 
 class Run:
-    """The next version while it is being written. Nothing is seen of it before `publish`."""
+    """The next version while it is being written. Nothing is seen of it before `publish`.
 
-    def __init__(self, warehouse: Warehouse, before: Pointer) -> None:
+    Arguments:
+        before: the version that it reads.
+        number: with which the names of all that it writes end.
+        hold: what keeps others from removing what it reads and writes, if that could be had.
+    """
+
+    def __init__(
+        self, warehouse: Warehouse, before: Pointer, number: str, hold: Hold | None = None
+    ) -> None:
         self.warehouse = warehouse
+        self.hold = hold
         self._before = before
         self._after = Pointer(before.version + 1, dict(before.tables), dict(before.schemas))
-        self._number = f"{before.version + 1:06d}-{secrets.token_hex(3)}"
+        self._number = number
+
+    @property
+    def pointer(self) -> Pointer:
+        """What it has read and written."""
+        return self._after
+
+    def release(self) -> None:
+        """Let others remove what they do not need."""
+        if self.hold is not None:
+            self.hold.release()
 
     @property
     def version(self) -> int:
@@ -186,7 +243,11 @@ class Run:
         """Write rows once, to the table that the column `by` names; return each table's folder."""
         root = self.warehouse.root
         together = self.scratch("staged") / "run=0"
-        rows.write.partitionBy(by).parquet(str(together))
+        try:
+            rows.write.partitionBy(by).parquet(str(together))
+        except Exception:  # it may be tried again; re-raised
+            shutil.rmtree(together.parent)
+            raise
         found = {}
         for table in tables:
             written = together / f"{by}={table}"
@@ -242,30 +303,33 @@ class Run:
         return [folder.rpartition("run=")[2] for folder in self._after.tables.get(table, [])]
 
     def publish(self) -> None:
-        """Let others see this version, and remove what belongs neither to it nor to the one before.
+        """Let others see what this run has written, and remove what nobody needs any more.
+
+        That is all but this version, the one before, and what somebody reads or writes just now.
 
         Raises:
-            PipelineError: another run has published meanwhile.
+            OvertakenError: another run has published some of the same tables meanwhile.
         """
-        self.warehouse.root.mkdir(parents=True, exist_ok=True)
-        write_pointer(self.warehouse.root, self._before, self._after)
-        needed = {f for p in (self._before, self._after) for fs in p.tables.values() for f in fs}
-        for path in self.warehouse.root.glob("*/run=*"):
-            if self._is_past(path) and f"{path.parent.name}/{path.name}" not in needed:
-                shutil.rmtree(path, ignore_errors=True)
-        for path in self._scratches():
-            if self._is_past(path):
+        root = self.warehouse.root
+        root.mkdir(parents=True, exist_ok=True)
+        before, published = write_pointer(root, self._before, self._after)
+        self._after = Pointer(published.version, self._after.tables, self._after.schemas)
+        with alone(root):
+            found, present = held(root), read_pointer(root)
+        needed = before.folders | published.folders | present.folders | found.folders
+        for path in (*root.glob("*/run=*"), *self._scratches()):
+            folder = f"{path.parent.name}/{path.name}"
+            if folder not in needed and self._is_past(path, found):
                 shutil.rmtree(path, ignore_errors=True)
 
     def discard(self) -> None:
         """Remove what this run has written, unless others can see it."""
         root = self.warehouse.root
         # Not by what this process remembers: an interrupt may come just when it is published.
-        seen = read_pointer(root).tables.values()
-        if any(folder.endswith(self._number) for folders in seen for folder in folders):
-            return
-        for path in (*root.glob(f"*/run=*{self._number}"), *self._scratches(self._number)):
-            shutil.rmtree(path, ignore_errors=True)
+        if not any(folder.endswith(self._number) for folder in read_pointer(root).folders):
+            for path in (*root.glob(f"*/run=*{self._number}"), *self._scratches(self._number)):
+                shutil.rmtree(path, ignore_errors=True)
+        self.release()
 
     def _write(self, table: str, rows: "DataFrame") -> str:
         folder = self._folder(table)
@@ -277,10 +341,14 @@ class Run:
         names = (f"{table}/run={again}{self._number}" for again in ("", "a-", "b-", "c-"))
         return next(name for name in names if not (self.warehouse.root / name).exists())
 
-    def _is_past(self, path: Path) -> bool:
+    def _is_past(self, path: Path, found: Held) -> bool:
         """Whether it belongs to an earlier version, and not to another run that is under way."""
         named = _NAMED.search(path.name)
-        return named is not None and int(named[1]) < self._after.version
+        return (
+            named is not None
+            and int(named[1]) < self._after.version
+            and named[2] not in found.marks
+        )
 
 
 def overgrown(sizes: Sequence[int]) -> int:

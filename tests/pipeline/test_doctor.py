@@ -55,6 +55,32 @@ def test_first_that_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found == Java(str(tmp_path / "jvm" / "placed"), 25, f"{tmp_path}/jvm/*")
 
 
+def test_a_shim_knows_the_home_that_it_starts(tmp_path: Path) -> None:
+    """Spark starts bin/java of a home, and a shim is in none."""
+    home = plant(tmp_path / "real", 'version "21.0.1"').parents[1]
+    shim = tmp_path / "shims" / "java"
+    shim.parent.mkdir()
+    shim.write_text(f"#!/bin/sh\necho 'version \"21\"\n    java.home = {home}' >&2\n")
+    shim.chmod(0o755)
+    environ = {"PATH": str(shim.parent)}
+    assert find_java(environ) == Java(str(home), 21, "PATH")
+    shim.write_text("#!/bin/sh\necho 'version \"21\"' >&2\n")
+    assert find_java(environ) is None
+
+
+@pytest.mark.parametrize(("says", "found"), [('version "11.0.1"', "11 ({home})"), ("hm", "none")])
+def test_a_command_without_a_usable_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, found: str
+) -> None:
+    plant(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    done = CliRunner().invoke(fair, ["pipeline", "waits", str(tmp_path), "--quiet"])
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: no usable Java; found: {found.format(home=tmp_path)}. Spark")
+
+
 def test_findings_without_java(tmp_path: Path) -> None:
     plant(tmp_path, 'version "11.0.1"')
     first, *others = examined({"JAVA_HOME": str(tmp_path), "PATH": ""})

@@ -74,6 +74,18 @@ def test_lines_that_are_no_records(spark: SparkSession) -> None:
     assert {row["text"]: row["wrong"] for row in lines.collect()} == GARBAGE
 
 
+def test_lines_that_end_as_on_windows(spark: SparkSession) -> None:
+    """Who copies a log may end its lines another way, and begin the file with a mark."""
+    process = Process().boots(0)
+    process.runs("a", 1)
+    lines = [f"{line}\r" for line in process.lines]
+    lines[0] = f"\ufeff{lines[0]}"
+    rows = [(line, "planted") for line in [*lines, "\r", f"{lines[1][:-9]}\r"]]
+    read = parsed(spark.createDataFrame(rows, "value string, file string")).collect()
+    assert [row["wrong"] for row in read] == [None] * 3 + ["empty", "torn or no JSON"]
+    assert [row["seq"] for row in read[:3]] == [0, 1, 2]
+
+
 def test_names_that_look_like_what_they_are_not(spark: SparkSession) -> None:
     names = ["} {", '"} {"', "\\", "a,b", "line\nline", "{}{}"]
     process = Process().boots(0)
@@ -173,6 +185,8 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
         "events": 0,
         "duplicates": 0,
         "quarantined": {},
+        "broken": [],
+        "unset_clocks": [],
     }
 
     late = Process(node=process.node, pid=5, boot=process.boot, seq=process.seq)

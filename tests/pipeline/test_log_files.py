@@ -41,6 +41,13 @@ def test_an_unread_log_behind_a_link_is_seen(tmp_path: Path) -> None:
     assert (name.pid, name.boot) == (7, "ab12")
 
 
+def test_a_compressed_file_without_a_byte_is_not_overlooked(tmp_path: Path) -> None:
+    """Spark does not list it; whoever lists the names sees that a process has lost its log."""
+    (tmp_path / f"{OPEN.removeprefix('_open-')}.gz").touch()
+    (name,) = _named(tmp_path)
+    assert (name.pid, name.boot, name.number) == (7, "ab12", 0)
+
+
 def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who runs the tests may be root, whom no mode stops."""
     logs = linked(tmp_path)

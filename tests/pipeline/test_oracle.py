@@ -18,6 +18,7 @@ from celery_fair.pipeline.gold.costs import costs
 from celery_fair.pipeline.gold.fairness import fairness
 from celery_fair.pipeline.gold.waits import waits, waits_by_key
 from tests.pipeline.oracle import ask
+from tests.pipeline.planted import T0
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +40,7 @@ PROCESS = (
     "node string, pid long, boot string, worker string, born_at double, last_at double,"
     " ended_at double, complete boolean, liveness string, costs string"
 )
-WORKER = "boot string, worker string, first_at double, last_at double, concurrency long"
+WORKER = "boot string, worker string, dated_at double, last_at double, concurrency long"
 BACKLOG = (
     "node string, pid long, boot string, queue string, since double, until double, state string,"
     " starved boolean, quantum double, level long"
@@ -70,23 +71,23 @@ def processes_of(draw: random.Random, count: int) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for number in range(count):
         process = {"node": f"n{number % 3}", "pid": number, "boot": f"b{number}"}
-        born = draw.choice([None, *map(float, range(0, 100, 10))])
-        ended = draw.choice([None, *map(float, range(100, 200, 10))])
+        born = draw.choice([None, *(T0 + at for at in range(0, 100, 10))])
+        ended = draw.choice([None, *(T0 + at for at in range(100, 200, 10))])
         liveness = "ended" if ended else draw.choice(["alive", "silent"])
         complete = born is not None and draw.random() < 0.9
         parents = [p["boot"] for p in made if p["node"] == process["node"]] + ["nobody"]
         worker = draw.choice([process["boot"], process["boot"], *parents])
         made.append(process | {"born_at": born, "ended_at": ended, "liveness": liveness})
         made[-1] |= {"worker": worker, "complete": complete}
-        made[-1]["last_at"] = ended or float(draw.randrange(100, 200, 10))
+        made[-1]["last_at"] = ended or T0 + draw.randrange(100, 200, 10)
     return made
 
 
 def doubt_of(draw: random.Random, process: dict[str, Any]) -> dict[str, Any]:
     """One that a process leaves about a queue, or all."""
     named = {name: process[name] for name in ("node", "pid", "boot")}
-    since = draw.choice([-inf, *map(float, range(0, 200, 10))])
-    until = draw.choice([inf, since + 10, since + 50]) if since > -inf else 60.0
+    since = draw.choice([-inf, *(T0 + at for at in range(0, 200, 10))])
+    until = draw.choice([inf, since + 10, since + 50]) if since > -inf else T0 + 60
     doubt = {"queue": draw.choice([None, *QUEUES]), "since": since, "until": until, "why": "so"}
     return named | doubt | {"open": until == inf and draw.random() < 0.5}
 
@@ -95,14 +96,14 @@ def attempt_of(draw: random.Random, number: int, processes: list[dict[str, Any]]
     owner = draw.choice([*processes, {"node": "lost", "pid": 1, "boot": "lost"}])
     starts, finishes, rejections = (draw.choice([0, 1, 1, 2]), *draw.choices([0, 1], k=2))
     attempt = {"id": f"t{number}", "retries": 0, "starts": starts, "finishes": finishes}
-    published = draw.choice([None, 5.0, 45.0, 95.0, 125.0])
+    published = draw.choice([None, *(T0 + at for at in (5, 45, 95, 125))])
     attempt |= {"rejections": rejections, "published": published, "published_first": published}
     attempt |= {"queue": draw.choice(QUEUES), "admissions": draw.choice([0, 0, 0, 1])}
     if starts:
-        attempt |= {"started_at": float(draw.randrange(100, 200, 10))}
+        attempt |= {"started_at": T0 + draw.randrange(100, 200, 10)}
         attempt |= {name: owner[name] for name in ("node", "pid", "boot")}
     if rejections:
-        attempt |= {"rejected_at": float(draw.randrange(100, 200, 10))}
+        attempt |= {"rejected_at": T0 + draw.randrange(100, 200, 10)}
     return attempt
 
 
@@ -246,9 +247,9 @@ def test_busy_seconds(spark: SparkSession, draw: random.Random) -> None:
     for number in range(20):
         first, life = draw.choice([0.0, INTERVAL, draw.uniform(0, 300)]), draw.uniform(0, 300)
         worker = {"boot": f"b{number}", "worker": f"b{draw.randrange(number + 1, 21) - 1}"}
-        worker |= {"first_at": first, "last_at": draw.choice([first, first + life])}
+        worker |= {"dated_at": first, "last_at": draw.choice([first, first + life])}
         workers.append(worker | {"concurrency": draw.choice([None, 0, 1, 4])})
-    workers.append({"boot": "w", "worker": "w", "first_at": 0.0, "last_at": 90.0, "concurrency": 2})
+    workers.append({"boot": "w", "worker": "w", "dated_at": 0.0, "last_at": 90.0, "concurrency": 2})
 
     made = capacity(table(spark, ATTEMPT, attempts), table(spark, WORKER, workers), INTERVAL)
     found = {row["since"]: row for row in made.collect()}

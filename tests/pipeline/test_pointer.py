@@ -20,7 +20,7 @@ def test_of_those_who_publish_at_once_one_does(tmp_path: Path) -> None:
     start = Barrier(AT_ONCE)
 
     def publish(number: int) -> Pointer | str:
-        after = before.with_table("t", [f"t/run={number}"], "id string")
+        after = before.with_table("t", [f"t/run={before.version}-{number}"], "id string")
         after = Pointer(before.version + 1, after.tables, after.schemas)
         start.wait()
         try:
@@ -54,3 +54,16 @@ def test_who_may_read_the_tables_may_read_which_they_are(tmp_path: Path) -> None
     write_pointer(tmp_path, Pointer(), Pointer(1))
     (tmp_path / "table").touch()
     assert (tmp_path / "current.json").stat().st_mode == (tmp_path / "table").stat().st_mode
+
+
+def test_who_publishes_other_tables_is_not_in_the_way(tmp_path: Path) -> None:
+    before = Pointer().with_table("old", ["old/run=1"], "id string")
+    _, before = write_pointer(tmp_path, Pointer(), before)
+    silver = before.with_table("attempts", ["attempts/run=2"], "id string").without("old")
+    gold = before.with_table("audit", ["audit/run=2"], "id long")
+    write_pointer(tmp_path, before, silver)
+    present, published = write_pointer(tmp_path, before, gold)
+    assert (present.version, published.version) == (2, 3)
+    assert published == read_pointer(tmp_path)
+    assert published.tables == {"attempts": ["attempts/run=2"], "audit": ["audit/run=2"]}
+    assert published.schemas == {"attempts": "id string", "audit": "id long"}

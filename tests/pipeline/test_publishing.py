@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline import publish
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import OvertakenError, PipelineError
+from celery_fair.pipeline.ingest import Ingested
 from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
 from celery_fair.pipeline.warehouse import Warehouse
 
@@ -55,18 +58,16 @@ def version(root: Path, number: int) -> None:
 def test_a_run_reads_one_version(tmp_path: Path) -> None:
     """Of two, starts could be missing while the logs that have them are complete."""
     version(tmp_path, 1)
-
-    def read_and_write() -> None:
-        with Folders(tmp_path).publishing() as run:
-            run.table("attempts")
-            version(tmp_path, 2)
-            found = cast("Table", run.table("processes"))
-            assert found.folders == ["processes/run=000001-abcdef"]
-            run.replace("audit", cast("DataFrame", Table([])))
-
-    with pytest.raises(PipelineError, match="has published version 2"):
-        read_and_write()
-    assert not list(tmp_path.glob("audit/*"))
+    with Folders(tmp_path).publishing() as run:
+        run.table("attempts")
+        version(tmp_path, 2)
+        found = cast("Table", run.table("processes"))
+        assert found.folders == ["processes/run=000001-abcdef"]
+        run.replace("audit", cast("DataFrame", Table([])))
+    present = read_pointer(tmp_path)
+    assert (present.version, run.version) == (3, 3)
+    assert present.tables["attempts"] == ["attempts/run=000002-abcdef"]
+    assert (tmp_path / present.tables["audit"][0]).is_dir()
 
 
 def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +89,89 @@ def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(publish, "audit", audit)
     for name in ("replayable", "changes"):
         monkeypatch.setattr(publish, name, lambda *tables: tables[0])
-    with pytest.raises(PipelineError, match="has published version 2"):
-        publish.write_audit(Folders(tmp_path), None, lambda _: None)
+    publish.write_audit(Folders(tmp_path), None, lambda _: None)
+    assert read_pointer(tmp_path).version == 3
+
+
+def test_a_report_reads_one_version_though_many_are_published(tmp_path: Path) -> None:
+    """And nobody removes under it what it reads; when it has ended, it is removed."""
+    version(tmp_path, 1)
+    (first,) = read_pointer(tmp_path).tables["attempts"]
+    pinned = Folders(tmp_path).pin()
+    for number in range(3):
+        ingest = Folders(tmp_path).begin()
+        ingest.replace("attempts", cast("DataFrame", Table([])))
+        ingest.publish()
+        ingest.release()
+        with pinned.publishing() as run:
+            assert cast("Table", run.table("attempts")).folders == [first]
+            made = cast("Table", run.replace(f"gold{number}", cast("DataFrame", Table([]))))
+        assert (tmp_path / first).is_dir()
+        assert all((tmp_path / folder).is_dir() for folder in made.folders)
+    for number in range(3):
+        assert pinned.has(f"gold{number}")
+    assert len(list(tmp_path.glob("attempts/run=*"))) == 2  # the last one, and that
+
+    del pinned, run
+    gc.collect()
+    with Folders(tmp_path).publishing() as run:
+        run.replace("waits", cast("DataFrame", Table([])))
+    assert not (tmp_path / first).exists()
+    assert not list(tmp_path.glob(".held-*"))
+
+
+def test_of_two_reports_both_can_be_read(tmp_path: Path) -> None:
+    """Others see what the first has made, which is of the same version or a newer one."""
+    version(tmp_path, 1)
+    slow, fast = Folders(tmp_path).pin(), Folders(tmp_path).pin()
+    with slow.publishing() as run:
+        mine = cast("Table", run.replace("waits", cast("DataFrame", Table([]))))
+        with fast.publishing() as other:
+            theirs = cast("Table", other.replace("waits", cast("DataFrame", Table([]))))
+    assert read_pointer(tmp_path).tables["waits"] == theirs.folders
+    for _ in range(3):
+        version(tmp_path, read_pointer(tmp_path).version + 1)
+        with fast.publishing() as other:
+            other.replace("costs", cast("DataFrame", Table([])))
+    assert cast("Table", slow.table("waits")).folders == mine.folders
+    assert all((tmp_path / folder).is_dir() for folder in mine.folders)
+
+
+def test_a_slow_run_is_not_cleared_away_under_its_hands(tmp_path: Path) -> None:
+    version(tmp_path, 1)
+    slow = Folders(tmp_path).begin()
+    slow.replace("events", cast("DataFrame", Table([])))
+    scratch = slow.scratch("open")
+    for _ in range(3):
+        with Folders(tmp_path).publishing() as run:
+            run.replace("waits", cast("DataFrame", Table([])))
+    assert scratch.is_dir()
+    slow.publish()
+    assert all((tmp_path / folder).is_dir() for folder in read_pointer(tmp_path).folders)
+
+
+def test_an_ingest_that_is_overtaken_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is little left to read; but not for ever."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.jsonl").touch()
+    said: list[str] = []
+
+    def overtaken(*_: object) -> Ingested:
+        raise OvertakenError("another run has published")
+
+    def tried(*_: object) -> Ingested:
+        monkeypatch.setattr(ingesting, "_tried", lambda *_: Ingested(version=7))
+        return overtaken()
+
+    monkeypatch.setattr(ingesting, "_tried", tried)
+    done = ingesting.ingest(Folders(tmp_path), tmp_path / "logs", say=said.append)
+    assert (done.version, len(said)) == (7, 1)
+    monkeypatch.setattr(ingesting, "_tried", overtaken)
+    with pytest.raises(PipelineError, match="has published"):
+        ingesting.ingest(Folders(tmp_path), tmp_path / "logs", say=said.append)
+    assert len(said) == 3
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:

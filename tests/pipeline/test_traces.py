@@ -67,8 +67,13 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
     rows = table_trace(spark, str(path), "csv", columns).orderBy("published").collect()
     found = [(row["published"], row["runtime"], row["queue"], row["task"]) for row in rows]
     assert found == [(10.0, 2.5, "a", "task"), (20.0, 1.0, "celery", "task")]
+    path.write_text("a`t,`b.c`\n1,2\n")
+    (row,) = table_trace(
+        spark, str(path), "csv", Columns({"published": "a`t", "runtime": "`b.c`"})
+    ).collect()
+    assert (row["published"], row["runtime"]) == (1.0, 2.0)
     absent = Columns({"published": "no", "runtime": "no"})
-    with pytest.raises(PipelineError, match="no column 'no'; it has when"):
+    with pytest.raises(PipelineError, match="no column 'no'; it has a`t"):
         table_trace(spark, str(path), "csv", absent)
 
 

@@ -166,7 +166,7 @@ def _by_key(
     order = (desc("to_look_at"), desc("attempts"), "queue", "tenant")
     rows = [row.asDict() for row in made.orderBy(*order).limit(_LIMIT).collect()]
     names = ["attempts", *(name.lower() for name in counts)]
-    lines = ([row["queue"], escaped(named(row)), *(row[name] for name in names)] for row in rows)
+    lines = ([row["queue"], named(row), *(row[name] for name in names)] for row in rows)
     heads = ["queue", "key", *names]
     document = {"verdicts": counts, "keys": rows}
     return Outcome(document, table(heads, lines, "no attempt is of a queue with keys"), good=good)
@@ -185,9 +185,10 @@ def _doubts(audited: "DataFrame", limit: int) -> "list[Row]":
 def _of_doubt(row: "Row") -> str:
     """As a line."""
     if row["boot"] is None:
-        return f"UNKNOWN, {row['attempts']}: {row['why']}"
+        return escaped(f"UNKNOWN, {row['attempts']}: {row['why']}")
     of = f"process {row['pid']} ({row['boot']}) of {row['node'] or 'an unknown node'}"
-    return f"UNKNOWN, {row['attempts']}: {of}: {row['why']}{_times(row['since'], row['until'])}"
+    why = f"{of}: {row['why']}{_times(row['since'], row['until'])}"
+    return escaped(f"UNKNOWN, {row['attempts']}: {why}")
 
 
 def _times(since: float, until: float) -> str:
@@ -208,7 +209,8 @@ def _changed(warehouse: "Warehouse") -> "list[Row]":
 def _write_ids(audited: "DataFrame", path: Path) -> None:
     """A row at a time: there may be more than fit."""
     from celery_fair.pipeline.gold.audit import replayable
+    from celery_fair.pipeline.whole_file import whole_file
 
-    with path.open("w") as file:
+    with whole_file(path) as file:
         for row in replayable(audited).select("id", "retries", "published").toLocalIterator():
             file.write(f"{json.dumps(row.asDict())}\n")

@@ -1,12 +1,10 @@
 """``fair pipeline costs``."""
 
 import json
-import os
 from pathlib import Path
 
 import click
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
 from celery_fair.cli.pipeline.options import (
     Context,
@@ -65,13 +63,15 @@ def costs(
 
     from celery_fair.pipeline.gold.costs import model
     from celery_fair.pipeline.publish import write_costs
+    from celery_fair.pipeline.whole_file import whole_file
 
     if by == "key":
         return _by_key(context, warehouse, limit)
     made = write_costs(context.warehouse(warehouse), context.say)
     if export is not None:
         context.say(f"writing {export}")
-        _replace(export, json.dumps(model(made, keys), indent=1))
+        with whole_file(export) as file:
+            file.write(json.dumps(model(made, keys), indent=1))
     rows = made.orderBy(desc("seconds"), "task", "cost_key").limit(limit)
     return tabled(rows, _SHOWN, "no task has finished")
 
@@ -87,16 +87,9 @@ def _by_key(context: Context, warehouse: Path, limit: int) -> Outcome:
     shown = ("n", "mean", "longest", "seconds")
     lines = (
         [
-            *(row["queue"], escaped(named(row)), *(row[name] for name in shown)),
+            *(row["queue"], named(row), *(row[name] for name in shown)),
             *(percent(row["part_of_queue"]), row["charged"]),
         ]
         for row in rows
     )
     return Outcome(rows, table(_BY_KEY, lines, "no task that has a key has finished"))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whoever reads meanwhile sees the old file or the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(path)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import SECONDS, Outcome, table
 from celery_fair.cli.pipeline.options import (
     Context,
@@ -138,7 +137,7 @@ def _by_key(
 def _key_row(key: dict[str, Any]) -> list[Any]:
     return [
         key["queue"],
-        escaped(named(key)),
+        named(key),
         key["weight"],
         key["unit"],
         key["served"],
@@ -154,7 +153,7 @@ def _key_row(key: dict[str, Any]) -> list[Any]:
 def _noisy_row(key: dict[str, Any]) -> list[Any]:
     return [
         key["queue"],
-        escaped(named(key)),
+        named(key),
         key["intervals"],
         percent(key["in_flight"]),
         key["others_p95"],

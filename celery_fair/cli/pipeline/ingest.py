@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import FOLDER, Outcome
 from celery_fair.cli.pipeline.options import Context, with_spark
 
@@ -25,7 +26,9 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     Reads what is new below LOGS: sealed files, *.jsonl, also packed or
     compressed ones (*.jsonl.gz, *.jsonl.zst), at any depth. Running it again reads no
     file twice; copies of files, and records that come late, do no harm. A line that is not a
-    record, but torn or garbage, goes to the table `quarantine` with its file and the reason.
+    record, but torn or garbage, goes to the table `quarantine` with its file and the reason. A
+    compressed file that is cut or broken is read up to there, and named; nothing is taken for
+    proven that rests on its rest. Copy it again under its name, and it is read whole.
 
     Others see a new version of the warehouse when it is complete, and not before; if this command
     is cut short, the old one stays. On a cluster every machine must reach both folders under the
@@ -51,5 +54,11 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     lines = [news]
     if done.duplicates:
         lines.append(f"{done.duplicates} records were here already")
+    lines += [f"{escaped(path)} breaks off: what it lost is in doubt" for path in done.broken]
+    lines += [
+        f"the clock of {escaped(node)} was not set at first: when it did what it did then is not"
+        " known, and it counts from the time that it was"
+        for node in done.unset_clocks
+    ]
     lines += [f"quarantined: {n} × {reason}" for reason, n in sorted(done.quarantined.items())]
     return Outcome(done.as_dict(), lines)

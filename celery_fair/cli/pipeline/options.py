@@ -54,17 +54,18 @@ class Context:
         return open_session(self._master, self._memory, small=small)
 
     def warehouse(self, path: Path, logs: Path | None = None) -> "Warehouse":
-        """Return the warehouse in a folder.
+        """Return the warehouse in a folder: to ask, as it is now, whatever is published meanwhile.
 
         Arguments:
-            logs: the folder that is to be read into it.
+            logs: the folder that is to be read into it; None: there is none.
         """
         from celery_fair.pipeline.session import SMALL, is_small
         from celery_fair.pipeline.warehouse import Warehouse
 
         # An event takes a tenth there of what it takes in the log.
         small = is_small(path, SMALL // 10) and (logs is None or is_small(logs))
-        return Warehouse(self.spark(small), path)
+        found = Warehouse(self.spark(small), path)
+        return found.pin() if logs is None else found
 
 
 def with_spark(command: F) -> F:

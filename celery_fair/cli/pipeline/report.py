@@ -31,9 +31,12 @@ def report(context: Context, warehouse: Path, html: Path, interval: float | None
     """
     from celery_fair.pipeline.report.figures import figures
     from celery_fair.pipeline.report.page import page
+    from celery_fair.pipeline.whole_file import whole_file
 
     shown = figures(context.warehouse(warehouse), interval, context.say)
-    html.write_text(page(shown), encoding="utf-8")
-    size = html.stat().st_size
+    text = page(shown)
+    with whole_file(html) as file:
+        file.write(text)
+    size = len(text.encode())
     document = {"path": str(html), "bytes": size, "verdicts": shown.verdicts}
     return Outcome(document, [f"{html}: {size / 1024:.0f} KiB"])

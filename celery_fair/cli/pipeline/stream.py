@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import FOLDER, SECONDS
 from celery_fair.cli.pipeline.options import Context, with_spark
 from celery_fair.pipeline.stream.watches import Limits
@@ -107,7 +108,7 @@ def stream(
     limits = Limits(starvation, silence, lag, leashes=leashes)
 
     def tell(alert: dict[str, Any]) -> None:
-        line = f"{alert['alert']}: {alert['key']}: {alert['text']}"
+        line = escaped(f"{alert['alert']}: {alert['key']}: {alert['text']}")
         click.echo(json.dumps(alert) if context.as_json else line)
 
     query = start_alerts(context.spark(), logs, out, limits, 0 if once else every, tell)

@@ -13,10 +13,11 @@ UNKNOWN           the log does not have what a verdict needs
 What proves that nothing was started is the absence of a record, and it proves that only where no
 record can be missing. `celery_fair.pipeline.gold.doubts` says when one may be missing, and of which
 queues. A dead letter is REPLAYABLE if no such doubt touches its queue between its publication and
-its rejection. These are times of different hosts, whose clocks may differ by `CLOCKS`. There is a
-premise that no log can prove: *every* worker that consumed the queue in that time wrote its log to
-the folder that was ingested, and none of its files was removed as a whole. `since` says from when
-on that is true; a message published before is UNKNOWN.
+its rejection. These are times of different hosts, whose clocks may differ by `CLOCKS`; where they
+show more, or were not set, whatever doubt there is about the queue counts. There is a premise that
+no log can prove: *every* worker that consumed the queue in that time wrote its log to the folder
+that was ingested, and none of its files was removed as a whole. `since` says from when on that is
+true; a message published before is UNKNOWN.
 
 FINISHED and LOST say that there was one start, and so rest on the absence of a second one, which
 may have come at any time after the publication: any doubt about the queue since then makes them
@@ -35,6 +36,8 @@ when.
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from celery_fair.pipeline.silver.clocks import is_set
 
 __all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "changes", "replayable"]
 
@@ -206,10 +209,12 @@ def _proofs(since: float | None, within: float | None) -> dict[str, Column]:
     """`unstarted` and `again`: what lets it be doubted that there was no start, or one only."""
     begun = F.coalesce("published_first", F.lit(_EVER)) - CLOCKS
     rejected, again = F.col("rejected_at") + CLOCKS, F.lit(_FOR_EVER)
+    # Clocks that show this tell nothing of what was when at other hosts.
+    odd = ~is_set("published_first") | ~is_set("rejected_at") | (begun > rejected)
     if within is not None:
         again = F.col("last_started_at") + within + CLOCKS
     every = F.concat("hidden", F.array_compact(F.array("open")))
-    unstarted = _touched(every, begun, rejected)
+    unstarted = F.when(odd, F.get(every, F.lit(0))).otherwise(_touched(every, begun, rejected))
     unknown = _why("it does not say when it was published")
     before = F.lit(False) if since is None else F.col("published_first") < since
     undated = F.lit(False) if since is None else F.col("published_first").isNull()

@@ -1,7 +1,13 @@
-"""Times, cut into intervals, which begin at multiples of their length."""
+"""Times, cut into intervals, which begin at multiples of their length.
+
+What lasts from a clock's time before it was set to a true one would be millions of them: it is left
+out.
+"""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from celery_fair.pipeline.silver.clocks import LONGEST
 
 __all__ = ["bounds", "cut"]
 
@@ -10,7 +16,8 @@ def cut(rows: DataFrame, since: str, until: str, interval: float) -> DataFrame:
     """Return rows once for each `bucket` that they reach into: `from` and `to` within it."""
     first, last = (F.floor(F.col(name) / interval) for name in (since, until))
     return (
-        rows.withColumn("bucket", F.explode(F.sequence(first, last)))
+        rows.where(F.col(until) - F.col(since) <= LONGEST)
+        .withColumn("bucket", F.explode(F.sequence(first, last)))
         .withColumn("from", F.greatest(since, F.col("bucket") * interval))
         .withColumn("to", F.least(until, (F.col("bucket") + 1) * interval))
         .where("to > from")

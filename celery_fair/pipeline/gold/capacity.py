@@ -2,9 +2,10 @@
 
     utilisation = seconds of work within the interval / seconds of slots within it
 
-A worker's slots are there from its first record to its last. Above some 0.8 waits grow fast, and
-quanta only say whose they are: with slots busy for the part u of the time, the mean wait grows like
-u / (1 - u) (Kingman, "The single server queue in heavy traffic", 1961).
+A worker's slots are there from its first record, or the first after its clock was set, to its last.
+Above some 0.8 waits grow fast, and quanta only say whose they are: with slots busy for the part u
+of the time, the mean wait grows like u / (1 - u) (Kingman, "The single server queue in heavy
+traffic", 1961).
 """
 
 from pyspark.sql import Column, DataFrame
@@ -24,7 +25,7 @@ def capacity(attempts: DataFrame, processes: DataFrame, interval: float = 60.0) 
     ran = attempts.where("runtime > 0").withColumn("ended_at", F.expr("started_at + runtime"))
     work = cut(ran.where("started_at is not null"), "started_at", "ended_at", interval)
     workers = processes.where("boot = worker and concurrency > 0")
-    slots = cut(workers, "first_at", "last_at", interval)
+    slots = cut(workers, "dated_at", "last_at", interval)
     return (
         _summed(slots, F.expr("(to - from) * concurrency"), "slot_seconds")
         .join(_summed(work, F.expr("to - from"), "busy_seconds"), "bucket", "left")

@@ -13,11 +13,15 @@ here
 is not read at all                     its first file       for ever
 is not there, though its worker names  the worker's first   the worker's end
 it                                     record
+has a file that breaks off             the file's name      the file's last change
 =====================================  ===================  ========================================
 
 Some of these are no loss, but the way in which logs come: what a process that is *alive* has
 written last is in a file that is still open, and so is all of a new process, or of its worker. Such
 a doubt is *open*: the next run reads on.
+
+If a process's clock was not set at first (`celery_fair.pipeline.silver.clocks`), nobody knows when
+it wrote what it wrote then: its doubts have no bounds.
 
 A doubt concerns the queues that the process, or its worker, has named as those that it consumes;
 if it has named none, every queue. A queue that was added to a worker while it ran is named by a
@@ -29,6 +33,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.silver.clocks import is_set
+
 __all__ = ["doubts"]
 
 _EVER, _FOR_EVER = float("-inf"), float("inf")
@@ -38,13 +44,17 @@ _ROTATE, _BEATS, _BEAT = 60.0, 4, 10.0
 
 
 def doubts(
-    processes: DataFrame, gaps: DataFrame | None = None, unread: DataFrame | None = None
+    processes: DataFrame,
+    gaps: DataFrame | None = None,
+    unread: DataFrame | None = None,
+    unreadable: DataFrame | None = None,
 ) -> DataFrame:
     """One row per doubt: the process, `queues` (null for all), `since`, `until`, `open`, `why`.
 
     Arguments:
         gaps: where records are missing; None: nobody has looked.
         unread: processes with files that were not read; None: there are none.
+        unreadable: files that break off; None: there are none.
     """
     known = _with_queues(processes)
     found = [_of_process(known, gaps is not None), _of_unseen(known, processes)]
@@ -52,7 +62,9 @@ def doubts(
         found.append(_of_gaps(known, gaps))
     if unread is not None:
         found.append(_of_unread(processes, unread))
-    return reduce(DataFrame.unionByName, found)
+    if unreadable is not None:
+        found.append(_of_unreadable(known, unreadable))
+    return _unbounded(reduce(DataFrame.unionByName, found), processes)
 
 
 def _with_queues(processes: DataFrame) -> DataFrame:
@@ -84,6 +96,22 @@ def _with_queues(processes: DataFrame) -> DataFrame:
         .withColumn("sealed", F.col("horizon") - rotate - _BEATS * beat)
         .withColumn("late", F.col("last_at") < F.col("sealed"))
     )
+
+
+def _unbounded(found: DataFrame, processes: DataFrame) -> DataFrame:
+    """Of a process whose clock was not set, without times."""
+    unset = processes.where(~is_set("first_at")).select(
+        "node", "pid", "boot", F.lit(True).alias("unset")
+    )
+    joined = found.join(F.broadcast(unset), ["node", "pid", "boot"], "left")
+    bounds = {"since": _EVER, "until": _FOR_EVER}
+    return joined.withColumns(
+        {
+            name: F.when(F.col("unset"), F.lit(bound)).otherwise(F.col(name))
+            for name, bound in bounds.items()
+        }
+        | {"open": F.col("open") & F.col("unset").isNull()}
+    ).select(*found.columns)
 
 
 def _of_process(known: DataFrame, looked: bool) -> DataFrame:
@@ -185,4 +213,20 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
             F.lit(_FOR_EVER).alias("until"),
             F.coalesce(new | F.col("horizon").isNull(), F.lit(False)).alias("open"),
         )
+    )
+
+
+def _of_unreadable(known: DataFrame, unreadable: DataFrame) -> DataFrame:
+    """Of a file that is of no process alone, nobody knows whose records it had."""
+    named = known.select("node", "pid", "boot", "queues")
+    name = F.element_at(F.split("file", "/"), -1)
+    return unreadable.join(named, ["pid", "boot"], "left").select(
+        "node",
+        "pid",
+        "boot",
+        "queues",
+        F.concat(F.lit("a file of the log breaks off: "), name).alias("why"),
+        "since",
+        "until",
+        F.lit(False).alias("open"),
     )

@@ -12,6 +12,7 @@ from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue
 from celery_fair.pipeline.gold.fairness_by_key import by_key
 from celery_fair.pipeline.gold.noisy import by_tenant
 from celery_fair.pipeline.publish import (
+    completed,
     write_audit,
     write_audit_by_key,
     write_capacity,
@@ -71,7 +72,7 @@ class Figures:
 def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], None]) -> Figures:
     """Make all gold tables, and return the report's part of them."""
     processes = warehouse.table("processes")
-    state = _one(_states(processes))
+    state = _one(_states(completed(processes)))
     since, until = state["since"] or 0.0, state["until"] or 0.0
     interval = interval or nice_interval(until - since)
     shares = write_fairness(warehouse, interval, TOLERANCE, say)
@@ -132,7 +133,7 @@ def _one(table: DataFrame) -> Row:
 
 def _states(processes: DataFrame) -> DataFrame:
     return processes.agg(
-        F.min("first_at").alias("since"),
+        F.coalesce(F.min("dated_at"), F.min("first_at")).alias("since"),
         F.max("last_at").alias("until"),
         F.count(F.lit(1)).alias("processes"),
         F.count_if(F.col("liveness") == "silent").alias("silent"),

@@ -14,6 +14,8 @@ silent   neither: it may be gone, or its file is not here yet
 
 A child process without heartbeats of its own is alive as long as its parent is.
 
+Times before `dated_at`, its first that can be true, are those of a clock that was not set.
+
 Its quanta are, queue by queue, the last that it reported; when it has ended it has no queues any
 more.
 """
@@ -22,6 +24,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.silver.clocks import is_set
 
 __all__ = ["BEATS", "SHARING", "lives", "processes", "processes_of"]
 
@@ -79,6 +82,7 @@ def _counted(events: DataFrame) -> DataFrame:
     number, dropped = _number(), F.col("dropped")
     of_files = events.groupBy(*_KEY, "file").agg(
         F.min("at").alias("first_at"),
+        F.min(F.when(is_set("at"), F.col("at"))).alias("dated_at"),
         F.min(F.when(F.col("seq") == 0, F.col("at"))).alias("born_at"),
         F.max("at").alias("last_at"),
         F.max(F.when(number.isNotNull(), F.col("at"))).alias("latest_at"),
@@ -95,6 +99,7 @@ def _counted(events: DataFrame) -> DataFrame:
     )
     return of_files.groupBy(*_KEY).agg(
         F.min("first_at").alias("first_at"),
+        F.min("dated_at").alias("dated_at"),
         F.min("born_at").alias("born_at"),
         F.max("last_at").alias("last_at"),
         F.max("latest_at").alias("latest_at"),
@@ -135,6 +140,7 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
         F.coalesce("parent", "boot").alias("worker"),
         "born_at",
         "first_at",
+        "dated_at",
         "last_at",
         "written_at",
         "records",

@@ -2,7 +2,7 @@
 
 A process is known by its records. One that has none in the warehouse is known by such a file alone:
 it lived, and may have started anything since. The name of a process's first file says when it was
-made; if that file is gone, nobody knows.
+made; if that file is gone, nobody knows. A file without a byte, from a crash, is never read.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _FILE = "pid long, boot string, number string, since double"
 _PATH = r"^(.*/)(([0-9]+)-[^/]*\.jsonl)$"
 """A file's folder, its name, and the time in that."""
 
-_NAME = r"-([^-/]+)-([0-9]+)\.jsonl$"
+_NAME = r"-([^-/]+)-([0-9]+)\.jsonl(?:\.gz|\.zst)?$"
 """The end of a file's name: the process's boot, and which of its files it is."""
 
 
@@ -62,8 +62,8 @@ def packed(read: DataFrame) -> DataFrame:
 
 
 def _named(logs: Path) -> Iterator[FileName]:
-    for path in log_files(logs, "*.jsonl"):
-        name = FileName.parse(path.name)
+    for path in log_files(logs, "*.jsonl*"):
+        name = FileName.parse(path.name.removesuffix(".gz").removesuffix(".zst"))
         if name is not None:
             yield name
 

@@ -93,7 +93,7 @@ def table_trace(spark: SparkSession, path: str, kind: str, columns: Columns) -> 
             raise PipelineError(
                 f"{path} has no column {column!r}; it has {', '.join(rows.columns)}"
             )
-    made = {name: F.col(f"`{column}`") for name, column in columns.names.items()}
+    made = {name: _column(column) for name, column in columns.names.items()}
     scale = {name: UNITS[columns.units.get(name, "s")] for name in _TIMED}
     runtime = _number(_runtime(rows, path, columns)) * scale["runtime"]
     return rows.select(
@@ -109,7 +109,7 @@ def table_trace(spark: SparkSession, path: str, kind: str, columns: Columns) -> 
 
 def _runtime(rows: DataFrame, path: str, columns: Columns) -> Column:
     if columns.runtime is None:
-        return F.col(f"`{columns.names['runtime']}`")
+        return _column(columns.names["runtime"])
     try:
         made = F.expr(columns.runtime)
         rows.select(made)
@@ -122,6 +122,11 @@ def _runtime(rows: DataFrame, path: str, columns: Columns) -> Column:
     return made
 
 
+def _column(name: str) -> Column:
+    """One of exactly that name, whatever is in it: a dot, a backtick."""
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
 def _text(column: Column | None, absent: str | None = None) -> Column:
     otherwise = F.lit(absent).cast("string")
     return otherwise if column is None else F.coalesce(column.cast("string"), otherwise)
@@ -132,7 +137,7 @@ def _number(column: Column) -> Column:
 
 
 def _time(rows: DataFrame, name: str, scale: float) -> Column:
-    column, kind = F.col(f"`{name}`"), rows.schema[name].dataType
+    column, kind = _column(name), rows.schema[name].dataType
     if isinstance(kind, NumericType):
         return column.cast("double") * scale
     at = F.unix_micros(F.try_to_timestamp(column.cast("string"))) / 1e6

@@ -1,7 +1,8 @@
 -- A verdict at a time, the doubts about each attempt by asking each doubt.
 WITH touched AS (
     SELECT a.id, d.open, d.since,
-           d.since < a.rejected_at + 10 AND d.until >= a.published_first - 10 AS between,
+           (d.since < a.rejected_at + 10 AND d.until >= a.published_first - 10)
+               OR a.published_first - 10 > a.rejected_at + 10 AS between,
            d.until >= coalesce(a.published_first, '-infinity') - 10 AS later
     FROM attempts a, doubts d
     WHERE d.queue IS NULL OR d.queue = a.queue

@@ -4,7 +4,7 @@ WITH runs AS (
     FROM attempts WHERE started_at IS NOT NULL AND runtime > 0
 ),
 workers AS (
-    SELECT first_at AS since, last_at AS until, concurrency AS weight
+    SELECT dated_at AS since, last_at AS until, concurrency AS weight
     FROM processes WHERE boot = worker AND concurrency > 0
 ),
 busy AS (

@@ -1,0 +1,23 @@
+"""Clocks that are not set: a small computer without a battery boots in 1970, or some later year of
+its maker's, writes its log with such times, and some minutes later is told that it is 2026.
+
+What it wrote before tells the order of things there, and how long they took, but not when: it can
+be compared with no other host's times. And what lasts from such a time to a true one has not lasted
+for half a century.
+"""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+__all__ = ["EARLIEST", "LONGEST", "is_set"]
+
+EARLIEST = 1_577_836_800.0
+"""2020-01-01, in seconds since 1970: no worker wrote such a log before."""
+
+LONGEST = 366 * 86400.0
+"""Seconds that anything here lasts at the most; what is longer, a clock has made up."""
+
+
+def is_set(name: str) -> Column:
+    """Whether a time is one that a clock shows which has been set."""
+    return F.col(name) >= EARLIEST

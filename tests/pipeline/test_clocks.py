@@ -1,0 +1,74 @@
+"""A host that boots in 1970 and is told later that it is 2023: no wrong verdict, and no flood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from celery_fair.pipeline.gold.audit import audit
+from celery_fair.pipeline.gold.buckets import cut
+from celery_fair.pipeline.gold.capacity import capacity
+from celery_fair.pipeline.gold.doubts import doubts
+from celery_fair.pipeline.ingest import _unset_clocks
+from celery_fair.pipeline.silver.gaps import gaps
+from tests.pipeline.planted import T0, Process
+from tests.pipeline.staged import Silver, bronze
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def pi() -> Process:
+    """It lacks a record of the time before its clock was set, at `T0`."""
+    process = Process(node="celery@pi", queue="mail").boots(30 - T0)
+    process.says("mail", "ready", 40 - T0)
+    process.beats(50 - T0)
+    process.starts("letter", 55 - T0)
+    process.forgets()
+    process.beats(60 - T0)
+    process.runs("a", 0, queue="mail")
+    process.ends(600)
+    return process
+
+
+def test_a_clock_that_is_set_makes_no_flood_of_intervals(spark: SparkSession) -> None:
+    made = Silver.of(bronze(spark, [pi()]))
+    (state,) = made.backlog.collect()
+    assert (state["since"], state["until"]) == (T0, T0 + 600)
+    (process,) = made.processes.collect()
+    assert (process["first_at"], process["dated_at"]) == (30, T0)
+    times = capacity(made.attempts, made.processes, 60.0).collect()
+    assert len(times) == 11
+    assert _unset_clocks(made.processes) == ["celery@pi"]
+
+
+def test_what_is_longer_than_anything_is_left_out(spark: SparkSession) -> None:
+    """A publisher's clock may be wrong, too."""
+    rows = spark.createDataFrame([(0.0, T0), (T0, T0 + 90)], "since double, until double")
+    assert cut(rows, "since", "until", 3600.0).count() == 1
+
+
+def test_what_it_lacks_may_be_of_any_time(spark: SparkSession) -> None:
+    """Also for who was rejected in 1970, or before it was published."""
+    rejecter = Process(queue="mail").boots(0)
+    rejecter.rejects("letter", 300, published=100)
+    rejecter.rejects("other", 300, published=100, queue="else")
+    rejecter.ends(400)
+    lacking = Process(queue="post").boots(0)
+    lacking.starts("early", 50)
+    lacking.forgets()
+    lacking.beats(60)
+    lacking.ends(90)
+    unset = Process(queue="post").boots(10 - T0)
+    unset.rejects("early", 20 - T0, published=40)
+    unset.ends(30 - T0)
+    events = bronze(spark, [pi(), rejecter, lacking, unset])
+    made = Silver.of(events)
+    found = doubts(made.processes, gaps(events, made.processes)).localCheckpoint()
+    rows = audit(made.attempts, made.processes, found).collect()
+    verdicts = {row["id"]: row["verdict"] for row in rows}
+    assert verdicts == {
+        "letter": "UNKNOWN",
+        "other": "REPLAYABLE",
+        "early": "UNKNOWN",
+        "a": "UNKNOWN",  # a second start may be what is missing
+    }
