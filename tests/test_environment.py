@@ -73,6 +73,7 @@ def test_old_python(checkout: Path) -> None:
     assert f"{old} is Python 3.10.13" in done.stderr
 
 
+@pytest.mark.wide
 def test_a_python_in_a_folder_with_a_space(checkout: Path, no_index: dict[str, str]) -> None:
     folder = checkout / "py dir"
     folder.mkdir()
@@ -115,6 +116,7 @@ def test_what_was_broken_off_is_made_anew(checkout: Path, no_index: dict[str, st
     assert (checkout / ".venv" / ".unfinished").exists()  # and so is this one, the next time
 
 
+@pytest.mark.wide
 def test_a_folder_that_was_moved_is_made_anew(checkout: Path, no_index: dict[str, str]) -> None:
     venv = checkout / ".venv"
     venv.mkdir()

@@ -87,6 +87,7 @@ GUARDED = {
     "_messages_to_python": "of SQS, which the matrix tries",
     "_new_queue": "of SQS, which the matrix tries",
     "_work_queue": "the standard library's",
+    "_replace": "the standard library's, of named tuples",
 }
 """Private names that may be missing, or are no library's of Celery's."""
 
