@@ -45,10 +45,12 @@ class Depth(NamedTuple):
         messages: how many wait at the broker.
         since: since when some do, or none does, on the monotonic clock: the first of such answers
             without another between them.
+        at: when the last of them came, on that clock.
     """
 
     messages: int
     since: float
+    at: float
 
 
 class Depths:
@@ -135,7 +137,7 @@ class Depths:
             if messages is not None:
                 before = self._known.get(queue)
                 same = before is not None and bool(before.messages) == bool(messages)
-                known[queue] = Depth(messages, before.since if before and same else now)
+                known[queue] = Depth(messages, before.since if before and same else now, now)
         return known
 
     def _pause(self, seconds: float) -> None:

@@ -31,7 +31,7 @@ class Scene:
         monkeypatch.setattr(queue_states, "monotonic", lambda: self.began)
         monkeypatch.setattr(queue_states, "time_ns", lambda: self._wall)
         self.held: str | None = None
-        self.depth: Depth | None = None
+        self.depth: Depth | None = None  # what the broker has said last
         self.feed = SimpleNamespace(
             name="q",
             flow=SimpleNamespace(head=None),
@@ -51,6 +51,10 @@ class Scene:
 
     def ago(self, seconds: float) -> float:
         return self.began - seconds
+
+    def has(self, messages: int, since: float, at: float = 0) -> Depth:
+        """What the broker says: since so many seconds ago, last so many ago."""
+        return Depth(messages, self.ago(since), self.ago(at))
 
     def look(self) -> None:
         self.states.look()
@@ -80,7 +84,11 @@ def test_from_when_something_came(scene: Scene) -> None:
 
 
 def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
-    scene.feed.flow.head, scene.feed.filled, scene.depth = 1.0, scene.ago(30), Depth(9, 0.0)
+    scene.feed.flow.head, scene.feed.filled, scene.depth = (
+        1.0,
+        scene.ago(30),
+        scene.has(9, since=99),
+    )
     scene.look()
     scene.feed.flow.head, scene.emptied = None, scene.ago(20)
     scene.look()
@@ -91,7 +99,7 @@ def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
 
 
 def test_a_moment_is_enough(scene: Scene) -> None:
-    scene.depth, scene.feed.flow.head = Depth(9, 0.0), 1.0
+    scene.depth, scene.feed.flow.head = scene.has(9, since=99), 1.0
     scene.emptied, scene.feed.filled = scene.ago(20), scene.ago(19)
     scene.look()
     assert scene.written == [("empty", 9, 20)]
@@ -100,17 +108,46 @@ def test_a_moment_is_enough(scene: Scene) -> None:
 def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:
     scene.emptied = scene.ago(40)
     scene.look()
-    scene.depth = Depth(9, scene.ago(30))
+    scene.depth = scene.has(9, since=30)
     scene.look()
-    scene.depth = Depth(4, scene.ago(30))
+    scene.depth = scene.has(4, since=30)
     scene.look()
-    scene.depth = Depth(0, scene.ago(20))
+    scene.depth = scene.has(0, since=20)
     scene.look()
     assert scene.written == [("empty", None, 40), ("empty", 9, 30), ("empty", 0, 20)]
 
 
+def test_what_the_broker_had_before_says_nothing(scene: Scene) -> None:
+    """It ran out of just that, a moment ago."""
+    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 50, 1.5), 1.0, scene.ago(30)
+    scene.look()
+    scene.emptied, scene.feed.flow.head = scene.ago(1), None
+    scene.look()
+    scene.look()
+    scene.depth = scene.has(0, since=0.5)
+    scene.look()
+    assert scene.written == [("ready", 9, 30), ("empty", 0, 1)]
+
+
+def test_an_answer_is_waited_for_but_not_for_ever(scene: Scene) -> None:
+    scene.depth, scene.emptied = scene.has(9, 50, 4), scene.ago(3)
+    scene.look()
+    assert scene.written == [("empty", None, 3)]
+
+
+def test_what_came_to_the_broker_later_is_not_what_was_lacking_before(scene: Scene) -> None:
+    """The queue ran out at the broker too, and then new messages came there."""
+    scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(60)
+    scene.look()
+    scene.feed.flow.head, scene.emptied = None, scene.ago(40)
+    scene.depth = scene.has(9, since=30)
+    scene.look()
+    scene.look()
+    assert scene.written == [("ready", None, 60), ("empty", None, 40), ("empty", 9, 30)]
+
+
 def test_what_is_not_known_is_not_starvation(scene: Scene) -> None:
-    scene.emptied, scene.depth = scene.ago(40), Depth(9, scene.ago(60))
+    scene.emptied, scene.depth = scene.ago(40), scene.has(9, since=60)
     scene.look()
     scene.depth = None
     scene.look()

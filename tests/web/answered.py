@@ -50,7 +50,7 @@ class KnownDepths:
         self.asked = set(queues)
 
     def of(self, queue: str) -> Depth | None:
-        return Depth(self.messages[queue], 0.0) if queue in self.messages else None
+        return Depth(self.messages[queue], 0.0, 0.0) if queue in self.messages else None
 
     def close(self) -> None:
         pass

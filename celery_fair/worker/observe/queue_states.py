@@ -6,8 +6,11 @@ throttled   its own leash or cap holds it back
 unassigned  it is not consumed any more
 
 A queue that is empty here is *starved* while the broker has messages of it: the record's `depth`
-says so. What the broker has is known about a second later than what is here. So a record says since
-when its state lasts, which is before it is written; never before the state that it ends began.
+says so. What the broker has is known about a second later than what is here, and what it had before
+the queue ran out here says nothing: that may be what it ran out of. So the next answer is waited
+for, and a record says since when its state lasts, which is before it is written; never before the
+state that it ends began. If messages have come to the broker in between, the queue is starved from
+then on.
 """
 
 from time import monotonic, time_ns
@@ -21,6 +24,10 @@ from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["QueueStates"]
+
+
+_PATIENCE = 2.0
+"""Seconds after which the broker's answer is waited for no more: what it has is not known then."""
 
 
 class _Written(NamedTuple):
@@ -49,6 +56,7 @@ class QueueStates:
         self._log = log
         self._depths = depths
         self._written: dict[str, _Written] = {}
+        self._emptied: dict[str, float] = {}  # when, of queues of which the broker is to answer yet
         self._options: dict[str, QueueOptions] = {}
 
     @property
@@ -87,17 +95,23 @@ class QueueStates:
         self._depths.close()
 
     def _look_at(self, feed: Feed, depth: Depth | None, now: float) -> None:
-        emptied = feed.was_empty()
+        before, emptied = self._written.get(feed.name), feed.was_empty()
+        emptied = self._emptied.pop(feed.name, emptied)
         state = self._state(feed, emptied, now)
+        since = now
+        if before is not None and before.state == state == "empty":
+            since = now if depth is None else depth.since
+        elif state == "empty":
+            since = now if emptied is None else emptied
+            if depth is not None and depth.at < since and now < since + _PATIENCE:
+                self._emptied[feed.name] = since
+                return
+            depth = _at(since, depth)
+        elif state == "ready" and (before is None or before.state == "empty"):
+            since = feed.filled or now
         starved = state == "empty" and depth is not None and depth.messages > 0
         options = feed.gate.options
-        before = self._written.get(feed.name)
         if before is None or before[:-1] != (state, starved, options.quantum, options.level):
-            since = now
-            if state == "empty":
-                since = _since_empty(before, now if emptied is None else emptied, depth, now)
-            elif state == "ready" and (before is None or before.state == "empty"):
-                since = feed.filled or now
             if before is not None:
                 since = max(since, before.since)
             written = _Written(state, starved, options.quantum, options.level, since)
@@ -125,14 +139,12 @@ class QueueStates:
 
     def _unassigned(self, queue: str) -> None:
         del self._written[queue]
+        self._emptied.pop(queue, None)
         self._log.record("queue", {"queue": queue, "state": "unassigned"})
 
 
-def _since_empty(before: _Written | None, emptied: float, depth: Depth | None, now: float) -> float:
-    """Return since when a queue is empty here, or else the broker has what it has.
-
-    What the broker had when the last message here started is not known: that is asked each second.
-    """
-    if before is None or before.state != "empty":
-        return emptied
-    return now if depth is None else depth.since
+def _at(moment: float, depth: Depth | None) -> Depth | None:
+    """Return what the broker had at a moment; None if its answers before and after it differ."""
+    if depth is None or not depth.messages:
+        return depth
+    return depth if depth.since <= moment <= depth.at else None

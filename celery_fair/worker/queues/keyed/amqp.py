@@ -49,7 +49,7 @@ _LOOK = 0.005
 """Seconds between two looks into a front that was empty, while lanes have messages."""
 
 _SORTING = 0.02
-"""Seconds for which the front's first messages are moved out of the way, before one is started."""
+"""Seconds for which the front's messages are moved out of the way, one at least, before a start."""
 
 _AHEAD = 0.015
 """Seconds of work that are asked for at once: the broker's answer is waited for that much less."""
@@ -66,6 +66,19 @@ class _Pick(NamedTuple):
     permit: Permit
     charge: float
     served: Served
+
+
+class _Sorting:
+    """How long the front's messages are moved, before one starts: one move, however slow."""
+
+    def __init__(self) -> None:
+        self.began = monotonic()
+        self._moved = False
+
+    def goes_on(self) -> bool:
+        """Return whether one more may be moved."""
+        first, self._moved = not self._moved, True
+        return first or monotonic() < self.began + _SORTING
 
 
 class KeyedAmqpFeed(Placed, PulledAmqpFeed):
@@ -234,20 +247,19 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _choose(self) -> None:
         """Bring the message whose turn it is to the head of the buffer, if there is one."""
-        began, done = monotonic(), False
+        sorting, done = _Sorting(), False
         while not (self.dead or done):
-            done = self._have_come() if self._picked else self._has_chosen(began)
+            done = self._have_come() if self._picked else self._has_chosen(sorting)
 
-    def _has_chosen(self, began: float) -> bool:
+    def _has_chosen(self, sorting: _Sorting) -> bool:
         """Make a step; return whether it was the last."""
-        until = began + _SORTING
         head = self._first_of_front()
         turn = self._tags.first()
         if self.dead:
             return True
         if turn is None:  # or the front's first message is of a key that is to wait
-            return not (head is not None and monotonic() < until and self._move(head))
-        if head is not None and turn != whose(head) and monotonic() < until and self._move(head):
+            return not (head is not None and sorting.goes_on() and self._move(head))
+        if head is not None and turn != whose(head) and sorting.goes_on() and self._move(head):
             return False
         permit = self._waiting.may(turn[0])
         if permit is None:
@@ -258,7 +270,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._serve(head, turn, permit, self._begins)
             return True
         more = 0
-        if self._ahead is not None and head is None and self._look_at > began:  # or more would pass
+        if (
+            self._ahead is not None and head is None and self._look_at > sorting.began
+        ):  # or more would pass
             more = self._ahead.count(self.given, monotonic()) - 1  # by what is in the front
         self._ask([self._pick(turn, permit), *self._more_picks(more)])
         return self._have_come()
