@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,7 +103,32 @@ def test_a_moment_is_enough(scene: Scene) -> None:
     scene.depth, scene.feed.flow.head = scene.has(9, since=99), 1.0
     scene.emptied, scene.feed.filled = scene.ago(20), scene.ago(19)
     scene.look()
-    assert scene.written == [("empty", 9, 20)]
+    assert scene.written == [("empty", 9, 20), ("ready", 9, 19)]
+
+
+def test_one_moment_and_another(scene: Scene) -> None:
+    """Of the first, the broker's answer is waited for."""
+    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 99, 3), 1.0, scene.ago(60)
+    scene.look()
+    scene.emptied, scene.feed.filled = scene.ago(1.9), scene.ago(1.8)
+    scene.look()
+    scene.emptied, scene.feed.filled, scene.depth = scene.ago(0.6), scene.ago(0.5), scene.has(9, 99)
+    scene.look()
+    assert [r["state"] for r in scene.records] == ["ready", "empty", "ready", "empty", "ready"]
+    sinces = [r["since"] for r in scene.records]
+    lasted = [round((until - since) / 1e6, 1) for since, until in pairwise(sinces)]
+    assert lasted == [58.1, 0.1, 1.2, 0.1]
+
+
+def test_a_moment_with_something_is_too_if_it_was_no_trickle(scene: Scene) -> None:
+    scene.emptied = scene.ago(50)
+    scene.look()
+    scene.emptied, scene.feed.filled = scene.ago(39.95), scene.ago(40)
+    scene.look()
+    scene.emptied, scene.feed.filled = scene.ago(20), scene.ago(30)
+    scene.look()
+    states = [("empty", None, 50), ("ready", None, 30), ("empty", None, 20)]
+    assert scene.written == states
 
 
 def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:

@@ -17,7 +17,8 @@ from celery_fair import NonRepeatableTask
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
 from celery_fair.settings import KeyedQueue
-from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed
+from celery_fair.worker.queues.keyed import amqp
+from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed, Sorting
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.rules import KeyRules
@@ -347,3 +348,12 @@ def test_a_lane_that_is_not_there_is_declared_with_the_queue() -> None:
         feed.broker.say(CHANNEL, spec.Channel.Close, "BsBB", close)
         with pytest.raises(NotFound):  # as the queue's recovery is told
             feed.feed.take(0.0, 0)
+
+
+def test_one_is_moved_however_slow_the_broker_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorting = Sorting()
+    assert sorting.goes_on()
+    assert sorting.goes_on()  # time is left
+    slow = Sorting()
+    monkeypatch.setattr(amqp, "monotonic", lambda: slow.began + 1.0)
+    assert [slow.goes_on() for _ in range(2)] == [True, False]

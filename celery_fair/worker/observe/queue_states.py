@@ -1,7 +1,7 @@
 """What state each queue is in at this worker, written into the event log when it changes.
 
 ready       something is here
-empty       nothing is, or nothing was at some moment since the last look
+empty       nothing is
 throttled   its own leash or cap holds it back
 unassigned  it is not consumed any more
 
@@ -11,6 +11,9 @@ the queue ran out here says nothing: that may be what it ran out of. So the next
 for, and a record says since when its state lasts, which is before it is written; never before the
 state that it ends began. If messages have come to the broker in between, the queue is starved from
 then on.
+
+A queue that has run out several times since the last look was empty from the first until the last
+time that something came.
 """
 
 from time import monotonic, time_ns
@@ -28,6 +31,17 @@ __all__ = ["QueueStates"]
 
 _PATIENCE = 2.0
 """Seconds after which the broker's answer is waited for no more: what it has is not known then."""
+
+
+_BRIEF = 0.1
+"""Seconds for which something must have been here, between two times without, to be told."""
+
+
+class _Gap(NamedTuple):
+    """Nothing was here since then; `until` is when something came again, None if that has not."""
+
+    since: float
+    until: float | None
 
 
 class _Written(NamedTuple):
@@ -56,7 +70,7 @@ class QueueStates:
         self._log = log
         self._depths = depths
         self._written: dict[str, _Written] = {}
-        self._emptied: dict[str, float] = {}  # when, of queues of which the broker is to answer yet
+        self._gaps: dict[str, _Gap] = {}  # of which the broker's answer is waited for
         self._options: dict[str, QueueOptions] = {}
 
     @property
@@ -95,33 +109,50 @@ class QueueStates:
         self._depths.close()
 
     def _look_at(self, feed: Feed, depth: Depth | None, now: float) -> None:
-        before, emptied = self._written.get(feed.name), feed.was_empty()
-        emptied = self._emptied.pop(feed.name, emptied)
-        state = self._state(feed, emptied, now)
-        since = now
-        if before is not None and before.state == state == "empty":
-            since = now if depth is None else depth.since
-        elif state == "empty":
-            since = now if emptied is None else emptied
-            if depth is not None and depth.at < since and now < since + _PATIENCE:
-                self._emptied[feed.name] = since
-                return
-            depth = _at(since, depth)
-        elif state == "ready" and (before is None or before.state == "empty"):
-            since = feed.filled or now
+        reason, _ = self._chooser.why(feed.flow, now)
+        if reason is not None:
+            feed.was_empty()
+            self._gaps.pop(feed.name, None)
+            self._say(feed, "throttled", now, depth, now)
+            return
+        gap = self._gaps.pop(feed.name, None)
+        if gap is not None and not self._tells(feed, gap, depth, now):
+            return
+        gap = _gap_of(feed, now)
+        if gap is not None and not self._tells(feed, gap, depth, now):
+            return
+        before = self._written.get(feed.name)
+        if feed.flow.head is not None:
+            begins = before is None or before.state == "empty"
+            self._say(feed, "ready", feed.filled if begins and feed.filled else now, depth, now)
+        elif depth is None or before is None or before.since <= depth.at:
+            self._say(feed, "empty", now if depth is None else depth.since, depth, now)
+
+    def _tells(self, feed: Feed, gap: _Gap, depth: Depth | None, now: float) -> bool:
+        """Write that the queue was empty; return whether that could be said."""
+        before = self._written.get(feed.name)
+        if before is not None and before.state == "empty":
+            if before.since < feed.filled < gap.since - _BRIEF:
+                self._say(feed, "ready", feed.filled, depth, now)
+            elif gap.until is None:
+                return True  # it still is
+        if depth is not None and depth.at < gap.since and now < gap.since + _PATIENCE:
+            self._gaps[feed.name] = gap
+            return False
+        self._say(feed, "empty", gap.since, _at(gap.since, depth), now)
+        if gap.until is not None:
+            self._say(feed, "ready", gap.until, depth, now)
+        return True
+
+    def _say(self, feed: Feed, state: str, since: float, depth: Depth | None, now: float) -> None:
+        """Write it down, unless the last record says so."""
+        before, options = self._written.get(feed.name), feed.gate.options
         starved = state == "empty" and depth is not None and depth.messages > 0
-        options = feed.gate.options
         if before is None or before[:-1] != (state, starved, options.quantum, options.level):
             if before is not None:
                 since = max(since, before.since)
             written = _Written(state, starved, options.quantum, options.level, since)
             self._write(feed.name, written, depth, now)
-
-    def _state(self, feed: Feed, emptied: float | None, now: float) -> str:
-        reason, _ = self._chooser.why(feed.flow, now)
-        if reason is not None:
-            return "throttled"
-        return "ready" if feed.flow.head is not None and emptied is None else "empty"
 
     def _write(self, queue: str, written: _Written, depth: Depth | None, now: float) -> None:
         self._written[queue] = written
@@ -139,8 +170,16 @@ class QueueStates:
 
     def _unassigned(self, queue: str) -> None:
         del self._written[queue]
-        self._emptied.pop(queue, None)
+        self._gaps.pop(queue, None)
         self._log.record("queue", {"queue": queue, "state": "unassigned"})
+
+
+def _gap_of(feed: Feed, now: float) -> _Gap | None:
+    """Return since when nothing is, or was, here, if that has begun since the last look."""
+    emptied = feed.was_empty()
+    if feed.flow.head is None:
+        return _Gap(now if emptied is None else emptied, None)
+    return None if emptied is None else _Gap(emptied, max(emptied, feed.filled))
 
 
 def _at(moment: float, depth: Depth | None) -> Depth | None:

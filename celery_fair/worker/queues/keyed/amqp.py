@@ -43,7 +43,7 @@ from celery_fair.worker.queues.keyed.waiting import WaitingTenants
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
 from celery_fair.worker.wire.questions import Questions
 
-__all__ = ["KeyedAmqpFeed"]
+__all__ = ["KeyedAmqpFeed", "Sorting"]
 
 _LOOK = 0.005
 """Seconds between two looks into a front that was empty, while lanes have messages."""
@@ -68,7 +68,7 @@ class _Pick(NamedTuple):
     served: Served
 
 
-class _Sorting:
+class Sorting:
     """How long the front's messages are moved, before one starts: one move, however slow."""
 
     def __init__(self) -> None:
@@ -247,11 +247,11 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _choose(self) -> None:
         """Bring the message whose turn it is to the head of the buffer, if there is one."""
-        sorting, done = _Sorting(), False
+        sorting, done = Sorting(), False
         while not (self.dead or done):
             done = self._have_come() if self._picked else self._has_chosen(sorting)
 
-    def _has_chosen(self, sorting: _Sorting) -> bool:
+    def _has_chosen(self, sorting: Sorting) -> bool:
         """Make a step; return whether it was the last."""
         head = self._first_of_front()
         turn = self._tags.first()
