@@ -270,10 +270,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._serve(head, turn, permit, self._begins)
             return True
         more = 0
-        if (
-            self._ahead is not None and head is None and self._look_at > sorting.began
-        ):  # or more would pass
-            more = self._ahead.count(self.given, monotonic()) - 1  # by what is in the front
+        empty = head is None and self._look_at > sorting.began
+        if self._ahead is not None and empty:  # or more would pass by what is in the front
+            more = self._ahead.count(self.given, monotonic()) - 1
         self._ask([self._pick(turn, permit), *self._more_picks(more)])
         return self._have_come()
 
