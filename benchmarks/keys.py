@@ -129,9 +129,10 @@ def fill(send: Commands, channel: Any, connection: Any, keys: int) -> float:
             for number in range(start, min(start + 1000, total))
         ]
         send("LPUSH", "jobs", *some)
-    unsorted = int(send("INFO", "memory")["used_memory"])
+    unsorted: int = channel.client.info("memory")["used_memory"]
     lists.sort(until=float("inf"))
-    return (int(send("INFO", "memory")["used_memory"]) - unsorted) / keys
+    sorted_: int = channel.client.info("memory")["used_memory"]
+    return (sorted_ - unsorted) / keys
 
 
 def settle(send: Commands, prefix: str, count: int) -> None:
@@ -317,13 +318,15 @@ def main() -> None:
         parser.error(f"no part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
     random.seed(1)
     progress = Progress(sum(PARTS[name][1] for name in what))
-    found = {name: PARTS[name][0](progress) for name in what}
+    found = {}
+    for name in what:
+        found[name] = PARTS[name][0](progress)
+        if not args.json:  # what was measured stays, should another part fail
+            progress.close()
+            show(found[name])
     progress.close()
     if args.json:
         print(json.dumps(found))
-    else:
-        for rows in found.values():
-            show(rows)
 
 
 if __name__ == "__main__":
