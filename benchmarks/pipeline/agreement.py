@@ -1,8 +1,8 @@
 """Whether Spark's rows are DuckDB's: the same keys, and under each key the same values.
 
 Sums are added up in another order by each, so that numbers may differ by a millionth. Spark's
-quantiles may be off by a rank in ten thousand (see `celery_fair.pipeline.gold.waits`): each must
-lie between DuckDB's of that much less and that much more.
+quantiles may be off by a rank in ten thousand (see `celery_fair.pipeline.gold.waits`), rounded to
+whole ranks: each must lie between the values that stand that much before and behind it.
 """
 
 from pathlib import Path
@@ -40,19 +40,23 @@ RANK = 1e-4
 
 
 class Agreement(NamedTuple):
-    """How many rows there are, and how many of one engine have no equal of the other's."""
+    """How many rows there are, and how many of one way have no equal of the other's."""
 
     rows: int
     differing: int
 
 
-def compared(table: str, warehouse: Path, folder: Path, memory: str) -> Agreement:
-    """Compare the published table with DuckDB's in `folder`."""
+def compared(
+    table: str, warehouse: Path, folder: Path, memory: str, lean: bool = False
+) -> Agreement:
+    """Compare the published table, or else the lean one in `folder`, with DuckDB's there."""
+    rows = f"SELECT * FROM read_parquet('{folder}/lean/{table}/*.parquet')"
+    rows = rows if lean else _of_spark(table, warehouse)
     keys = " AND ".join(f"s.{key} IS NOT DISTINCT FROM d.{key}" for key in KEYS[table])
     question = f"""
         SELECT count(*), count(*) FILTER (
             NOT coalesce(s.present AND d.present AND {_same(table)}, false))
-        FROM (SELECT *, true AS present FROM ({_of_spark(table, warehouse)})) s
+        FROM (SELECT *, true AS present FROM ({rows})) s
         FULL JOIN (SELECT *, true AS present FROM ({_of_duckdb(table, warehouse, folder)})) d
         ON {keys}
     """
@@ -100,10 +104,13 @@ def _of_duckdb(table: str, warehouse: Path, folder: Path) -> str:
     if table != "waits":
         return rows
     bounds = ", ".join(
-        f"quantile_disc(wait, {part - RANK}) AS {name}_least,"
-        f" quantile_disc(wait, {part + RANK}) AS {name}_most"
+        f"sorted[greatest(1, floor({part - RANK} * n)::BIGINT)] AS {name}_least,"
+        f" sorted[least(n, ceil({part + RANK} * n)::BIGINT + 1)] AS {name}_most"
         for name, part in QUANTILES.items()
     )
-    attempts = view(warehouse, "attempts")
-    bounded = f"SELECT queue, {bounds} FROM ({attempts}) WHERE starts > 0 GROUP BY queue"
-    return f"SELECT * FROM ({rows}) JOIN ({bounded}) USING (queue)"
+    waits = f"SELECT queue, started_at - published AS wait FROM ({view(warehouse, 'attempts')})"
+    timed = f"SELECT * FROM ({waits}) WHERE wait IS NOT NULL"
+    all_ = (
+        f"SELECT queue, list(wait ORDER BY wait) AS sorted, count(*) AS n FROM ({timed}) GROUP BY 1"
+    )
+    return f"SELECT * FROM ({rows}) JOIN (SELECT queue, {bounds} FROM ({all_})) USING (queue)"

@@ -2,12 +2,12 @@ WITH runs AS (SELECT task, cost_key, runtime AS x FROM attempts WHERE runtime IS
 keyed AS (SELECT task, cost_key, count(*) AS n, avg(x) AS m FROM runs GROUP BY ALL),
 tasks AS (SELECT task, count(*) AS total, avg(x) AS mean FROM runs GROUP BY ALL),
 inside AS (
-    SELECT r.task, sum((r.x - k.m) ** 2) AS squares
+    SELECT r.task, sum(pow(r.x - k.m, 2)) AS squares
     FROM runs r JOIN keyed k ON k.task = r.task AND k.cost_key IS NOT DISTINCT FROM r.cost_key
     GROUP BY r.task
 ),
 spread AS (
-    SELECT t.task, t.total, t.mean, count(*) AS keys, sum(k.n * (k.m - t.mean) ** 2) AS across,
+    SELECT t.task, t.total, t.mean, count(*) AS keys, sum(k.n * pow(k.m - t.mean, 2)) AS across,
            t.total - sum(k.n * k.n) / t.total AS size
     FROM tasks t JOIN keyed k USING (task) GROUP BY t.task, t.total, t.mean
 ),
