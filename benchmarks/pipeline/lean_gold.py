@@ -21,15 +21,20 @@ SELECT a.id, CASE
     WHEN finishes > 0 THEN 'FINISHED'
     WHEN p.ended_at IS NULL THEN 'RUNNING'
     ELSE 'LOST' END AS verdict
-FROM attempts a LEFT JOIN processes p ON p.node = a.node AND p.pid = a.pid AND p.boot = a.boot
+FROM attempts_ a LEFT JOIN processes p ON p.node = a.node AND p.pid = a.pid AND p.boot = a.boot
 """
+
+_LAST = """
+SELECT a.* FROM attempts a LEFT ANTI JOIN replaced r ON r.id = a.id AND r.stale = a.run
+"""
+"""What is known of attempts by now: those that went on in a later run are there again."""
 
 _WAITS = """
 SELECT queue, started, timed, skewed, q[0] AS p50, q[1] AS p95, q[2] AS p99
 FROM (SELECT queue, count(*) AS started, count(published) AS timed,
              count_if(started_at < published) AS skewed,
              percentile_approx(started_at - published, array(0.5, 0.95, 0.99), 10000) AS q
-      FROM attempts WHERE starts > 0 GROUP BY queue)
+      FROM attempts_ WHERE starts > 0 GROUP BY queue)
 """
 
 _OF_ORACLE = ("fairness", "costs", "capacity")
@@ -42,9 +47,11 @@ def answer(session: "SparkSession", table: str, warehouse: Path, out: Path) -> N
     """Write the rows of a table into a folder."""
     from benchmarks.pipeline.jobs import SILVER, folders
 
-    for name in SILVER:
-        found = session.read.parquet(*map(str, folders(warehouse, name)))
-        found.createOrReplaceTempView(name)
+    for name in (*SILVER, "replaced"):
+        found = folders(warehouse, name)
+        rows = session.read.option("basePath", str(found[0].parent)).parquet(*map(str, found))
+        rows.createOrReplaceTempView(name)
+    session.sql(_LAST).createOrReplaceTempView("attempts_")
     session.sql(_question(table)).write.parquet(str(out))
 
 
@@ -53,7 +60,8 @@ def _question(table: str) -> str:
 
     if table not in _OF_ORACLE:
         return {"audit": _AUDIT, "waits": _WAITS}[table]
-    asked = question(table).replace("row_number() OVER ()", "monotonically_increasing_id()")
+    asked = question(table).replace("FROM attempts ", "FROM attempts_ ")
+    asked = asked.replace("row_number() OVER ()", "monotonically_increasing_id()")
     unnested, least, most = "unnest(range(CAST(floor(", ") AS BIGINT),", ") AS BIGINT)))"
     buckets = asked.replace(unnested, "explode(sequence(CAST(floor(")
     return buckets.replace(most, ") AS BIGINT) - 1))") if least in asked else buckets

@@ -129,6 +129,10 @@ def test_a_moment_with_something_is_too_if_it_was_no_trickle(scene: Scene) -> No
     scene.look()
     states = [("empty", None, 50), ("ready", None, 30), ("empty", None, 20)]
     assert scene.written == states
+    for emptied in (None, scene.ago(0.5)):  # a message has come just now
+        scene.emptied, scene.feed.filled, scene.feed.flow.head = emptied, scene.ago(0.01), 1.0
+        scene.look()
+    assert scene.written == states
 
 
 def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:

@@ -34,7 +34,7 @@ _PATIENCE = 2.0
 
 
 _BRIEF = 0.1
-"""Seconds for which something must have been here, between two times without, to be told."""
+"""Seconds for which something must have been here to be told: of a trickle no message is."""
 
 
 class _Gap(NamedTuple):
@@ -124,7 +124,9 @@ class QueueStates:
         before = self._written.get(feed.name)
         if feed.flow.head is not None:
             begins = before is None or before.state == "empty"
-            self._say(feed, "ready", feed.filled if begins and feed.filled else now, depth, now)
+            since = feed.filled if begins and feed.filled else now
+            if not begins or since == now or since <= now - _BRIEF:
+                self._say(feed, "ready", since, depth, now)
         elif depth is None or before is None or before.since <= depth.at:
             self._say(feed, "empty", now if depth is None else depth.since, depth, now)
 
@@ -140,7 +142,7 @@ class QueueStates:
             self._gaps[feed.name] = gap
             return False
         self._say(feed, "empty", gap.since, _at(gap.since, depth), now)
-        if gap.until is not None:
+        if gap.until is not None and gap.until <= now - _BRIEF:
             self._say(feed, "ready", gap.until, depth, now)
         return True
 
