@@ -6,8 +6,9 @@ decision    a decision of `celery_fair.core.tags`, tenants and parts, by the num
             memory of a key that waits. Target: 4 µs, and flat within twice from 10 to 100,000
 server      what a message costs that a worker takes, and acknowledges: by ``fetch.lua`` from one
             list and by ``pop.lua`` from so many keys' lists, in turns, by the number of messages
-            taken at once. Redis's memory for a key with one message beyond that of the message.
-            Target: 1.3 times
+            taken at once; and with parts of tenants that have a cap. Redis's memory for a key with
+            one message beyond that of the message. Targets: 1.3 times, and with parts and caps
+            twice
 worker      tasks per second of a fair worker (no work, threads 8) with one queue, and with the same
             shared by 1,000 keys; in turns. Target: 0.8 times
 rabbitmq    the same on RabbitMQ, with 20 keys that have a lane each, beside a queue that is pushed
@@ -96,17 +97,19 @@ def server(progress: Progress) -> Rows:
     with serving(RedisServer()) as redis, Connection(redis.space().url) as connection:
         channel = connection.channel()
         send = Commands(channel)
-        for keys in COUNTS:
-            for at_once in (1, 10, 50):
-                one, many = [], []
-                size = fill(send, channel, connection, keys)
-                for number in range(ROUNDS):
-                    one.append(by_fetch(send, channel, at_once))
-                    many.append(by_pop(send, channel, at_once, number))
-                ratio = median(ours / theirs for ours, theirs in zip(many, one, strict=True))
-                rows.append({"keys": keys, "at once": at_once, "fetch, µs": 1e6 * median(one)})
-                rows[-1] |= {"pop, µs": 1e6 * median(many), "ratio": ratio, "bytes a key": size}
-                progress.step("server")
+        for keyed, parts in ((KeyedQueue("jobs"), 1), (KeyedQueue("jobs", max_in_flight=10**6), 2)):
+            for keys in COUNTS:
+                for at_once in (1, 10, 50):
+                    one, many = [], []
+                    size = fill(send, channel, connection, keyed, keys, parts)
+                    for number in range(ROUNDS):
+                        one.append(by_fetch(send, channel, at_once))
+                        many.append(by_pop(send, channel, keyed, at_once, number))
+                    ratio = median(ours / theirs for ours, theirs in zip(many, one, strict=True))
+                    rows.append({"keys": keys, "parts, cap": "no" if parts == 1 else "yes"})
+                    rows[-1] |= {"at once": at_once, "fetch, µs": 1e6 * median(one)}
+                    rows[-1] |= {"pop, µs": 1e6 * median(many), "ratio": ratio, "bytes a key": size}
+                    progress.step("server")
     return rows
 
 
@@ -114,18 +117,20 @@ TAKEN = 500
 """Messages in a turn."""
 
 
-def fill(send: Commands, channel: Any, connection: Any, keys: int) -> float:
+def fill(
+    send: Commands, channel: Any, connection: Any, keyed: KeyedQueue, keys: int, parts: int
+) -> float:
     """A plain queue, and one with a message for each key at least, sorted; return a key's bytes."""
     send("FLUSHDB")
     enough = TAKEN * (ROUNDS + 1)
     publish(connection.as_uri(include_password=True), {"plain": enough})
-    lists = KeyedLists(channel, send, KeyedQueue("jobs"))
+    lists = KeyedLists(channel, send, keyed)
     (message,) = send("LRANGE", "plain", 0, 0)
     headers = b'"headers": {'
     total = max(keys, enough)
     for start in range(0, total, 1000):
         some = [
-            message.replace(headers, headers + b'"x-fair-key": "tenant-%d", ' % (number % keys), 1)
+            message.replace(headers, headers + name(number % keys, parts), 1)
             for number in range(start, min(start + 1000, total))
         ]
         send("LPUSH", "jobs", *some)
@@ -133,6 +138,12 @@ def fill(send: Commands, channel: Any, connection: Any, keys: int) -> float:
     lists.sort(until=float("inf"))
     sorted_: int = channel.client.info("memory")["used_memory"]
     return (sorted_ - unsorted) / keys
+
+
+def name(key: int, parts: int) -> bytes:
+    """The header of a key, of which so many are parts of one tenant."""
+    part = f"/part-{key % parts}" if parts > 1 else ""
+    return f'"x-fair-key": "tenant-{key // parts}{part}", '.encode()
 
 
 def settle(send: Commands, prefix: str, count: int) -> None:
@@ -152,8 +163,8 @@ def by_fetch(send: Commands, channel: Any, at_once: int) -> float:
     return (perf_counter() - began) / TAKEN
 
 
-def by_pop(send: Commands, channel: Any, at_once: int, turn: int) -> float:
-    lists = KeyedLists(channel, send, KeyedQueue("jobs"))
+def by_pop(send: Commands, channel: Any, keyed: KeyedQueue, at_once: int, turn: int) -> float:
+    lists = KeyedLists(channel, send, keyed)
     lists.pop(0, 1.0, "w.", [])
     began = perf_counter()
     for number in range(TAKEN // at_once):
@@ -295,7 +306,7 @@ def quiet_waits(order: ByTags | Ring, tenants: int) -> list[float]:
 
 PARTS: dict[str, tuple[Callable[[Progress], Rows], int]] = {
     "decision": (decision, 6),
-    "server": (server, 9),
+    "server": (server, 18),
     "worker": (worker, ROUNDS),
     "rabbitmq": (rabbitmq, 2 * len(POOLS) * ROUNDS),
     "waits": (waits, 3),

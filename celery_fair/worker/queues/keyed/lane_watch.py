@@ -3,7 +3,8 @@
 A thread looks, on a connection of its own: a worker is not to wait for hundreds of answers. At the
 start it looks into all lanes, then into `_LOOKS` a second, one after the other: a lane that has got
 its first message is found within lanes / `_LOOKS` seconds, and what passes between two looks:
-`_EVERY`, and `_AT_ONCE` besides while a front is sorted.
+`_EVERY`, or `_SELDOM` if there are many, and `_AT_ONCE` besides while a front is sorted. A look is
+one question, as it is not what is asked that costs the broker most, but how often.
 
 If a flood has come into the front all the same, of publishers without this library say, the thread
 sorts it: each message is moved to a lane of its key. The one that is on its way when the worker is
@@ -13,7 +14,7 @@ killed is delivered again.
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -30,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 _EVERY = 0.25
 """Seconds between two looks."""
+
+_MANY, _SELDOM = 256, 0.5
+"""Of more lanes, the seconds: most of the time until a message is found is the lanes' by then."""
 
 _LOOKS = 64
 """Lanes that are looked into in a second, and at the start at once."""
@@ -125,37 +129,40 @@ class LaneWatch:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._look()
-                self._sort()
+                self._sort(self._look())
             except Exception as exc:  # noqa: BLE001 - whatever the broker does; tried again
                 logger.debug("Cannot look into the lanes of %s: %r", self._queue, exc)
                 self._lanes.drop()
                 self._held = None  # the broker has it back
-            self._stopped.wait(_EVERY)
+            self._stopped.wait(_EVERY if self._lanes.count <= _MANY else _SELDOM)
         self._chooser.close()
         self._mover.close()
 
-    def _look(self) -> None:
-        count = self._lanes.recount() if self._rounds is None else self._lanes.counted()
-        while count < _FEWEST and self._lanes.add() is not None:
-            count = self._lanes.count
+    def _look(self) -> int:
+        """Look into lanes whose turn it is; return how many messages the front has."""
+        if self._rounds is None:
+            self._lanes.recount()
+        while self._lanes.count < _FEWEST and self._lanes.add() is not None:
+            pass
         if self._wanted:
             self._wanted = False
             number = self._lanes.empty()
             if number is not None:
                 self._empty[number] = None
+        count = self._lanes.count
         if self._rounds is None:
             for first in range(0, count, _LOOKS):
-                self._look_into(range(first, min(first + _LOOKS, count)))
+                self._take_in(self._lanes.depths(range(first, min(first + _LOOKS, count))))
             self._rounds = Rounds(_LOOKS, monotonic())
-        elif count:
-            due = self._rounds.due(count, monotonic())
-            self._look_into(sorted({*due, *list(self._busy)[-_LOOKS:]}))
+        due = self._rounds.due(count, monotonic()) if count else []
+        front, depths = self._lanes.survey(sorted({*due, *list(self._busy)[-_LOOKS:]}))
+        self._take_in(depths)
+        return front
 
-    def _look_into(self, numbers: Sequence[int]) -> None:
+    def _take_in(self, depths: Mapping[int, int]) -> None:
         now = monotonic()
         found = False
-        for number, depth in self._lanes.depths(numbers).items():
+        for number, depth in depths.items():
             if depth:
                 found = True
                 self._empty.pop(number, None)
@@ -169,14 +176,13 @@ class LaneWatch:
         if found:
             self._news()
 
-    def _sort(self) -> None:
-        """Move what is in a deep front to lanes.
+    def _sort(self, left: int) -> None:
+        """Move what is in a deep front to lanes, where it has so many messages.
 
         What the broker does not take now is kept until it does: returned, it would count as one
         that may have started.
         """
         until = monotonic() + _AT_ONCE
-        left = self._lanes.front()
         while monotonic() < until and not self._stopped.is_set():
             if self._held is None and left > _DEEP:
                 left = self._take_one()
