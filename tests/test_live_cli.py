@@ -568,6 +568,18 @@ def test_tables_fit(columns: tuple[str, ...], width: int) -> None:
     assert ("10/s, burst 5" in text) == (width == 200)
 
 
+def test_pictures_are_json_also_of_what_has_no_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """A backlog that only grows, and with --keys a paused one: JSON has no infinity."""
+    grows = Row("bulk", {"empty_in_seconds": inf, "held": (-inf, 1.0)}, per_second=1.0)
+    Picture({"w": [grows]}, [], 0.0, [grows]).print_json()
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    picture = json.loads(capsys.readouterr().out, parse_constant=refused)
+    assert picture["queues"]["bulk"] == {"empty_in_seconds": None, "held": [None, 1.0]}
+
+
 def test_trouble_is_shown() -> None:
     picture = Picture({"celery@idle": []}, ["celery@gone: no answer within 1 s"], 0.0)
     written: list[tuple[str, bool]] = []

@@ -352,3 +352,29 @@ def test_bad_live_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ImproperlyConfigured) as refused:
         parse_live_options("q", options)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("queue", "options", "wrong"),
+    [
+        ("jobs", {"prefetch": 5}, "set jobs: 'prefetch' belongs to a subscription"),
+        ("pulled", {"prefetch": 5}, "set pulled: 'prefetch' belongs to a subscription"),
+        ("p.0", {"max_in_flight": 8}, "set p.0: a partition runs one task at a time"),
+        ("q", {"burst": 8}, "set q: 'burst' needs a 'rate'"),
+    ],
+)
+def test_changes_that_mean_nothing_to_a_queue(
+    queue: str, options: dict[str, Any], wrong: str
+) -> None:
+    settings = settings_of(
+        keys={"jobs": {}},
+        queues={"pulled": {"fetch": "pull"}},
+        partitions={"p": {"partitions": 2}},
+        group_store=REDIS,
+    )
+    with pytest.raises(ImproperlyConfigured, match=wrong):
+        settings.changed(queue, options)
+    assert settings.changed("q", {"prefetch": 5, "quantum": 3}).prefetch == 5
+    assert settings.changed("jobs", {"prefetch": None}).prefetch is None
+    leashed = QueueOptions(1.0, rate=10.0)
+    assert settings.changed("q", {"burst": 8}, leashed).burst == 8

@@ -45,7 +45,7 @@ class Depth(NamedTuple):
         messages: how many wait at the broker.
         since: since when some do, or none does, on the monotonic clock: the first of such answers
             without another between them.
-        at: when the last of them came, on that clock.
+        at: when the last of them was asked for, on that clock.
     """
 
     messages: int
@@ -133,11 +133,11 @@ class Depths:
     def _asked(self, ask: Callable[[str], int | None]) -> dict[str, Depth]:
         known = {}
         for queue in self._queues:
-            messages, now = ask(queue), monotonic()
+            asked, messages, now = monotonic(), ask(queue), monotonic()
             if messages is not None:
                 before = self._known.get(queue)
                 same = before is not None and bool(before.messages) == bool(messages)
-                known[queue] = Depth(messages, before.since if before and same else now, now)
+                known[queue] = Depth(messages, before.since if before and same else now, asked)
         return known
 
     def _pause(self, seconds: float) -> None:

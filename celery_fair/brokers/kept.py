@@ -140,7 +140,8 @@ class Kept:
         if not kept.options:  # which a command would have to give
             return kept
         try:
-            return kept._replace(options=parse_live_options(queue, dict(kept.options)))
+            self._settings.changed(queue, kept.options)
+            return kept._replace(options=parse_live_options(queue, kept.options))
         except ImproperlyConfigured as exc:
             logger.warning("What was kept of queue %s is left out: %s", queue, exc)
             return kept._replace(options={})

@@ -20,6 +20,7 @@ __all__ = [
     "Seconds",
     "assignments",
     "conclude",
+    "dumped",
     "json_option",
     "outcome",
     "table",
@@ -112,11 +113,16 @@ def _value(text: str) -> Any:
 def conclude(found: Outcome, as_json: bool) -> None:
     """Print an outcome, and exit with the status that tells it."""
     if as_json:
-        click.echo(json.dumps(_plain(found.document), indent=2, default=str))
+        click.echo(dumped(found.document, indent=2))
     else:
         for line in found.lines:
             click.echo(line)
     click.get_current_context().exit(0 if found.good else 1)
+
+
+def dumped(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON, which has no infinity: what is not a number is null."""
+    return json.dumps(_plain(document), indent=indent, default=str, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -233,6 +233,32 @@ class Settings:
         default = QueueOptions(self.default_quantum, fetch=self.default_fetch)
         return self.queues.get(name) or default
 
+    def changed(
+        self, queue: str, options: Mapping[str, Any], before: QueueOptions | None = None
+    ) -> QueueOptions:
+        """Return a queue's options after a change while it is consumed, checked together.
+
+        Arguments:
+            options: what of `QueueOptions` is to change.
+            before: what they were; None for what the settings say.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: as `parse_live_options`; also for options that
+                mean nothing to this queue.
+        """
+        changes = parse_live_options(queue, options)
+        after = replace(before or self.queue(queue), **changes)
+        if "max_in_flight" in changes and queue in self.serial:
+            raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
+        if "burst" in changes and after.rate is None:
+            raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
+        if changes.get("prefetch") and (queue in self.keys or after.fetch == "pull"):
+            raise ImproperlyConfigured(
+                f"set {queue}: 'prefetch' belongs to a subscription, and this queue has none: its"
+                " messages are asked for when a slot is free"
+            )
+        return after
+
 
 def _refuse_unknown(conf: Any) -> None:
     known = [f"fair_{name}" for name in table(Settings)]

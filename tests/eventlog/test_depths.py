@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import count
 
 import pytest
 from kombu import Connection
@@ -48,7 +49,8 @@ def test_of_queues_that_are_and_that_are_not(space: Space) -> None:
         assert first is not None
         later = depths.of("a")
         assert later is not None
-        assert later.since == first.since <= first.at < later.at
+        assert later.since == first.since
+        assert first.at < later.at
         with Connection(space.url) as connection:
             connection.default_channel.queue_purge("a")
         wait_equal(lambda: messages(depths, "a"), 0)
@@ -57,6 +59,16 @@ def test_of_queues_that_are_and_that_are_not(space: Space) -> None:
         assert emptied.since > first.since
         depths.ask_about(["b"])
         wait_equal(lambda: messages(depths, "a"), None)
+
+
+def test_an_answer_is_of_when_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says may have been so at any time since then."""
+    clock = count()
+    monkeypatch.setattr(module, "monotonic", lambda: float(next(clock)))
+    depths = Depths(lambda: None)
+    depths.ask_about(["a"])
+    known = depths._asked(lambda queue: int(10 + next(clock)))
+    assert known["a"] == (11, 2.0, 0.0)
 
 
 def test_a_broker_that_is_silent(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,10 +129,67 @@ def test_a_moment_with_something_is_too_if_it_was_no_trickle(scene: Scene) -> No
     scene.look()
     states = [("empty", None, 50), ("ready", None, 30), ("empty", None, 20)]
     assert scene.written == states
-    for emptied in (None, scene.ago(0.5)):  # a message has come just now
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_message_that_came_and_went_is_no_backlog(scene: Scene, known: bool) -> None:
+    if known:
+        scene.depth = scene.has(0, since=99)
+    scene.emptied = scene.ago(50)
+    scene.look()
+    scene.feed.filled, scene.emptied = scene.ago(10.01), scene.ago(10)
+    for head, emptied in ((None, scene.emptied), (None, None), (None, None)):
+        scene.feed.flow.head, scene.emptied = head, emptied
+        scene.look()
+    for emptied in (None, scene.ago(0.5)):  # one has come just now
         scene.emptied, scene.feed.filled, scene.feed.flow.head = emptied, scene.ago(0.01), 1.0
         scene.look()
-    assert scene.written == states
+    assert [state for state, *_ in scene.written] == ["empty"]
+
+
+def test_of_a_queue_that_is_asked_it_is_not_known_when_something_came(scene: Scene) -> None:
+    """The gap lasts until it was seen that it is over."""
+    scene.depth, scene.feed.flow.head = scene.has(9, since=99), 1.0
+    scene.look()
+    scene.emptied = scene.ago(20)
+    scene.look()
+    scene.look()
+    assert scene.written == [("ready", 9, 0), ("empty", 9, 0), ("ready", 9, 0)]
+
+
+def test_what_takes_the_place_of_a_record_has_its_time(scene: Scene) -> None:
+    """To the microsecond: of two records of one time the later one holds."""
+    scene.depth, scene.emptied = scene.has(9, 50, 4), scene.ago(3)
+    scene.look()
+    scene.began, scene._wall = scene.began + 0.7654321, scene._wall + 765_432_987
+    scene.depth = scene.has(9, 50)
+    scene.look()
+    first, second = scene.records
+    assert (first["depth"], second["depth"]) == (None, 9)
+    assert first["since"] == second["since"]
+
+
+def test_a_queue_that_is_cancelled_while_an_answer_is_waited_for(scene: Scene) -> None:
+    scene.depth, scene.emptied = scene.has(9, 50, 1.5), scene.ago(1)
+    scene.look()
+    scene.feeds.clear()
+    scene.look()
+    scene.feeds.append(scene.feed)
+    scene.emptied, scene.depth = None, None
+    scene.look()
+    gone, again = scene.records
+    assert (gone["state"], again["state"]) == ("unassigned", "empty")
+    assert again["since"] == scene._wall // 1000  # not since before it was cancelled
+
+
+def test_what_is_waited_for_is_told_before_a_leash_holds(scene: Scene) -> None:
+    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 50, 1.5), 1.0, scene.ago(30)
+    scene.look()
+    scene.emptied, scene.feed.filled = scene.ago(1), scene.ago(0.5)
+    scene.look()
+    scene.held, scene.depth = "leash", scene.has(9, 50)
+    scene.look()
+    assert [r["state"] for r in scene.records] == ["ready", "empty", "ready", "throttled"]
 
 
 def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:
@@ -197,6 +254,7 @@ def test_another_quantum_and_the_end(scene: Scene) -> None:
     scene.look()
     scene.feed.gate.options = QueueOptions(quantum=7.0)
     scene.look()
+    assert scene.written[-1] == ("empty", None, 0)  # it held from then on
     scene.states.stop()
     scene.feeds.clear()
     assert [r.get("quantum") for r in scene.records] == [3.0, 7.0, None]

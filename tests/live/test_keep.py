@@ -11,7 +11,7 @@ from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 
-from celery_fair.brokers.kept import Kept, KeptQueue
+from celery_fair.brokers.kept import Kept, KeptQueue, keeping
 from celery_fair.cli import fair
 from celery_fair.settings import Settings
 from tests.brokers import Space
@@ -110,6 +110,37 @@ def test_nothing_kept_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) ->
     kept = Kept(Settings.of(app), app.connection_for_read)
     assert kept.of("bulk") == KeptQueue()
     assert not caplog.records
+
+
+def test_what_no_worker_consumes_is_not_kept(
+    redis_space: Space, start_worker: StartWorker, run_on: Callable[[WorkerProcess], Run]
+) -> None:
+    worker = start_worker(redis_space, pool="threads", queues=["bulk"], conf=FAIR)
+    refused = run_on(worker)("pause", "blk", "--keep", "-d", worker.hostname)
+    assert (refused.exit_code, "not consumed" in refused.output) == (1, True)
+    with (
+        worker.client.connection_for_read() as connection,
+        keeping(Settings.of(worker.client), connection) as kept,
+    ):
+        assert kept is not None
+        assert kept.all() == {}
+
+
+def test_what_means_nothing_to_a_queue_is_left_out(
+    redis_space: Space, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was kept when the settings were others, or by another app."""
+    app = Celery(set_as_current=False, broker=redis_space.url)
+    app.conf.fair_keys = {"jobs": {}}
+    settings = Settings.of(app)
+    with app.connection_for_read() as connection, keeping(settings, connection) as kept:
+        assert kept is not None
+        kept.keep("jobs", {"prefetch": 5})
+        kept.keep("bulk", {"prefetch": 5})
+    known = Kept(settings, app.connection_for_read)
+    assert known.of("jobs").options == {}
+    assert "jobs is left out: set jobs: 'prefetch' belongs to a subscription" in caplog.text
+    assert known.of("bulk").options == {"prefetch": 5}
 
 
 @pytest.mark.parametrize("words", [("set", "bulk"), ("set", "bulk", "quantum=1", "--forget")])

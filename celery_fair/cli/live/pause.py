@@ -20,7 +20,8 @@ def pause(ctx: click.Context, workers: Workers, as_json: bool, queue: str, keep:
 
     Its messages stay where they are, and the other queues share what it leaves. A pause outlasts
     reconnects, but not the worker's restart, and workers that start later do not know of it, unless
-    it is kept with --keep; `fair resume` ends that, too.
+    it is kept with --keep, once a worker has paused it: then all that start later do, whichever was
+    named with -d; `fair resume` ends that, too.
 
     \b
     Examples:
@@ -30,9 +31,11 @@ def pause(ctx: click.Context, workers: Workers, as_json: bool, queue: str, keep:
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    if keep:
-        kept_by(ctx.obj.app, lambda keeping: keeping.pause(queue, True))
+    if keep:  # or nothing is done
+        kept_by(ctx.obj.app, lambda keeping: keeping.of(queue))
     answers = workers.ask("fair_pause", queue=queue)
+    if keep and answers.good:
+        kept_by(ctx.obj.app, lambda keeping: keeping.pause(queue, True))
     say_how_long(as_json, keep, bool(answers.good))
     show(ctx, answers, as_json)
 

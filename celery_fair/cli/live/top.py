@@ -1,6 +1,5 @@
 """``fair top``: what workers' queues get, again and again."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -20,7 +19,7 @@ from celery_fair.cli.live.sums import summed, title
 from celery_fair.cli.live.tables import LIVE, SUMMED, tables
 from celery_fair.cli.live.trend import Trends
 from celery_fair.cli.live.workers import Workers
-from celery_fair.cli.options import Outcome, Seconds
+from celery_fair.cli.options import Outcome, Seconds, dumped
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
 
 __all__ = ["Picture", "top"]
@@ -129,7 +128,7 @@ class Picture(NamedTuple):
         picture["workers"] = workers
         if self.queues is not None:
             picture["queues"] = {row.queue: row.figures for row in self.queues}
-        click.echo(json.dumps(picture | ({"errors": self.trouble} if self.trouble else {})))
+        click.echo(dumped(picture | ({"errors": self.trouble} if self.trouble else {})))
 
 
 class _OfKeys(NamedTuple):
@@ -147,7 +146,7 @@ class _OfKeys(NamedTuple):
 
     def print_json(self) -> None:
         time = datetime.now().astimezone().isoformat()
-        click.echo(json.dumps({"time": time, **self.found.document}))
+        click.echo(dumped({"time": time, **self.found.document}))
 
 
 def _of_keys(ctx: click.Context, queue: str) -> Iterator[_OfKeys]:

@@ -264,6 +264,8 @@ class Dispatcher:
             self._look_at_next(feed, 0.0)
             return
         if feed.asks:  # what was chosen was a guess
+            if feed.is_dry:
+                feed.is_filled(now)
             self._chooser.scheduler.offer(feed.flow, self._prices.price(item))
         cost = feed.flow.head or 0.0
         if self._hand_over(item, cost) is _STARTED:

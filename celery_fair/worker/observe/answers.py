@@ -3,15 +3,12 @@
 import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic
 from typing import Any
 
-from celery.exceptions import ImproperlyConfigured
-
 from celery_fair.core.chooser import Chooser
 from celery_fair.headers import PUBLISHED, time_of
-from celery_fair.settings import SERIAL, QueueOptions, Settings, parse_live_options
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.worker.bell import Bell
 from celery_fair.worker.dispatch.gates import Gates
 from celery_fair.worker.dispatch.observed import Observed
@@ -168,12 +165,7 @@ class Answers:
                 while consuming, or has a value out of bounds.
         """
         self._must_be_consumed(queue)
-        changes = parse_live_options(queue, options)
-        after = replace(self._gates.options(queue), **changes)
-        if "max_in_flight" in changes and queue in self._settings.serial:
-            raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
-        if "burst" in changes and after.rate is None:
-            raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
+        after = self._settings.changed(queue, options, self._gates.options(queue))
         if not check:
             self._reconfigure(queue, after)
         return {"ok": f"{queue}: " + ", ".join(f"{k}={_said(v)}" for k, v in options.items())}

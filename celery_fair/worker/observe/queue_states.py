@@ -52,6 +52,8 @@ class _Written(NamedTuple):
     quantum: float
     level: int
     since: float
+    wall: int
+    """The same, as it was written: microseconds of the clock."""
 
 
 class QueueStates:
@@ -89,7 +91,7 @@ class QueueStates:
         feeds = list(self._feeds)
         names = {feed.name for feed in feeds}
         self._depths.ask_about(names)
-        for queue in self._written.keys() - names:
+        for queue in (self._written.keys() | self._gaps.keys()) - names:
             self._unassigned(queue)
         now = monotonic()
         for feed in feeds:
@@ -110,28 +112,29 @@ class QueueStates:
 
     def _look_at(self, feed: Feed, depth: Depth | None, now: float) -> None:
         reason, _ = self._chooser.why(feed.flow, now)
+        gap = self._gaps.pop(feed.name, None)
         if reason is not None:
+            if gap is not None:
+                self._tell(feed, gap, depth, now)
             feed.was_empty()
-            self._gaps.pop(feed.name, None)
             self._say(feed, "throttled", now, depth, now)
             return
-        gap = self._gaps.pop(feed.name, None)
         if gap is not None and not self._tells(feed, gap, depth, now):
             return
-        gap = _gap_of(feed, now)
+        before = self._written.get(feed.name)
+        gap = _gap_of(feed, before is not None and before.state == "empty", now)
         if gap is not None and not self._tells(feed, gap, depth, now):
             return
         before = self._written.get(feed.name)
         if feed.flow.head is not None:
-            begins = before is None or before.state == "empty"
-            since = feed.filled if begins and feed.filled else now
-            if not begins or since == now or since <= now - _BRIEF:
+            since = _since_ready(feed, before, now)
+            if since == now or since <= now - _BRIEF:
                 self._say(feed, "ready", since, depth, now)
         elif depth is None or before is None or before.since <= depth.at:
             self._say(feed, "empty", now if depth is None else depth.since, depth, now)
 
     def _tells(self, feed: Feed, gap: _Gap, depth: Depth | None, now: float) -> bool:
-        """Write that the queue was empty; return whether that could be said."""
+        """Write that the queue was empty, unless it is known to be; return whether it could be."""
         before = self._written.get(feed.name)
         if before is not None and before.state == "empty":
             if before.since < feed.filled < gap.since - _BRIEF:
@@ -141,47 +144,65 @@ class QueueStates:
         if depth is not None and depth.at < gap.since and now < gap.since + _PATIENCE:
             self._gaps[feed.name] = gap
             return False
+        self._tell(feed, gap, depth, now)
+        return True
+
+    def _tell(self, feed: Feed, gap: _Gap, depth: Depth | None, now: float) -> None:
         self._say(feed, "empty", gap.since, _at(gap.since, depth), now)
         if gap.until is not None and gap.until <= now - _BRIEF:
             self._say(feed, "ready", gap.until, depth, now)
-        return True
 
     def _say(self, feed: Feed, state: str, since: float, depth: Depth | None, now: float) -> None:
         """Write it down, unless the last record says so."""
         before, options = self._written.get(feed.name), feed.gate.options
         starved = state == "empty" and depth is not None and depth.messages > 0
-        if before is None or before[:-1] != (state, starved, options.quantum, options.level):
-            if before is not None:
-                since = max(since, before.since)
-            written = _Written(state, starved, options.quantum, options.level, since)
-            self._write(feed.name, written, depth, now)
-
-    def _write(self, queue: str, written: _Written, depth: Depth | None, now: float) -> None:
-        self._written[queue] = written
+        said = (state, starved, options.quantum, options.level)
+        if before is not None and before[:4] == said:
+            return
+        if before is not None:
+            since = now if before[:2] == said[:2] else max(since, before.since)
+        wall = time_ns() // 1000 - int((now - since) * 1e6)
+        if before is not None and since == before.since:  # in whose place it is
+            wall = before.wall
+        self._written[feed.name] = _Written(*said, since, wall)
         self._log.record(
             "queue",
             {
-                "queue": queue,
-                "state": written.state,
-                "since": time_ns() // 1000 - int((now - written.since) * 1e6),
+                "queue": feed.name,
+                "state": state,
+                "since": wall,
                 "depth": None if depth is None else depth.messages,
-                "quantum": written.quantum,
-                "level": written.level,
+                "quantum": options.quantum,
+                "level": options.level,
             },
         )
 
     def _unassigned(self, queue: str) -> None:
-        del self._written[queue]
+        self._written.pop(queue, None)
         self._gaps.pop(queue, None)
         self._log.record("queue", {"queue": queue, "state": "unassigned"})
 
 
-def _gap_of(feed: Feed, now: float) -> _Gap | None:
-    """Return since when nothing is, or was, here, if that has begun since the last look."""
+def _gap_of(feed: Feed, is_known: bool, now: float) -> _Gap | None:
+    """Return since when nothing is, or was, here, if that has begun since the last look.
+
+    Arguments:
+        is_known: whether nothing was here then.
+    """
     emptied = feed.was_empty()
     if feed.flow.head is None:
-        return _Gap(now if emptied is None else emptied, None)
-    return None if emptied is None else _Gap(emptied, max(emptied, feed.filled))
+        since = now if emptied is None else emptied
+        return None if emptied is None and is_known else _Gap(since, None)
+    if emptied is None:
+        return None
+    return _Gap(emptied, feed.filled if feed.filled >= emptied else now)
+
+
+def _since_ready(feed: Feed, before: _Written | None, now: float) -> float:
+    """Return since when something is here: if that is not known, since now."""
+    if before is None:
+        return feed.filled or now
+    return feed.filled if before.state == "empty" and feed.filled > before.since else now
 
 
 def _at(moment: float, depth: Depth | None) -> Depth | None:

@@ -100,6 +100,7 @@ class Feed(ABC):
         window: the deliveries allowed, held and owed.
         parked: deliveries in Celery's timer, waiting for their ETA, and those that are stranded.
         filled: when something came while nothing was here, last, on the monotonic clock.
+        is_dry: whether nothing has come since.
         starved: how often the queue was found empty here while its refill was on its way.
         dead: its channel is gone, and with it every delivery: none of them may start.
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
@@ -138,6 +139,7 @@ class Feed(ABC):
         self.parked = 0
         self.dead = False
         self.filled = 0.0
+        self.is_dry = True
         self._emptied: float | None = None
         self.starved = 0
         self._limited = 0
@@ -194,10 +196,11 @@ class Feed(ABC):
 
     def is_filled(self, now: float) -> None:
         """Something came while nothing was here."""
-        self.filled = now
+        self.filled, self.is_dry = now, False
 
     def is_empty(self, now: float) -> None:
         """Nothing was left here after a message was taken."""
+        self.is_dry = True
         if self._emptied is None:
             self._emptied = now
         self.starved += self.owed

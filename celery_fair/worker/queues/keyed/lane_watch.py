@@ -151,13 +151,17 @@ class LaneWatch:
                 self._empty[number] = None
         count = self._lanes.count
         if self._rounds is None:
-            for first in range(0, count, _LOOKS):
-                self._take_in(self._lanes.depths(range(first, min(first + _LOOKS, count))))
+            self._look_into(range(count))
             self._rounds = Rounds(_LOOKS, monotonic())
         due = self._rounds.due(count, monotonic()) if count else []
         front, depths = self._lanes.survey(sorted({*due, *list(self._busy)[-_LOOKS:]}))
         self._take_in(depths)
+        self._look_into(range(count, self._lanes.count))  # that were added meanwhile
         return front
+
+    def _look_into(self, numbers: range) -> None:
+        for first in range(0, len(numbers), _LOOKS):
+            self._take_in(self._lanes.depths(numbers[first : first + _LOOKS]))
 
     def _take_in(self, depths: Mapping[int, int]) -> None:
         now = monotonic()
