@@ -27,7 +27,7 @@ from celery_fair.cli.doctor.ledger_checks import ledger_findings
 from celery_fair.cli.doctor.redis_checks import redis_findings
 from celery_fair.cli.doctor.sqs_checks import sqs_findings
 from celery_fair.cli.doctor.worker_checks import worker_findings
-from celery_fair.cli.options import Outcome, outcome
+from celery_fair.cli.options import Outcome, Seconds, outcome
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
@@ -45,7 +45,7 @@ _UNCHECKED = "nothing else about it can be checked"
 @click.option("--strict", is_flag=True, help="Exit with 1 for what is weak, too.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Seconds(0, 3600),
     default=1.0,
     show_default=True,
     help="Seconds to wait for workers' answers; 0: ask none.",

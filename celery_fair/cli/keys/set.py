@@ -32,7 +32,8 @@ def set_key(
     burst=N           of these, so many at once
 
     The broker keeps it: it also holds for what is waiting already, and for workers that start
-    later, until it is set again or --reset. The key is written as in the header x-fair-key.
+    later, until it is set again or --reset, which ends no pause. The key is written as in the
+    header x-fair-key.
 
     \b
     Examples:
