@@ -135,7 +135,7 @@ class RabbitMQ:
         self._notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._notices.bind(str(path))
 
-    def wait_ready(self, timeout: float = 60) -> None:
+    def wait_ready(self, timeout: float = 120) -> None:
         """Block until the node itself reports that it serves clients.
 
         On a busy machine Erlang's distribution may not have stopped, a second after it was told to,
