@@ -262,6 +262,17 @@ def test_another_quantum_and_the_end(scene: Scene) -> None:
     assert scene.states.options["q"].quantum == 7.0
 
 
+def test_a_queue_that_has_run_out_before_a_stop(scene: Scene) -> None:
+    """It did not wait until then, and no answer is waited for."""
+    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 99, 3), 1.0, scene.ago(30)
+    scene.look()
+    scene.feed.flow.head, scene.emptied = None, scene.ago(1)
+    scene.states.stop()
+    assert [r["state"] for r in scene.records] == ["ready", "empty", "unassigned"]
+    empty = scene.records[1]
+    assert (empty["depth"], round(scene._wall / 1e9 - empty["since"] / 1e6)) == (None, 1)
+
+
 def test_a_queue_that_is_cancelled(scene: Scene) -> None:
     scene.look()
     scene.feeds.clear()
