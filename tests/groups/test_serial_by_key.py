@@ -58,20 +58,22 @@ def test_keys_of_a_publisher_that_has_nothing_of_ours(
     fleet = Fleet(rabbitmq_space, start_worker, tmp_path, url, 1, via="exchange")
     fleet.conf["fair_partitions"][QUEUE]["serial"] = "key"
     worker = fleet.worker()
-    publish_elsewhere(rabbitmq_space, "a", "keyed_again", [0])
-    publish_elsewhere(rabbitmq_space, "a", "keyed", [1, 2, 3], seconds=0.3)
-    wait_for(lambda: len(fleet.of("ended")) == 5, 30, lambda: str(fleet.events))
-    check_one_by_one(fleet, {"a": [0, 1, 2, 3, 0]})
+    with closing_gate() as gate:  # all is there before the retry comes back
+        publish_elsewhere(rabbitmq_space, "a", "keyed_once", [7], gate=str(gate.path))
+        publish_elsewhere(rabbitmq_space, "a", "keyed_again", [0])
+        publish_elsewhere(rabbitmq_space, "a", "keyed", [1, 2, 3])
+    wait_for(lambda: len(fleet.of("ended")) == 6, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [7, 0, 1, 2, 3, 0]})
 
     with closing_gate() as gate:
         publish_elsewhere(rabbitmq_space, "a", "keyed_once", [4], gate=str(gate.path))
         publish_elsewhere(rabbitmq_space, "a", "keyed_once", [5, 6])
         publish_elsewhere(rabbitmq_space, "b", "keyed_once", [0])
-        wait_for(lambda: len(fleet.of("ended")) == 6, 30, lambda: str(fleet.events))
+        wait_for(lambda: len(fleet.of("ended")) == 7, 30, lambda: str(fleet.events))
         worker.sigterm()
         fleet.worker()
-    wait_for(lambda: len(fleet.of("ended")) == 9, 30, lambda: str(fleet.events))
-    check_one_by_one(fleet, {"a": [0, 1, 2, 3, 0, 4, 5, 6], "b": [0]})
+    wait_for(lambda: len(fleet.of("ended")) == 10, 30, lambda: str(fleet.events))
+    check_one_by_one(fleet, {"a": [7, 0, 1, 2, 3, 0, 4, 5, 6], "b": [0]})
 
 
 def publish_elsewhere(
