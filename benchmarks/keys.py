@@ -33,7 +33,7 @@ from kombu import Connection, Queue
 
 from benchmarks.contestant import Contestant, contestant
 from benchmarks.progress import Progress
-from benchmarks.turns import parser_of, serving, take_turns
+from benchmarks.turns import parser_of, serving, show_rows, take_turns
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.brokers.redis import Commands, Script
@@ -313,13 +313,6 @@ PARTS: dict[str, tuple[Callable[[Progress], Rows], int]] = {
 }
 
 
-def show(rows: Rows) -> None:
-    for row in ([list(rows[0])], *([list(row.values())] for row in rows)):
-        cells = (f"{cell:.2f}" if isinstance(cell, float) else f"{cell}" for cell in row[0])
-        print("".join(cell.rjust(16) for cell in cells))
-    print()
-
-
 def main() -> None:
     parser = parser_of("benchmarks.keys", __doc__)
     parser.add_argument("what", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
@@ -334,7 +327,7 @@ def main() -> None:
         found[name] = PARTS[name][0](progress)
         if not args.json:  # what was measured stays, should another part fail
             progress.close()
-            show(found[name])
+            show_rows(found[name])
     progress.close()
     if args.json:
         print(json.dumps(found))

@@ -25,7 +25,7 @@ from kombu import Connection, Queue
 
 from benchmarks.counts import Counts
 from benchmarks.progress import Progress
-from benchmarks.turns import parser_of, serving
+from benchmarks.turns import parser_of, serving, show_rows
 from celery_fair.brokers.lanes import Lanes
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server, Space
@@ -115,13 +115,6 @@ def measure(lanes: int, workers: int, keys: int, progress: Progress) -> dict[str
     return found
 
 
-def show(rows: Rows) -> None:
-    for row in ([list(rows[0])], *([list(row.values())] for row in rows)):
-        cells = (f"{cell:.3f}" if isinstance(cell, float) else f"{cell}" for cell in row[0])
-        print("".join(cell.rjust(14) for cell in cells))
-    print()
-
-
 def main() -> None:
     parser = parser_of("benchmarks.lanes", __doc__)
     parser.add_argument("--lanes", type=int, default=1000, metavar="N", help="(default: 1000)")
@@ -135,7 +128,7 @@ def main() -> None:
         print(json.dumps(found))
     else:
         for rows in found.values():
-            show(rows)
+            show_rows(rows, 3)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Contestants in turns, and what the scripts that let them have in common on the command line."""
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import median
 from typing import Any
@@ -10,7 +10,16 @@ from benchmarks.contestant import LEAD, Contestant
 from benchmarks.progress import Progress
 from tests.conftest import running
 
-__all__ = ["arguments", "pairs", "parser_of", "row", "serving", "show_speeds", "take_turns"]
+__all__ = [
+    "arguments",
+    "pairs",
+    "parser_of",
+    "row",
+    "serving",
+    "show_rows",
+    "show_speeds",
+    "take_turns",
+]
 
 _BACKLOG_SECONDS_AT = 15000
 """Tasks per second that no contestant reaches: the backlog is sized by it."""
@@ -105,3 +114,11 @@ def show_speeds(rows: Sequence[dict[str, Any]]) -> None:
             f"{r['broker']:<9} {r['pool']:<10} {r['way']:<15} {r['speed']:>7.0f} {r['ratio']:>6.2f}"
             f" {r['cpu'] * 1e6:>6.0f}"
         )
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], digits: int = 2) -> None:
+    """Print rows of the same columns as a table, and an empty line."""
+    for row in (list(rows[0]), *(list(row.values()) for row in rows)):
+        cells = (f"{cell:.{digits}f}" if isinstance(cell, float) else f"{cell}" for cell in row)
+        print("".join(cell.rjust(16) for cell in cells))
+    print()

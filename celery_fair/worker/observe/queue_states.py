@@ -32,7 +32,6 @@ __all__ = ["QueueStates"]
 _PATIENCE = 2.0
 """Seconds after which the broker's answer is waited for no more: what it has is not known then."""
 
-
 _BRIEF = 0.1
 """Seconds for which something must have been here to be told: of a trickle no message is."""
 

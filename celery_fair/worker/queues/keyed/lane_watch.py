@@ -4,7 +4,7 @@ A thread looks, on a connection of its own: a worker is not to wait for hundreds
 start it looks into all lanes, then into `_LOOKS` a second, one after the other: a lane that has got
 its first message is found within lanes / `_LOOKS` seconds, and what passes between two looks:
 `_EVERY`, or `_SELDOM` if there are many, and `_AT_ONCE` besides while a front is sorted. A look is
-one question, as it is not what is asked that costs the broker most, but how often.
+one question, as each costs the broker about as much as some lanes in it.
 
 If a flood has come into the front all the same, of publishers without this library say, the thread
 sorts it: each message is moved to a lane of its key. The one that is on its way when the worker is
