@@ -319,6 +319,14 @@ class TenantTags:
         if isinstance(parts, Tags):
             parts.settle(served.part, served.part_finish, difference)
 
+    def served_elsewhere(self, tenant: str, part: str, cost: float) -> None:
+        """A part was served so much by somebody else, who has tags of their own for it."""
+        finish = self.tenants.virtual, 0.0
+        parts = self._parts.get(tenant)
+        if isinstance(parts, Tags):
+            finish = finish[0], parts.virtual
+        self.settle(Served(tenant, part, *finish), cost)
+
     def drop(self, tenant: str, part: str) -> None:
         """A part has nothing to serve any more, and was not served for that."""
         parts = self._parts.get(tenant)

@@ -34,6 +34,7 @@ from celery_fair.worker.observe.key_figures import KeyFigures
 from celery_fair.worker.observe.letter_figures import LetterFigures
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
+from celery_fair.worker.queues.keyed.exchange import Exchanges
 from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.rules import LiveRules
 from celery_fair.worker.queues.keyed.unstarted import Unstarted
@@ -80,6 +81,7 @@ class Parts:
         self.gates = Gates(settings, c.hostname, Kept(settings, c.app.connection_for_read).of)
         store = _key_store(settings, broker)
         self.key_rules = LiveRules(store, settings.keys)
+        self.key_reports = Exchanges(store)
         self.places = Places(
             lambda: store or broker.impatient(c.app.connection_for_read(), _PATIENCE), settings.keys
         )
@@ -180,6 +182,7 @@ class Parts:
         """Leave nothing open."""
         self.claims.close()
         self.key_rules.close()
+        self.key_reports.close()
         self.places.close()
         self.bell.close()
         for server in self.servers:

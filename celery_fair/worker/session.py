@@ -188,6 +188,7 @@ class Session:
                 keyed=keyed,
                 places=parts.places,
                 rules=parts.key_rules.of(queue.name),
+                exchange=parts.key_reports.of(queue.name),
                 usual=usual,
                 free=self._free_slots,
                 unstarted=parts.unstarted,

@@ -19,6 +19,7 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.keyed import amqp
 from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed, Sorting
+from celery_fair.worker.queues.keyed.exchange import NoExchange
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.rules import KeyRules
@@ -163,6 +164,7 @@ class Feed:
             places=Places(lambda: None, {}),
             usual=lambda: 1.0,
             rules=KeyRules(KeyedQueue("jobs")),
+            exchange=NoExchange(),
             watch=watch,
             free=lambda: free,
             unstarted=self.unstarted,

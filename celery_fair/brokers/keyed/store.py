@@ -3,6 +3,7 @@
 from typing import Any
 
 from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.reports import Reports
 from celery_fair.brokers.redis import Commands
 from celery_fair.redis_client import client_at
 from celery_fair.settings import KeyedQueue
@@ -35,6 +36,10 @@ class KeyStore:
     def lists(self, keyed: KeyedQueue) -> KeyedLists:
         """Return what is kept of a queue."""
         return KeyedLists(self, Commands(self), keyed)
+
+    def reports(self, queue: str) -> Reports:
+        """Return what a worker tells, and is told, of what is served of a queue."""
+        return Reports(Commands(self), queue)
 
     def close(self) -> None:
         """Disconnect."""

@@ -133,7 +133,7 @@ class RedisSource(Source):
 
     def keyed(self, **options: Any) -> Feed:
         del options["sorter"], options["rules"]  # the server's scripts sort, and know them
-        del options["unstarted"], options["later"]  # what waits here is renewed
+        del options["exchange"], options["unstarted"], options["later"]  # what waits is renewed
         from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
 
         return KeyedRedisFeed(source=self, **options)

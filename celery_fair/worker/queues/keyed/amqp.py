@@ -16,7 +16,8 @@ is asked for so of a limited key, whose place it would take; nor where non-repea
 be reckoned with (see `unstarted`): what a lost connection takes away would be dead letters.
 
 The tags are this worker's own. All workers see the same front and lanes, and each gives every key
-the same part of its slots; so do all of them together, in the long run.
+the same part of its slots; so do all of them together, in the long run. With a store of keys they
+tell each other what they serve, and do so soon (see `celery_fair.core.elsewhere`).
 
 Where a Redis keeps count of what keys run (see `rules`), a key that has a cap, a leash or a pause
 asks it first. One that may not start anything is left out for a while; its message in the front is
@@ -31,9 +32,11 @@ from typing import Any, NamedTuple
 from amqp import ChannelError, NotFound, RecoverableConnectionError
 
 from celery_fair.brokers.keyed.lists import Left, Turn
+from celery_fair.core.elsewhere import Elsewhere
 from celery_fair.core.tags import Served, TenantTags
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.keyed.ahead import Ahead
+from celery_fair.worker.queues.keyed.exchange import Exchange
 from celery_fair.worker.queues.keyed.known_lanes import Key, KnownLanes
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
@@ -88,6 +91,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         rules: what keys may, and weigh.
         watch: knows which lanes have messages.
         free: returns how many slots are free.
+        exchange: tells other workers what is served here, and hears of theirs.
         unstarted: says whether more may be asked for than start at once.
         later: calls something after so many seconds.
     """
@@ -98,6 +102,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         rules: QueueRules,
         watch: LaneWatch,
         free: Callable[[], int],
+        exchange: Exchange,
         unstarted: Unstarted,
         later: Callable[[float, Callable[[], object]], object],
         **options: Any,
@@ -111,6 +116,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
         self._tags = TenantTags(rules.weight)
+        self._exchange = exchange
+        self._elsewhere = Elsewhere(self._tags)
         self._waiting = WaitingTenants(rules, self._tags.tenants)
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
@@ -195,7 +202,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         while self._settled:
             turn, difference = self._settled.popleft()
             finishes = float(turn.finish), float(turn.part_finish)
-            self._tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
+            self._settle(Served(turn.tenant, turn.part, *finishes), difference)
         self._hear()
         self._leave()
         had = len(self.buffer) - (self._head is not None)
@@ -234,8 +241,20 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         if permit.has:
             self._leases.untold(self.name, [Left(tenant, permit.place, True)])
 
+    def _charge(self, key: Key, charge: float, more: bool) -> Served:
+        self._exchange.tell(key, charge)
+        self._elsewhere.served(charge)
+        return self._tags.serve(*key, charge, more)
+
+    def _settle(self, served: Served, difference: float) -> None:
+        self._exchange.tell((served.tenant, served.part), difference)
+        self._tags.settle(served, difference)
+
     def _hear(self) -> None:
-        """Take in which lanes have messages."""
+        """Take in what others served, and which lanes have messages."""
+        heard = self._exchange.heard()
+        if heard is not None:
+            self._elsewhere.reported(heard.items())
         for number, depth, key in self._watch.take():
             if number not in self._known.depths:
                 self._belongs(number, key or (f"\0lane {number}", ""))
@@ -343,7 +362,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         number, charge = self._known.first_of(turn), self._usual()
         assert number is not None  # or it would not be its turn
         self._known.coming[number] += 1
-        return _Pick(number, turn, permit, charge, self._tags.serve(*turn, charge, True))
+        return _Pick(number, turn, permit, charge, self._charge(turn, charge, True))
 
     def _ask(self, picks: Sequence[_Pick | None]) -> None:
         """Ask for what was picked, and now and then how many messages the front has."""
@@ -397,7 +416,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         message = None if raw is None else self._came_from(pick.number, raw)
         mine = None if message is None else whose(message)
         if mine != key:
-            self._tags.settle(served, -pick.charge)
+            self._settle(served, -pick.charge)
         if mine is None or mine[0] != key[0]:
             self._unused(key[0], permit)
         if mine is None:
@@ -410,7 +429,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
                 return False
             permit = other
         if mine != key:
-            served = self._tags.serve(*mine, pick.charge, True)
+            served = self._charge(mine, pick.charge, True)
         if not self._known.depths[pick.number]:
             self._is_empty(pick.number)
         turn = Turn(*mine, served.finish, served.part_finish, pick.charge)
@@ -477,7 +496,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _serve(self, message: Any, key: Key, permit: Permit, begins: bool = False) -> None:
         charge = self._usual()
-        served = self._tags.serve(*key, charge, self._has_more(key))
+        served = self._charge(key, charge, self._has_more(key))
         turn = Turn(*key, served.finish, served.part_finish, charge, begins=begins)
         self._permitted(message, turn, permit)
 

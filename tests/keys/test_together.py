@@ -1,0 +1,156 @@
+"""Workers on RabbitMQ, each with tags of its own, that tell each other what they serve."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from kombu import Connection
+
+from celery_fair.brokers.keyed.reports import Key, Reports
+from celery_fair.brokers.keyed.store import KeyStore
+from tests.brokers import Space
+from tests.faults.proxy import Proxy
+from tests.keys.tenants import KEYED, QUEUE, Tenants
+from tests.waiting import wait_for
+from tests.workers import StartWorker
+
+A, B, PART = ("a", ""), ("b", ""), ("c", "user/7")
+
+
+@pytest.fixture
+def tenants(rabbitmq_space: Space) -> Tenants:
+    return Tenants(rabbitmq_space.url, installed=True)
+
+
+@pytest.fixture
+def store(redis_space: Space) -> Iterator[KeyStore]:
+    with closing(KeyStore(redis_space.url)) as store:
+        yield store
+
+
+def heard_by(
+    reports: Reports, keys: int, served: dict[Key, float] | None = None
+) -> dict[Key, float]:
+    """Tell it; return what others have, as soon as there is something of so many keys."""
+    heard = Counter(reports.exchange(served or {}))
+
+    def enough() -> bool:
+        heard.update(reports.exchange({}))
+        return len(heard) >= keys
+
+    wait_for(enough, 15)
+    return dict(heard)
+
+
+def test_what_is_told_is_heard_once_and_not_ones_own(store: KeyStore) -> None:
+    one, other, third = (store.reports(QUEUE) for _ in range(3))
+    for reports in (one, other):
+        assert reports.exchange({}) == {}
+    one.exchange({A: 1.0, PART: 0.25})
+    one.exchange({A: 2.0})
+    assert heard_by(other, 2, {A: 10.0, B: 0.5}) == {A: 3.0, PART: 0.25}
+    assert heard_by(one, 2) == {A: 10.0, B: 0.5}
+    for reports in (one, other, third):  # the last is new, and its tags are as good as theirs
+        assert reports.exchange({}) == {}
+
+
+def test_what_turned_out_to_be_less(store: KeyStore) -> None:
+    one, other = store.reports(QUEUE), store.reports(QUEUE)
+    other.exchange({})
+    one.exchange({A: -0.5})
+    assert heard_by(other, 1) == {A: -0.5}
+
+
+def test_the_more_tell_the_seldomer(store: KeyStore) -> None:
+    one, other = store.reports(QUEUE), store.reports(QUEUE)
+    one.exchange({})
+    assert one.every == pytest.approx(0.1)
+
+    def seldomer() -> bool:
+        for _ in range(60):
+            one.exchange({})
+        other.exchange({})
+        return other.every >= 0.3
+
+    wait_for(seldomer, 15)
+
+
+def test_a_server_that_has_forgotten_everything(store: KeyStore, redis_space: Space) -> None:
+    one, other = store.reports(QUEUE), store.reports(QUEUE)
+    for _ in range(3):
+        one.exchange({})
+        heard_by(one, 1, other.exchange({B: 1.0}))
+    with Connection(redis_space.url) as connection:
+        connection.default_channel.client.delete("celery-fair:keys:jobs:served")
+    one.exchange({})
+    other.exchange({A: 1.0})
+    assert heard_by(one, 1)[A] == 1.0
+
+
+def test_what_was_served_elsewhere_counts_here(
+    store: KeyStore,
+    redis_space: Space,
+    tenants: Tenants,
+    rabbitmq_space: Space,
+    start_worker: StartWorker,
+) -> None:
+    """The test is the other worker, and has served 60 of one."""
+    ids = tenants.publish({"a": 400, "b": 400}, "nap", (0.005,))
+    conf = KEYED | {"fair_key_store": redis_space.url}
+    worker = start_worker(rabbitmq_space, pool="threads", concurrency=1, queues=[QUEUE], conf=conf)
+    worker.records.started.wait(1)
+    store.reports(QUEUE).exchange({A: 60.0})
+    worker.records.started.wait_once(ids)
+    counts = Counter(tenants.started(worker.records.started)[:600])
+    assert counts["b"] - counts["a"] == pytest.approx(60, abs=8)
+
+
+def test_a_store_that_is_away(
+    store: KeyStore,
+    redis_space: Space,
+    tenants: Tenants,
+    rabbitmq_space: Space,
+    start_worker: StartWorker,
+) -> None:
+    """Shares are each worker's until it is back."""
+    ids = tenants.publish({"a": 600, "b": 600}, "nap", (0.005,))
+    with Proxy(redis_space) as proxy:
+        conf = KEYED | {"fair_key_store": proxy.url}
+        proxy.refuse()
+        worker = start_worker(
+            rabbitmq_space, pool="threads", concurrency=1, queues=[QUEUE], conf=conf
+        )
+        worker.records.started.wait(200)
+        assert Counter(tenants.started(worker.records.started)[:200])["a"] == pytest.approx(
+            100, abs=8
+        )
+        proxy.release()
+        other = store.reports(QUEUE)
+        heard_by(other, 2)
+        other.exchange({A: 60.0})
+        worker.records.started.wait_once(ids)
+    counts = Counter(tenants.started(worker.records.started)[:1000])
+    assert counts["b"] - counts["a"] == pytest.approx(60, abs=8)
+
+
+@pytest.mark.wide
+def test_shares_of_floods(
+    redis_space: Space, tenants: Tenants, rabbitmq_space: Space, start_worker: StartWorker
+) -> None:
+    weights = {f"key{number}": 1 + number % 5 for number in range(20)}
+    together = sum(weights.values())
+    tenants.publish({key: 130 * weight for key, weight in weights.items()}, "nap", (0.02,))
+    keys = {key: {"weight": weight} for key, weight in weights.items()}
+    conf = {"fair_keys": {QUEUE: {"keys": keys}}, "fair_key_store": redis_space.url}
+    workers = [
+        start_worker(rabbitmq_space, pool="threads", concurrency=1, queues=[QUEUE], conf=conf)
+        for _ in range(4)
+    ]
+    records = workers[0].records.started
+    records.wait(100 * together)
+    counts = Counter(tenants.started(records)[: 100 * together])
+    for key, weight in weights.items():
+        assert counts[key] == pytest.approx(100 * weight, rel=0.025)
