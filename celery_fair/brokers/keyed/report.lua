@@ -9,7 +9,7 @@
 --   served:<n>    costs by tenant/part
 --
 -- KEYS: 1 the queue's name here. ARGV: 1 the last hash that was read, "" for none, 2 how long one goes
---       on at the least, ms, 3 and for each time that something is told, 4 ms after which all of it is
+--       on at the least, ms, 3 and for each time that something is told, 4 seconds after which all of it is
 --       forgotten, 5 hashes that are read at the most, then keys and costs.
 -- Returns: {the hash that goes on, how long it does, the last that was read, then what each holds}.
 local state = KEYS[1] .. ':served'
@@ -24,12 +24,12 @@ if now >= since + long or now < since then -- or its clock was put back
     long, told = math.max(tonumber(ARGV[2]), told * tonumber(ARGV[3])), 0
 end
 redis.call('HSET', state, 'n', number, 'from', since, 'for', long, 'told', told + 1)
-redis.call('PEXPIRE', state, ARGV[4])
+redis.call('EXPIRE', state, ARGV[4])
 local served = state .. ':' .. number
 for place = 6, #ARGV, 2 do
     redis.call('HINCRBYFLOAT', served, ARGV[place], ARGV[place + 1])
 end
-redis.call('PEXPIRE', served, ARGV[4])
+redis.call('EXPIRE', served, ARGV[4])
 
 local last = tonumber(ARGV[1])
 if not last or last >= number then -- it is new here, or the server has forgotten everything

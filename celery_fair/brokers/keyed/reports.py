@@ -18,8 +18,8 @@ _EVERY, _EACH = 100, 5
 
 So a server that has 200 workers answers 200 reports a second, as it does with 20."""
 
-_FORGOTTEN = 60_000
-"""Milliseconds after which nobody is told any more."""
+_FORGOTTEN = 60
+"""Seconds after which nobody is told any more."""
 
 _NOTHING = 1e-9
 """What is left of a worker's own costs where they are taken out of a sum."""
