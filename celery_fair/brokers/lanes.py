@@ -7,6 +7,9 @@ were ever needed at once: whoever finds none empty adds one. A client cannot ask
 queues that there are; so ``jobs.fair`` holds a message for each lane, and how many it holds is how
 many lanes there are. They stay: a queue that deletes itself does so with its messages.
 
+There are no more than are allowed. Beyond that keys share lanes; and for those that may start
+nothing for now, workers add as many again, to which they move what stands before the others there.
+
 With no right to declare queues, or none to publish past the front, everything stays in the front:
 in its order, and nothing is lost.
 """
@@ -140,16 +143,17 @@ class Lanes:
     Arguments:
         connect: makes a kombu connection, without opening it.
         queue: kombu's.
-        most: lanes beyond which none is added.
+        most: lanes beyond which none is added but for keys that are to wait.
 
     Attributes:
+        most: as above.
         count: how many there were when that was asked last.
     """
 
     def __init__(self, connect: Callable[[], Any], queue: Any, most: int) -> None:
         self._connect = connect
         self._queue = queue
-        self._most = most
+        self.most = most
         kind = (queue.queue_arguments or {}).get("x-queue-type")
         arguments = {"x-queue-type": kind} if kind else None
         self._register = _like(queue, register(queue.name), arguments)
@@ -157,6 +161,11 @@ class Lanes:
         self._channel: Any = None
         self._may_declare = True
         self.count = 0
+
+    @property
+    def are_all(self) -> bool:
+        """Whether there may be no more, so that keys may share them."""
+        return self.count >= self.most
 
     @property
     def channel(self) -> Any:
@@ -210,12 +219,15 @@ class Lanes:
         """
         return self._depth_if_there(self._queue) or 0
 
-    def add(self) -> int | None:
+    def add(self, beyond: bool = False) -> int | None:
         """Add a lane; return its number, or None if there may be no more.
 
         One that somebody else has added meanwhile, and nobody uses yet, does as well.
+
+        Arguments:
+            beyond: whether it is for a key that is to wait.
         """
-        for number in range(self.counted(), self._most):
+        for number in range(self.counted(), 2 * self.most if beyond else self.most):
             depth = self._declared(number)
             if depth is None:
                 return None
@@ -230,7 +242,7 @@ class Lanes:
 
         Of `_SAMPLE` lanes at random, so that those who look at a time find different ones.
         """
-        count = self.counted()
+        count = min(self.counted(), self.most)
         looked_at = sample(range(count), min(_SAMPLE, count))
         depths = self.depths(looked_at)
         found = next((number for number in looked_at if not depths[number]), None)

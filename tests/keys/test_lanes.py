@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -307,6 +308,18 @@ def test_lanes_are_counted_by_all_who_add_them(space: Space, app: Celery) -> Non
     finally:
         ours.close()
         theirs.close()
+
+
+def test_lanes_for_keys_that_wait_are_nobody_elses(space: Space, app: Celery) -> None:
+    """Who finds no lane empty shares one of the usual ones."""
+    queue = app.amqp.queues[QUEUE]
+    with closing(Lanes(app.connection_for_write, queue, 1)) as few:
+        assert (few.add(), few.add()) == (0, None)
+        assert (few.add(beyond=True), few.add(beyond=True)) == (1, None)
+        with app.connection_for_write() as connection:
+            connection.SimpleQueue(lane(queue, 0)).put("one")
+        assert few.empty() == 0
+        assert lanes(space) == 2
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -19,6 +21,7 @@ from redis import Redis
 
 from celery_fair import install
 from celery_fair.brokers.keyed.lists import KeyedLists, Turn
+from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli import fair
 from celery_fair.core.gate import SLACK
@@ -28,7 +31,7 @@ from tests.brokers import Space
 from tests.faults.proxy import Proxy
 from tests.integration.gate import closing_gate
 from tests.keys.conftest import Run
-from tests.keys.tenants import QUEUE, Tenants, left
+from tests.keys.tenants import QUEUE, Tenants, left, publisher
 from tests.publishing import publish
 from tests.records import Records
 from tests.waiting import wait_equal, wait_for
@@ -362,6 +365,34 @@ def test_a_key_that_waits_is_in_nobodys_way(
         assert len(worker.records.started.read()) == 202
     worker.records.started.wait_once(ids)
     assert [each.stop() for each in (full, worker)] == [0, 0]
+    wait_equal(lambda: left(space), 0)
+
+
+@on_rabbitmq
+@pytest.mark.parametrize("how", ["cap", "pause"])
+def test_a_key_that_waits_keeps_nobody_waiting_who_shares_its_lane(
+    space: Space, start_worker: StartWorker, limited: Limited, redis_space: Space, how: str
+) -> None:
+    """Also if the worker has never seen another's message in that lane."""
+    conf = limited(lanes=1, keys={"a": {"max_in_flight": 1}} if how == "cap" else {})
+    others = [f"key{number}" for number in range(6)]
+    with closing_gate() as gate, publisher(space.url, **conf) as app:
+        send = partial(app.send_task, queue=QUEUE)
+        ids = [send("hold", [n, str(gate.path)], fair_key="a").id for n in range(150)]
+        mates = [send("noop", [n], fair_key=key).id for n in range(30) for key in others]
+        if how == "pause":
+            with closing(KeyStore(redis_space.url)) as store:
+                store.lists(KeyedQueue(QUEUE)).pause("a", True)
+        worker = start_worker(space, pool="threads", concurrency=2, queues=[QUEUE], conf=conf)
+        worker.records.started.wait_ids(mates)
+        assert len({record.id for record in worker.records.started.read()} - {*mates}) <= 1
+        assert sum(name.startswith(f"{QUEUE}.fair.") for name in space.depths()) == 2
+        if how == "pause":
+            with closing(KeyStore(redis_space.url)) as store:
+                store.lists(KeyedQueue(QUEUE)).pause("a", False)
+        gate.open()
+        worker.records.started.wait_once(ids + mates)
+        assert worker.stop() == 0
     wait_equal(lambda: left(space), 0)
 
 

@@ -22,6 +22,8 @@ tell each other what they serve, and do so soon (see `celery_fair.core.elsewhere
 Where a Redis keeps count of what keys run (see `rules`), a key that has a cap, a leash or a pause
 asks it first. One that may not start anything is left out for a while; its message in the front is
 moved out of the way, and so is one that turns out to be such a key's when it has come from a lane.
+Where keys share lanes, as there may be no more of them, lanes that such a key is known to have are
+looked through: its messages are moved to a lane for such keys, until somebody else's comes.
 """
 
 from collections import deque
@@ -37,7 +39,12 @@ from celery_fair.core.tags import Served, TenantTags
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.keyed.ahead import Ahead
 from celery_fair.worker.queues.keyed.exchange import Exchange
-from celery_fair.worker.queues.keyed.known_lanes import Key, KnownLanes
+from celery_fair.worker.queues.keyed.known_lanes import (
+    Key,
+    KnownLanes,
+    is_nobodys,
+    nobody_in,
+)
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
@@ -81,7 +88,12 @@ class Sorting:
     def goes_on(self) -> bool:
         """Return whether one more may be moved."""
         first, self._moved = not self._moved, True
-        return first or monotonic() < self.began + _SORTING
+        return first or not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has taken long enough."""
+        return monotonic() >= self.began + _SORTING
 
 
 class KeyedAmqpFeed(Placed, PulledAmqpFeed):
@@ -124,6 +136,10 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._front = 1  # how many were left there: some, until somebody has looked
         self._look_at = 0.0  # when what is known of that is too old
         self._known = KnownLanes()
+        self._covered: set[int] = (
+            set()
+        )  # lanes with others' messages perhaps, behind one that waits
+        self._digs = False  # whether some are being looked through
         self._picked: deque[_Pick | None] = deque()  # in lanes; None: in the front
 
     def live_weights(self) -> Mapping[str, float]:
@@ -168,6 +184,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def take(self, now: float, started: int) -> Any:
         item = super().take(now, started)
+        if self._digs and item is None:  # on with it soon, and with all else in between
+            self._wait, self._ask_at = 0.0, now + _LOOK
+        self._digs = False
         if item is not None and self._ahead is not None and self._may_ask:
             self._ask_ahead(self._ahead.count(self.given, now) - 1)
         return item
@@ -219,6 +238,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         if left and not self._rules.leave(left):
             self._leases.untold(self.name, left)
         self._waiting.release()
+        for number in list(self._covered):
+            self._uncover(number)
 
     def _lets_due_start(self) -> bool:
         """Let a message start that has come due, and has left its place before."""
@@ -257,7 +278,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._elsewhere.reported(heard.items())
         for number, depth, key in self._watch.take():
             if number not in self._known.depths:
-                self._belongs(number, key or (f"\0lane {number}", ""))
+                self._belongs(number, key or nobody_in(number))
             self._known.depths[number] = max(depth, self._known.depths.get(number, 0))
 
     def _belongs(self, number: int, key: Key) -> None:
@@ -280,9 +301,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             return not (head is not None and sorting.goes_on() and self._move(head))
         if head is not None and turn != whose(head) and sorting.goes_on() and self._move(head):
             return False
-        permit = self._waiting.may(turn[0])
+        permit = self._permit(turn, sorting)
         if permit is None:
-            self._waiting.hold(turn[0])
             return False
         if head is not None and turn == whose(head):
             self._head = None  # it is in the buffer, and chosen by that
@@ -294,6 +314,18 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             more = self._ahead.count(self.given, monotonic()) - 1
         self._ask([self._pick(turn, permit), *self._more_picks(more)])
         return self._have_come()
+
+    def _permit(self, turn: Key, sorting: Sorting) -> Permit | None:
+        """Return what may be taken by; None if nothing may, and another is to be chosen."""
+        if not is_nobodys(turn):
+            permit = self._waiting.may(turn[0])
+            if permit is None:
+                self._hold(turn)
+            return permit
+        if self._digs and sorting.is_over:  # on with it the next time
+            self._waiting.hold(turn[0])
+            return None
+        return Permit()
 
     def _first_of_front(self) -> Any:
         """Return the front's first message, which is fetched if it may be there."""
@@ -456,17 +488,56 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._known.depths[number] = int(raw.delivery_info["message_count"])
         return message
 
+    def _hold(self, key: Key) -> None:
+        """A key is to wait; who shares a lane with it is not."""
+        self._waiting.hold(key[0])
+        self._covered.update(filter(self._watch.may_be_shared, self._known.lanes_of(key)))
+
+    def _uncover(self, number: int) -> None:
+        """Look whether somebody else's message is in a lane whose first one is to wait."""
+        key = self._known.key_of(number)
+        if key is None or key[0] not in self._tags.tenants.held:
+            self._covered.discard(number)
+        elif self._spare_of(key) is not None:
+            self._covered.discard(number)
+            self._nobody_knows(number)
+
+    def _spare_of(self, key: Key) -> int | None:
+        """Return a lane that no others share, for what is to wait; None while there is none."""
+        mine = self._known.lanes_of(key)
+        for number in mine:
+            if not self._watch.may_be_shared(number):
+                return number
+        spare = self._watch.spare_for(self._known.depths)
+        if spare is not None:
+            self._belongs(spare, key)
+            self._known.depths[spare] = 0
+        return spare
+
+    def _nobody_knows(self, number: int) -> None:
+        """It is not known whose message is next in a lane."""
+        key = self._known.lost(number)
+        if key is not None:
+            self._drop_if_none(key)
+        self._belongs(number, nobody_in(number))
+
     def _put_back(self, message: Any, number: int, key: Key) -> None:
-        """It is of a key that is to wait: back into the lane, behind what is there of that key.
+        """It is of a key that is to wait: into a lane for that, or back, behind what is there.
 
         What the broker does not take stays here, and starts when its key may.
         """
-        self._waiting.hold(key[0])
-        if self.custody.move(message, self._watch.name_of(number)) and not self.dead:
+        self._hold(key)
+        spare = self._spare_of(key) if self._watch.may_be_shared(number) else None
+        to = number if spare is None else spare
+        if self.custody.move(message, self._watch.name_of(to)) and not self.dead:
             self.buffer.remove(message)
-            self._known.depths[number] += 1
+            self._known.depths[to] += 1
         else:
             message.come_by(Turn(*key, 0.0, 0.0, 0.0, has="left"))
+        if spare is not None:
+            self._digs = True
+            self._covered.discard(number)
+            self._nobody_knows(number)
 
     def _give_back_what_waits(self) -> None:
         """Let other workers have what was to start soon, and has not."""

@@ -2,10 +2,24 @@
 
 from collections import Counter
 
-__all__ = ["Key", "KnownLanes"]
+__all__ = ["Key", "KnownLanes", "is_nobodys", "nobody_in"]
 
 Key = tuple[str, str]
 """A tenant, and a part of it."""
+
+
+_NOBODY = 256 * "\0"
+"""What a lane's name begins with where a key's would be, which is shorter."""
+
+
+def nobody_in(number: int) -> Key:
+    """Return a key for a lane of which it is not known whose message is next."""
+    return f"{_NOBODY}{number}", ""
+
+
+def is_nobodys(key: Key) -> bool:
+    """Whether it is one of those."""
+    return key[0].startswith(_NOBODY)
 
 
 class KnownLanes:
@@ -34,6 +48,10 @@ class KnownLanes:
         lanes = self._of.get(key)
         return lanes[0] if lanes else None
 
+    def lanes_of(self, key: Key) -> list[int]:
+        """Return the numbers of all its lanes."""
+        return list(self._of.get(key, ()))
+
     def key_of(self, number: int) -> Key | None:
         """Return whose a lane is; None if that is not known."""
         return self._keys.get(number)
@@ -50,6 +68,10 @@ class KnownLanes:
     def empty(self, number: int) -> Key | None:
         """A lane has no messages, or none of its key; return that key if it has no lane now."""
         self.depths.pop(number, None)
+        return self.lost(number)
+
+    def lost(self, number: int) -> Key | None:
+        """It is not known any more whose a lane is; return that key if it has no lane now."""
         key = self._keys.pop(number, None)
         if key is None:
             return None

@@ -81,10 +81,11 @@ class LaneWatch:
         self._chooser = LaneChooser(lanes)
         self._found: deque[tuple[int, int, _Key | None]] = deque()
         self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
+        self._spare: dict[int, None] = {}  # the same, of those for keys that are to wait
         self._held: Any = None  # a message that is being sorted
         self._busy: dict[int, float] = {}  # lanes that had something, and until when they count
         self._rounds: Rounds | None = None  # there is none until all were looked into
-        self._wanted = False  # whether a lane was asked for, and none known that is empty
+        self._wanted = self._wanted_spare = False  # whether one was asked for, and none is known
         self._news: Callable[[], object] = lambda: None
         self._stopped = Event()
         self._thread: Thread | None = None
@@ -126,6 +127,19 @@ class LaneWatch:
         self._wanted = True
         return None
 
+    def may_be_shared(self, number: int) -> bool:
+        """Whether keys may share a lane, as there may be no more of them."""
+        return number < self._lanes.most and self._lanes.are_all
+
+    def spare_for(self, taken: Collection[int]) -> int | None:
+        """Return a lane as `lane_for` does, for a key that is to wait, and shares one."""
+        while self._spare:
+            number, _ = self._spare.popitem()
+            if number not in taken:
+                return number
+        self._wanted_spare = True
+        return None
+
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
@@ -149,6 +163,11 @@ class LaneWatch:
             number = self._lanes.empty()
             if number is not None:
                 self._empty[number] = None
+        if self._wanted_spare:
+            self._wanted_spare = False
+            number = self._lanes.add(beyond=True)
+            if number is not None:
+                self._spare[number] = None
         count = self._lanes.count
         if self._rounds is None:
             self._look_into(range(count))
@@ -169,16 +188,19 @@ class LaneWatch:
         for number, depth in depths.items():
             if depth:
                 found = True
-                self._empty.pop(number, None)
+                self._empty_ones(number).pop(number, None)
                 self._busy.pop(number, None)
                 self._busy[number] = now + _BUSY
                 self._found.append((number, depth, None))
             else:
-                self._empty[number] = None
+                self._empty_ones(number)[number] = None
                 if self._busy.get(number, math.inf) < now:
                     del self._busy[number]
         if found:
             self._news()
+
+    def _empty_ones(self, number: int) -> dict[int, None]:
+        return self._empty if number < self._lanes.most else self._spare
 
     def _sort(self, left: int) -> None:
         """Move what is in a deep front to lanes, where it has so many messages.
