@@ -13,7 +13,7 @@ time, and named for a bounded number in an hour, whoever comes.
 
 from heapq import heapify, heappop, heappush, heapreplace
 
-__all__ = ["OTHER", "SpaceSaving", "TopKeys"]
+__all__ = ["OTHER", "RecentKeys", "SpaceSaving", "TopKeys"]
 
 OTHER = "other"
 """All keys that have no figures of their own."""
@@ -62,11 +62,51 @@ class SpaceSaving:
         """Return a key's count and its error; nothing, if it has none."""
         return self._counts.get(key, 0), self._errors.get(key, 0)
 
+    def sure(self) -> dict[str, int]:
+        """Return how often each came at the least."""
+        return {key: count - self._errors[key] for key, count in self._counts.items()}
+
     def top(self, most: int) -> list[str]:
         """Return the keys that came most often for sure, the first one first."""
         sure = [(error - self._counts[key], key) for key, error in self._errors.items()]
         heapify(sure)
         return [heappop(sure)[1] for _ in range(min(most, len(sure)))]
+
+
+class RecentKeys:
+    """How often keys came in this minute and the one before, as far as that is counted.
+
+    Arguments:
+        capacity: how many keys are counted in a minute, at the most.
+    """
+
+    __slots__ = ("_before", "_capacity", "_minute", "_now")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._minute = 0
+        self._now, self._before = SpaceSaving(capacity), SpaceSaving(capacity)
+
+    def add(self, key: str, now: float) -> None:
+        """A key has come, at a time in seconds, of a clock whose minutes are meant."""
+        self._pass(now)
+        self._now.add(key)
+
+    def counts(self, now: float) -> dict[str, int]:
+        """Return how often each came for sure."""
+        self._pass(now)
+        total: dict[str, int] = {}
+        for sketch in (self._now, self._before):
+            for key, count in sketch.sure().items():
+                total[key] = total.get(key, 0) + count
+        return total
+
+    def _pass(self, now: float) -> None:
+        minute = int(now // 60)
+        if minute != self._minute:
+            empty = SpaceSaving(self._capacity)
+            self._before = self._now if minute == self._minute + 1 else empty
+            self._minute, self._now = minute, SpaceSaving(self._capacity)
 
 
 class TopKeys:

@@ -15,7 +15,15 @@ from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["Access", "access_to", "connected", "lists_on", "rules_of", "whole_tenant"]
+__all__ = [
+    "Access",
+    "access_to",
+    "connected",
+    "lists_on",
+    "rules_of",
+    "store_asked",
+    "whole_tenant",
+]
 
 
 def whole_tenant(key: str, why: str) -> str:
@@ -85,13 +93,27 @@ def rules_of(ctx: click.Context, queue: str) -> Iterator[tuple[KeyedLists, bool]
             store = KeyStore(settings.key_store)
         except ImproperlyConfigured as exc:
             raise click.ClickException(str(exc)) from exc
+        with closing(store), store_asked():
+            yield store.lists(settings.keys[queue]), True
+
+
+@contextmanager
+def store_asked() -> Iterator[None]:
+    """Say it if the store of keys does not answer.
+
+    Raises:
+        click.ClickException: it does not.
+    """
+    try:
+        yield
+    except ImproperlyConfigured as exc:
+        raise click.ClickException(str(exc)) from exc
+    except Exception as exc:
         from redis.exceptions import RedisError
 
-        with closing(store):
-            try:
-                yield store.lists(settings.keys[queue]), True
-            except (RedisError, OSError) as exc:
-                raise click.ClickException(f"fair_key_store: {exc}") from exc
+        if not isinstance(exc, RedisError | OSError):
+            raise
+        raise click.ClickException(f"fair_key_store: {exc}") from exc
 
 
 def lists_on(connection: Any, settings: Settings, queue: str) -> KeyedLists:

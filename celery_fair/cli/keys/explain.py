@@ -1,12 +1,19 @@
 """``fair key``."""
 
+from contextlib import closing
+from typing import Any
+
 import click
 
+from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.lists import Backlog
-from celery_fair.cli.keys.access import rules_of, whole_tenant
+from celery_fair.cli.keys.access import connected, lists_on, store_asked, whole_tenant
+from celery_fair.cli.keys.lanes import look
+from celery_fair.cli.keys.of_workers import Crew
 from celery_fair.cli.options import Outcome, outcome
+from celery_fair.settings import Settings
 
-__all__ = ["key", "why"]
+__all__ = ["found_of", "key", "why"]
 
 
 @click.command("key")
@@ -17,6 +24,8 @@ __all__ = ["key", "why"]
 def key(ctx: click.Context, key: str, queue: str) -> Outcome:
     """Say what KEY has waiting in a queue, and why that does not start.
 
+    On RabbitMQ what waits in lanes is counted that workers know to be KEY's; see `fair keys`.
+
     \b
     Examples:
       celery -A shop fair key acme --queue jobs
@@ -25,27 +34,33 @@ def key(ctx: click.Context, key: str, queue: str) -> Outcome:
     Exit status: 0; 1 if the broker cannot be reached.
     """
     tenant = whole_tenant(key, "ask for the tenant, whose share its parts have together")
-    with rules_of(ctx, queue) as (lists, apart):
-        _, unsorted, [found] = lists.look(tenant)
+    with connected(ctx, queue) as (app, settings, connection):
+        found, unsorted = found_of(app, settings, connection, queue, tenant)
     document = {**found.as_dict(), "unsorted": unsorted}
-    if apart:  # the messages are on another broker
-        for name in ("waiting", "parts", "ahead", "before", "started"):
-            del document[name]
-    return Outcome(document, [why(queue, found, apart), *_more(found, unsorted, apart)])
+    return Outcome(document, [why(queue, found), *_more(found, unsorted)])
 
 
-def why(queue: str, found: Backlog, apart: bool) -> str:
-    """Return what a key has waiting in a queue, and why that does not start.
+def found_of(
+    app: Any, settings: Settings, connection: Any, queue: str, tenant: str
+) -> tuple[Backlog, int]:
+    """Return what is known of a key, and how many messages wait of which that is not known.
 
-    Arguments:
-        apart: its messages are on another broker, and not known.
+    Raises:
+        click.ClickException: a store of keys does not answer.
     """
-    if apart:
-        held = _reason(found) if found.reason else "nothing keeps it from starting"
-        return f"{found.tenant} in {queue}: {held}"
+    if broker_of(connection).keeps_tags:
+        _, unsorted, [found] = lists_on(connection, settings, queue).look(tenant)
+        return found, unsorted
+    waits = look(app, settings, connection, queue)
+    with closing(Crew(app, queue)) as crew, store_asked():
+        return crew.of_tenant(settings, waits, tenant)
+
+
+def why(queue: str, found: Backlog) -> str:
+    """Return what a key has waiting in a queue, and why that does not start."""
     if not found.waiting:
-        paused = f"; {_reason(found)}" if found.is_paused else ""
-        return f"{found.tenant} has nothing waiting in {queue}{paused}"
+        held = f"; {_reason(found)}" if found.reason else ""
+        return f"{found.tenant} has nothing waiting in {queue}{held}"
     return f"{found.tenant} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
 
 
@@ -64,10 +79,9 @@ def _reason(found: Backlog) -> str:
     return "it is next, when a slot is free"
 
 
-def _more(found: Backlog, unsorted: int, apart: bool) -> list[str]:
+def _more(found: Backlog, unsorted: int) -> list[str]:
     limits = found.limits
-    started = f", {found.started} started in this minute and the one before"
-    said = [f"weight {found.weight:g}{'' if apart else started}"]
+    said = [f"weight {found.weight:g}, {found.started} started in this minute and the one before"]
     if limits.max_in_flight is not None:
         said.append(f"max_in_flight {limits.max_in_flight}, {found.running} run")
     if limits.rate is not None:

@@ -1,9 +1,9 @@
-"""``fair keys`` on RabbitMQ: what waits in a queue and in its lanes."""
+"""What waits in a queue of RabbitMQ and in its lanes, and what is done with these."""
 
 import sys
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,10 +12,10 @@ from celery_fair.brokers.mover import AmqpMover, NotTakenError
 from celery_fair.cli.interrupt import stoppable
 from celery_fair.cli.live.answers import NoAnswer
 from celery_fair.cli.live.workers import Workers
-from celery_fair.cli.options import Outcome, table
+from celery_fair.cli.options import Outcome
 from celery_fair.settings import Settings
 
-__all__ = ["of_lanes", "shrunk", "sorted_again"]
+__all__ = ["Look", "look", "merged", "shrunk", "sorted_again"]
 
 _PATIENCE = 2.0
 """Seconds for workers to say that they run."""
@@ -31,9 +31,7 @@ def shrunk(app: Any, settings: Settings, connection: Any, queue: str) -> Outcome
         click.ClickException: a worker answers that consumes the queue.
     """
     _refuse_workers(app, queue)
-    physical = app.amqp.queues[queue]
-    lanes = Lanes(partial(connection.clone, heartbeat=0), physical, settings.keys[queue].lanes)
-    with closing(lanes):
+    with closing(_lanes(app, settings, connection, queue)) as lanes:
         count = lanes.recount()
         with stoppable() as stop:
             try:
@@ -46,7 +44,7 @@ def shrunk(app: Any, settings: Settings, connection: Any, queue: str) -> Outcome
     removed, left = count - lanes.count, lanes.count
     lines = [f"{removed} empty lanes of {queue} are removed, {left} are left"]
     if left:
-        last = lane(physical, left - 1).name
+        last = lane(app.amqp.queues[queue], left - 1).name
         lines.append(
             f"{last} is not empty, and lanes are numbered without gaps: `fair keys {queue} --merge`"
             " puts what waits in lanes back into the queue itself; then say this again"
@@ -75,31 +73,39 @@ def _refuse_workers(app: Any, queue: str) -> None:
         )
 
 
-def of_lanes(
-    app: Any, settings: Settings, connection: Any, queue: str, top: int, merge: bool
-) -> Outcome:
-    """Return what waits; or, with `merge`, put all of it back into the queue."""
-    physical = app.amqp.queues[queue]
-    connect = partial(connection.clone, heartbeat=0)
-    with ExitStack() as opened:
-        lanes = Lanes(connect, physical, settings.keys[queue].lanes)
-        opened.callback(lanes.close)
+class Look(NamedTuple):
+    """What the broker says.
+
+    Attributes:
+        front: how many messages wait in the queue itself.
+        lanes: how many there are.
+        filled: how many messages wait in lanes that have any, by their numbers.
+    """
+
+    front: int
+    lanes: int
+    filled: dict[int, int]
+
+
+def look(app: Any, settings: Settings, connection: Any, queue: str) -> Look:
+    """Ask what waits in a queue and its lanes."""
+    with closing(_lanes(app, settings, connection, queue)) as lanes:
         filled = _filled(lanes)
-        if merge:
-            mover = opened.enter_context(closing(AmqpMover(settings.dead_letters, connection)))
-            return _merged(lanes, mover, physical, filled)
-        front = lanes.front()
-        count = lanes.count
-    rows = sorted(filled.items(), key=lambda item: (-item[1], item[0]))[:top]
-    found = [{"lane": lane(physical, number).name, "waiting": depth} for number, depth in rows]
-    waiting = sum(filled.values())
-    line = (
-        f"{queue}: {front} messages wait in the queue itself, and {waiting} in {len(filled)} of its"
-        f" {count} lanes"
-    )
-    document = {"front": front, "lanes": count, "waiting": front + waiting, "top": found}
-    cells = [[row["lane"], row["waiting"]] for row in found]
-    return Outcome(document, [line, *(table(("lane", "waiting"), cells, "") if cells else ())])
+        return Look(lanes.front(), lanes.count, filled)
+
+
+def merged(app: Any, settings: Settings, connection: Any, queue: str) -> Outcome:
+    """Put all that waits in lanes back into the queue."""
+    with (
+        closing(_lanes(app, settings, connection, queue)) as lanes,
+        closing(AmqpMover(settings.dead_letters, connection)) as mover,
+    ):
+        return _merged(lanes, mover, app.amqp.queues[queue], _filled(lanes))
+
+
+def _lanes(app: Any, settings: Settings, connection: Any, queue: str) -> Lanes:
+    connect = partial(connection.clone, heartbeat=0)
+    return Lanes(connect, app.amqp.queues[queue], settings.keys[queue].lanes)
 
 
 def _filled(lanes: Lanes) -> dict[int, int]:

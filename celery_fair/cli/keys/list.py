@@ -1,16 +1,18 @@
 """``fair keys``."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from time import time
 from typing import Any
 
 import click
 
 from celery_fair.brokers.broker import broker_of
-from celery_fair.brokers.keyed.lists import KeyedLists
-from celery_fair.cli.keys.access import connected, lists_on
-from celery_fair.cli.keys.lanes import of_lanes, shrunk, sorted_again
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
+from celery_fair.cli.keys.access import connected, lists_on, store_asked
+from celery_fair.cli.keys.lanes import look, merged, shrunk, sorted_again
+from celery_fair.cli.keys.of_workers import Crew, backlogs, unknown
 from celery_fair.cli.live.figures import duration, figure
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 from celery_fair.settings import Settings
@@ -42,17 +44,18 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool, shrink: bool, ye
     target   its part of what is started, by the weights of those that have something waiting
     share    what it got of what was started of these, in this minute and the one before
     starts/s in these
-    running  its tasks, of its cap; counted of keys that have one (max_in_flight)
+    running  its tasks, of its cap (max_in_flight); on Redis, of keys that have one
     waiting  messages, of all its parts
     parts    how many of these have something waiting
-    oldest   the age of the oldest of them, if its publisher has `install`
+    oldest   the age of the oldest of them, if its publisher has `install`; on Redis
     held     why it starts nothing now: paused, its cap, or its leash (rate)
 
     A thousand keys are looked at, those whose turn comes first. What was published and is not yet
     sorted by key is counted, no more.
 
-    That is on Redis. On RabbitMQ each worker keeps the keys' tags itself: what waits in the queue
-    and in its lanes is shown, not whose it is.
+    On RabbitMQ workers are asked: whose the lanes are, whom they have served, and of whom tasks
+    run. A lane counts as the key's whose message came from it last. Of what waits in the queue
+    itself, and in lanes that no worker has taken anything from, it is not known whose it is.
 
     With --merge what was sorted goes back into the queue itself, each key's messages in their
     order, for workers without fair_keys. Stop workers with fair_keys first, and publishers with
@@ -79,9 +82,12 @@ def keys(ctx: click.Context, queue: str, top: int, merge: bool, shrink: bool, ye
         if shrink:
             return _shrunk(app, settings, connection, queue, yes)
         if broker_of(connection).has_lanes:
-            return of_lanes(app, settings, connection, queue, top, merge)
+            if merge:
+                return merged(app, settings, connection, queue)
+            with closing(Crew(app, queue)) as crew:
+                return _of_lanes(app, settings, connection, queue, top, crew)
         lists = lists_on(connection, settings, queue)
-        return _merged(queue, lists) if merge else _of_lists(lists, queue, top)
+        return _put_back(queue, lists) if merge else _of_lists(lists, queue, top)
 
 
 def _shrunk(app: Any, settings: Settings, connection: Any, queue: str, yes: bool) -> Outcome:
@@ -98,16 +104,53 @@ def _shrunk(app: Any, settings: Settings, connection: Any, queue: str, yes: bool
 
 def watched(ctx: click.Context, queue: str, top: int = 20) -> Iterator[Outcome]:
     """Yield what `keys` shows, again and again, on one connection."""
-    with connected(ctx, queue) as (app, settings, connection):
+    with connected(ctx, queue) as (app, settings, connection), closing(Crew(app, queue)) as crew:
         while True:
             if broker_of(connection).has_lanes:
-                yield of_lanes(app, settings, connection, queue, top, False)
+                yield _of_lanes(app, settings, connection, queue, top, crew)
             else:
                 yield _of_lists(lists_on(connection, settings, queue), queue, top)
 
 
 def _of_lists(lists: KeyedLists, queue: str, top: int) -> Outcome:
     tenants, unsorted, found = lists.look()
+    shown, rows = _table(found, top, lists.oldest)
+    more = f", and {unsorted} messages are unsorted yet" if unsorted else ""
+    said = f"{queue}: {tenants} keys have messages waiting{more}"
+    return Outcome({"keys": tenants, "unsorted": unsorted, "top": rows}, [said, *shown])
+
+
+def _of_lanes(
+    app: Any, settings: Settings, connection: Any, queue: str, top: int, crew: Crew
+) -> Outcome:
+    waits, seen = look(app, settings, connection, queue), crew.ask()
+    front, lanes, filled = waits
+    with store_asked():
+        found = backlogs(settings, queue, filled, seen)
+    shown, rows = _table(found, top, lambda _: None)
+    waiting, nobodys = sum(filled.values()), unknown(waits, seen)
+    tenants = sum(bool(each.waiting) for each in found)
+    document = {
+        "keys": tenants,
+        "unsorted": front + nobodys,
+        "front": front,
+        "lanes": lanes,
+        "waiting": front + waiting,
+        "top": rows,
+    }
+    said = (
+        f"{queue}: {front} messages wait in the queue itself, and {waiting} in {len(filled)} of its"
+        f" {lanes} lanes"
+    )
+    if nobodys:
+        said += f"; whose {nobodys} of these are, no worker has seen yet"
+    return Outcome(document, [said, *shown])
+
+
+def _table(
+    found: list[Backlog], top: int, oldest: Callable[[str], float | None]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the rows of those that have most waiting, as lines and as data."""
     weights = sum(each.weight for each in found) or 1.0
     started = sum(each.started for each in found) or 1
     found.sort(key=lambda each: (-each.waiting, each.tenant))
@@ -118,34 +161,27 @@ def _of_lists(lists: KeyedLists, queue: str, top: int) -> Outcome:
             "target": each.weight / weights,
             "share": each.started / started,
             "per_second": each.started / (_MINUTE + now % _MINUTE),
-            "oldest_seconds": _age(lists.oldest(each.tenant), now),
+            "oldest_seconds": _age(oldest(each.tenant), now),
         }
         for each in found[:top]
     ]
-    document = {"keys": tenants, "unsorted": unsorted, "top": rows}
-    lines = [*_said(queue, tenants, unsorted), *table(_HEADS, map(_cells, rows), "")]
-    return Outcome(document, [line for line in lines if line])
+    return [line for line in table(_HEADS, map(_cells, rows), "") if line], rows
 
 
-def _merged(queue: str, lists: KeyedLists) -> Outcome:
+def _put_back(queue: str, lists: KeyedLists) -> Outcome:
     before = lists.waiting()
     with click.progressbar(length=before, label="merging", file=sys.stderr) as bar:
-        merged = some = lists.merge()
+        back = some = lists.merge()
         bar.update(some)
-        while some and merged < before:  # who sorts meanwhile would keep it busy for ever
+        while some and back < before:  # who sorts meanwhile would keep it busy for ever
             some = lists.merge()
-            merged += some
+            back += some
             bar.update(some)
     left = lists.waiting()
-    lines = [f"{merged} messages are back in {queue}"]
+    lines = [f"{back} messages are back in {queue}"]
     if left:
         lines.append(sorted_again(left, "keys' lists"))
-    return Outcome({"merged": merged, "left": left}, lines, good=not left)
-
-
-def _said(queue: str, tenants: int, unsorted: int) -> list[str]:
-    more = f", and {unsorted} messages are unsorted yet" if unsorted else ""
-    return [f"{queue}: {tenants} keys have messages waiting{more}"]
+    return Outcome({"merged": back, "left": left}, lines, good=not left)
 
 
 def _age(published: float | None, now: float) -> float | None:
@@ -154,6 +190,7 @@ def _age(published: float | None, now: float) -> float | None:
 
 def _cells(row: dict[str, Any]) -> list[Any]:
     cap = row["max_in_flight"]
+    running = f"{row['running']} of {cap}" if cap is not None else row["running"] or None
     said = {
         **row,
         "key": row["tenant"] or None,
@@ -161,7 +198,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
         "share": f"{row['share']:.1%}",
         "starts/s": figure(row["per_second"]),
         "oldest": None if row["oldest_seconds"] is None else duration(row["oldest_seconds"]),
-        "running": None if cap is None else f"{row['running']} of {cap}",
+        "running": running,
         "held": row["reason"] or None,
     }
     return [said[name] for name in _HEADS]

@@ -7,8 +7,8 @@ import click
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.cli.keys.access import rules_of
-from celery_fair.cli.keys.explain import why
+from celery_fair.cli.keys.access import connected
+from celery_fair.cli.keys.explain import found_of, why
 from celery_fair.cli.keys.list import watched
 from celery_fair.cli.options import Outcome
 from celery_fair.web.looks import Looks
@@ -57,9 +57,9 @@ def key_page(site: Site, request: Request) -> Response:
     queue, key = request.query_params.get("queue", ""), request.query_params.get("key", "")
     context: dict[str, Any] = {"queue": queue, "key": key, "found": None, "why": "", "trouble": ""}
     try:
-        with rules_of(site.ctx, queue) as (lists, apart):
-            found = lists.look(key)[2][0]
-        context |= {"found": found, "apart": apart, "why": why(queue, found, apart)}
+        with connected(site.ctx, queue) as (app, settings, connection):
+            found, _ = found_of(app, settings, connection, queue, key)
+        context |= {"found": found, "why": why(queue, found), "keeps": site.keeps}
     except click.ClickException as exc:
         context["trouble"] = exc.message
     return site.page(request, "key.html", **context)

@@ -1,6 +1,7 @@
 """What a worker can be asked, and told, while it runs."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -155,6 +156,21 @@ class Answers:
             "class": level,
             "above": above,
         }
+
+    def keys(self, queue: str) -> dict[str, Any]:
+        """What this worker knows of the keys of a queue whose broker does not know them.
+
+        Raises:
+            NotConsumedError: there is nothing that it knows.
+        """
+        self._must_be_consumed(queue)
+        feed = self.feeds.named(queue)
+        seen = None if feed is None else feed.seen()
+        if seen is None:
+            raise NotConsumedError(f"this worker keeps no tags of the keys of {queue!r}")
+        turns = [r.message.turn for r in self.in_flight if r.message.feed.name == queue]
+        running = Counter(turn.tenant for turn in turns if turn is not None)
+        return {**seen._asdict(), "running": dict(running)}
 
     def set(self, queue: str, options: dict[str, Any], check: bool = False) -> dict[str, Any]:
         """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.

@@ -15,7 +15,15 @@ from celery.worker.control import control_command, inspect_command
 
 from celery_fair.worker.observe.answers import NotConsumedError
 
-__all__ = ["fair_explain", "fair_pause", "fair_resume", "fair_set", "fair_status", "fair_version"]
+__all__ = [
+    "fair_explain",
+    "fair_keys",
+    "fair_pause",
+    "fair_resume",
+    "fair_set",
+    "fair_status",
+    "fair_version",
+]
 
 
 def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
@@ -46,6 +54,12 @@ def fair_version(state: Any, **_: Any) -> Any:
 def fair_explain(state: Any, queue: str, **_: Any) -> Any:
     """Why nothing of a queue starts now."""
     return _answer(state, lambda answers: answers.explain(queue))
+
+
+@inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
+def fair_keys(state: Any, queue: str, **_: Any) -> Any:
+    """Whose lanes are of a queue that is shared by key, on RabbitMQ, and who was served."""
+    return _answer(state, lambda answers: answers.keys(queue))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)

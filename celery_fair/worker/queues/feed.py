@@ -28,10 +28,26 @@ from celery_fair.worker import host
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.news import News
 
-__all__ = ["Custody", "Feed", "Ports", "Recovery"]
+__all__ = ["Custody", "Feed", "Ports", "Recovery", "Seen"]
 
 _GROW, _SHRINK = 1.25, 4
 """How many times too small or too large a window must be to be changed: a change has a price."""
+
+
+class Seen(NamedTuple):
+    """What a worker knows of a queue's keys, as plain data.
+
+    Attributes:
+        lanes: by number, the tenant and the part whose message was in it last.
+        started: messages by tenant, in this minute and the one before.
+        weights: of tenants.
+        ahead: how far tenants' tags are ahead of where newcomers begin.
+    """
+
+    lanes: Sequence[tuple[int, str, str]]
+    started: Mapping[str, int]
+    weights: Mapping[str, float]
+    ahead: Mapping[str, float]
 
 
 class Custody(Protocol):
@@ -189,6 +205,10 @@ class Feed(ABC):
     def live_weights(self) -> Mapping[str, float]:
         """Return the weights that keys were given live, where the queue is shared by key."""
         return {}
+
+    def seen(self) -> Seen | None:
+        """Return what is known of the keys of a queue that is shared by key, if anything is."""
+        return None
 
     def report(self) -> None:
         """Say that there may be something here."""

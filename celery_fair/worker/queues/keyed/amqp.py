@@ -28,15 +28,17 @@ looked through: its messages are moved to a lane for such keys, until somebody e
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
+from time import monotonic, time
 from typing import Any, NamedTuple
 
 from amqp import ChannelError, NotFound, RecoverableConnectionError
 
 from celery_fair.brokers.keyed.lists import Left, Turn
 from celery_fair.core.elsewhere import Elsewhere
+from celery_fair.core.sketch import RecentKeys
 from celery_fair.core.tags import Served, TenantTags
 from celery_fair.worker.queues.delivery import message_of
+from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.ahead import Ahead
 from celery_fair.worker.queues.keyed.exchange import Exchange
 from celery_fair.worker.queues.keyed.known_lanes import (
@@ -54,6 +56,9 @@ from celery_fair.worker.queues.pulled import PulledAmqpFeed
 from celery_fair.worker.wire.questions import Questions
 
 __all__ = ["KeyedAmqpFeed", "Sorting"]
+
+_SEEN = 200
+"""Lanes, those that have most, and keys that were served most, of which is told who asks."""
 
 _LOOK = 0.005
 """Seconds between two looks into a front that was empty, while lanes have messages."""
@@ -136,6 +141,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._front = 1  # how many were left there: some, until somebody has looked
         self._look_at = 0.0  # when what is known of that is too old
         self._known = KnownLanes()
+        self._started = RecentKeys(_SEEN)
         self._covered: set[int] = (
             set()
         )  # lanes with others' messages perhaps, behind one that waits
@@ -144,6 +150,15 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def live_weights(self) -> Mapping[str, float]:
         return self._rules.live_weights()
+
+    def seen(self) -> Seen:
+        lanes = sorted(self._known.owners(), key=lambda each: -self._known.depths.get(each[0], 0))
+        started = self._started.counts(time())
+        tenants = {tenant for _, tenant, _ in lanes[:_SEEN]} | started.keys()
+        tags, now = self._tags.tenants, self._tags.tenants.virtual
+        ahead = {tenant: tag - now for tenant in tenants if (tag := tags.tag(tenant)) is not None}
+        weights = {tenant: self._rules.weight(tenant) for tenant in tenants}
+        return Seen(lanes[:_SEEN], started, weights, ahead)
 
     def open(self) -> None:
         self._watch.start(self._news.found)
@@ -187,6 +202,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         if self._digs and item is None:  # on with it soon, and with all else in between
             self._wait, self._ask_at = 0.0, now + _LOOK
         self._digs = False
+        turn = None if item is None else message_of(item).turn
+        if turn is not None:
+            self._started.add(turn.tenant, time())
         if item is not None and self._ahead is not None and self._may_ask:
             self._ask_ahead(self._ahead.count(self.given, now) - 1)
         return item

@@ -61,6 +61,10 @@ class KnownLanes:
         self._keys[number] = key
         self._of.setdefault(key, []).append(number)
 
+    def owners(self) -> list[tuple[int, str, str]]:
+        """Return whose lanes are of which that is known: numbers, tenants and parts."""
+        return [(number, *key) for number, key in self._keys.items() if not is_nobodys(key)]
+
     def all_come(self, number: int) -> bool:
         """Whether all that a lane has was asked for already."""
         return self.coming[number] >= self.depths[number]
