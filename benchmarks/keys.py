@@ -1,6 +1,6 @@
 """What fairness by key costs, and what it gives.
 
-    python -m benchmarks.keys [--json] [decision] [server] [worker] [rabbitmq] [waits]
+    python -m benchmarks.keys [--json] [decision] [server] [worker] [rabbitmq] [shares] [waits]
 
 decision    a decision of `celery_fair.core.tags`, tenants and parts, by the number of keys; and the
             memory of a key that waits. Target: 4 µs, and flat within twice from 10 to 100,000
@@ -14,6 +14,11 @@ worker      tasks per second of a fair worker (no work, threads 8) with one queu
 rabbitmq    the same on RabbitMQ, with 20 keys that have a lane each, beside a queue that is pushed
             and one that is pulled; by the pool and the seconds that a task takes. Targets: 1.5
             times what is pulled, and with tasks of 5 ms 0.95 times what is pushed
+shares      20 floods with weights of 1 to 10, and eight workers: by how much a share is off at the
+            most, when the lightest has had 100 messages; and how far from the mean any of 300
+            tenants is when half of their 100 messages each have started, that were published tenant
+            after tenant. Targets: 5 % on RabbitMQ; 2 % with a store of keys there, and on Redis;
+            10 % of the mean with a store, and on Redis
 waits       simulated, in task times: how long a quiet tenant's message waits while so many others
             have a backlog and 8 slots are busy; with tags, and with a ring of turns
 """
@@ -21,11 +26,13 @@ waits       simulated, in task times: how long a quiet tenant's message waits wh
 import json
 import random
 import tracemalloc
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
@@ -42,7 +49,9 @@ from celery_fair.headers import FAIR_KEY
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.redis_source import fetching
 from tests.brokers import RabbitMQ, RedisServer
+from tests.keys.tenants import Tenants
 from tests.publishing import publish
+from tests.workers import starting_workers
 
 COUNTS = (10, 1_000, 100_000)
 DECISIONS = 100_000
@@ -241,6 +250,59 @@ def rabbitmq(progress: Progress) -> Rows:
     return rows
 
 
+FLOODS = {f"key{number}": 1 + number % 10 for number in range(20)}
+NIGHT = {f"tenant{number}": 100 for number in range(300)}
+NAP = 0.02
+"""Seconds that a task of these takes."""
+
+
+def shares(progress: Progress) -> Rows:
+    """Largest errors, and from how many starts."""
+    rows = []
+    with ExitStack() as stack:
+        rabbitmq = stack.enter_context(serving(RabbitMQ()))
+        redis = stack.enter_context(serving(RedisServer()))
+        for name, server, conf in (
+            ("RabbitMQ", rabbitmq, {}),
+            ("RabbitMQ, store", rabbitmq, {"fair_key_store": redis.url()}),
+            ("Redis", redis, {}),
+        ):
+            keys = {key: {"weight": weight} for key, weight in FLOODS.items()}
+            starts = 100 * sum(FLOODS.values())
+            counts = {key: 130 * weight for key, weight in FLOODS.items()}
+            got = started(server, conf | {"fair_keys": {"jobs": {"keys": keys}}}, counts, starts)
+            off = [abs(got[key] / (100 * weight) - 1) for key, weight in FLOODS.items()]
+            progress.step(f"shares {name}")
+            half = sum(NIGHT.values()) // 2
+            night = started(server, conf | {"fair_keys": {"jobs": {}}}, NIGHT, half)
+            away = [night[key] / (count / 2) - 1 for key, count in NIGHT.items()]
+            progress.step(f"shares {name}")
+            rows.append(
+                {
+                    "broker": name,
+                    "largest error of a share": max(off),
+                    "at half time, least": min(away),
+                    "most": max(away),
+                }
+            )
+    return rows
+
+
+def started(
+    server: RabbitMQ | RedisServer, conf: dict[str, Any], counts: dict[str, int], most: int
+) -> Counter[str]:
+    """Return whose the first so many messages were that eight workers started."""
+    space = server.space()
+    tenants = Tenants(space.url, installed=True)
+    tenants.publish(counts, "nap", (NAP,))
+    with TemporaryDirectory() as folder, starting_workers(Path(folder)) as start:
+        options: dict[str, Any] = {"pool": "threads", "concurrency": 1, "queues": ["jobs"]}
+        workers = [start(space, wait=False, conf=conf, **options) for _ in range(SLOTS)]
+        records = workers[0].records.started
+        records.wait(most, 600)
+        return Counter(tenants.started(records)[:most])
+
+
 class Ring:
     """Turns of one message each, newcomers last."""
 
@@ -309,6 +371,7 @@ PARTS: dict[str, tuple[Callable[[Progress], Rows], int]] = {
     "server": (server, 18),
     "worker": (worker, ROUNDS),
     "rabbitmq": (rabbitmq, 2 * len(POOLS) * ROUNDS),
+    "shares": (shares, 6),
     "waits": (waits, 3),
 }
 
