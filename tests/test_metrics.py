@@ -17,6 +17,9 @@ import pytest
 from celery import Celery
 from celery.exceptions import ImproperlyConfigured
 from click.testing import CliRunner
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -288,6 +291,31 @@ def test_dashboard_can_be_imported() -> None:
         assert panel["title"]
         assert panel["description"]
         assert panel["targets"]
+
+
+def unknown_to_grafana(shown: Any, known: Any, place: str = "") -> Iterator[str]:
+    """What of a dashboard is not there, or not the same, after Grafana's models have read it."""
+    if isinstance(shown, dict) and isinstance(known, dict):
+        for name, value in shown.items():
+            yield from unknown_to_grafana(value, known.get(name), f"{place}.{name}")
+    elif isinstance(shown, list) and isinstance(known, list) and len(shown) == len(known):
+        for number, pair in enumerate(zip(shown, known, strict=True)):
+            yield from unknown_to_grafana(*pair, f"{place}[{number}]")
+    elif shown != known:
+        yield place
+
+
+def test_the_dashboard_has_no_field_that_grafana_does_not_know() -> None:
+    register_default_plugins()
+
+    def unknown(shown: Any) -> list[str]:
+        known = json.loads(JSONEncoder().encode(Dashboard.from_json(shown)))
+        return list(unknown_to_grafana(shown, known))
+
+    shown = shown_dashboard()
+    assert unknown(shown) == []
+    shown["panels"][0]["fieldConfig"]["defaults"]["unitt"] = "s"
+    assert unknown(shown) == [".panels[0].fieldConfig.defaults.unitt"]
 
 
 def test_expressions_of_the_dashboard_are_promql(tmp_path: Path) -> None:
