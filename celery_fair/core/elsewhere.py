@@ -5,25 +5,29 @@ each of them serves. Who is ahead in one may be ahead in all by chance: with eig
 be eight messages ahead of another. So several times a second they tell each other what they have
 served, and that counts as if it had been served here.
 
-If all of it counted at once, each worker would make up for the same difference, and together they
-would overshoot by as many times as there are workers. So each takes a part of what is outstanding
-with every report: its own part of all that was served lately, and a quarter of that, as what it
-does about it shows only in the reports after the next. A worker that has served nothing lately is
-in nobody's way, and takes all of it; so does everyone of a key that has nothing waiting here.
+*In common.* What all keys that wait here had elsewhere, by their weights, sets none of them back:
+tags and virtual time would all grow by it, and so none does. Only what a key had beyond that
+counts. A key is compared if it has waited here since the report before: who comes later had no
+part in what was served by then, and is not owed any.
+
+*Little by little.* If all of that counted at once, each worker would make up for the same
+difference, and together they would overshoot by as many times as there are workers. So each takes a
+part of what is outstanding with every report: its own part of all that was served lately, and a
+quarter of that, as what it does about it shows only in the reports after the next. A worker that
+has served nothing lately is in nobody's way, and takes all of it.
+
+*Who has nothing here* begins that much later, when it has.
 
 A simulation (``tests/core/test_elsewhere.py``): 20 keys with backlogs and weights of 1 to 10, eight
 workers; after 100 messages of the lightest key the largest error of a share is 4 % without reports,
-and 1 to 2 % with them, whether a message takes a twentieth of a report's interval or three of them.
+and 1 to 2 % with them, whether a message takes a twentieth of a report's interval or two of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from celery_fair.core.tags import TenantTags
+from celery_fair.core.tags import Tags
 
-__all__ = ["Elsewhere", "Key"]
-
-Key = tuple[str, str]
-"""A tenant, and a part of it."""
+__all__ = ["Elsewhere"]
 
 _GAIN = 0.25
 """How much of its own part of what is outstanding a worker counts with each report."""
@@ -45,14 +49,15 @@ class Elsewhere:
         tags: this worker's.
     """
 
-    def __init__(self, tags: TenantTags) -> None:
+    def __init__(self, tags: Tags) -> None:
         self._tags = tags
-        self._outstanding: dict[Key, float] = {}
-        self._messages, self._cost = 0, 0.0  # since the last report
+        self._outstanding: dict[str, float] = {}
+        self._waited: frozenset[str] = frozenset()  # when the last report came
+        self._messages, self._cost = 0, 0.0  # since then
         self._lately, self._here, self._there = 0.0, 0.0, 0.0
 
     @property
-    def outstanding(self) -> dict[Key, float]:
+    def outstanding(self) -> dict[str, float]:
         """What is not counted yet, by key."""
         return dict(self._outstanding)
 
@@ -61,29 +66,51 @@ class Elsewhere:
         self._messages += 1
         self._cost += charge
 
-    def reported(self, served: Iterable[tuple[Key, float]]) -> None:
-        """Others have served this meanwhile: costs by key, below zero if it was less than told."""
-        count, total = 0, 0.0
-        for key, cost in served:
-            self._outstanding[key] = self._outstanding.get(key, 0.0) + cost
-            count, total = count + 1, total + cost
+    def reported(self, costs: Mapping[str, float]) -> None:
+        """Others have served this meanwhile, by key; below zero if it was less than they told."""
+        part = self._part(sum(costs.values()))
+        waiting = self._tags.waiting
+        compared, self._waited = self._waited & waiting, waiting
+        for key, cost in costs.items():
+            if key in self._tags:
+                self._outstanding[key] = self._outstanding.get(key, 0.0) + cost
+        if not compared:  # nobody could be behind
+            there = self._outstanding.keys() & waiting
+            self._outstanding = {key: self._outstanding[key] for key in there}
+            return
+        common = self._common(compared)
+        for key, cost in costs.items():
+            if key not in self._tags:
+                self._tags.settle(key, self._tags.virtual, self._beyond(key, cost, common))
+        for key, cost in self._outstanding.items():
+            self._outstanding[key] = self._beyond(key, cost, common)
+        self._count(part, _NEGLIGIBLE * sum(costs.values()) / max(1, len(costs)))
+
+    def _part(self, there: float) -> float:
+        """Return how much of what is outstanding counts now."""
         self._lately = _RECENT * self._lately + self._messages
         self._here = _RECENT * self._here + self._cost
-        self._there = _RECENT * self._there + total
+        self._there = _RECENT * self._there + there
         self._messages, self._cost = 0, 0.0
-        self._count(self._part(), _NEGLIGIBLE * total / count if count else 0.0)
-
-    def _part(self) -> float:
         if self._lately < _IDLE or self._here <= 0.0 or self._there <= 0.0:
             return 1.0
         return _GAIN * self._here / (self._here + self._there)
 
+    def _common(self, compared: frozenset[str]) -> float:
+        """Return what each of them had, by its weight."""
+        had = (self._outstanding.get(key, 0.0) / self._tags.weight(key) for key in compared)
+        return max(0.0, min(had))
+
+    def _beyond(self, key: str, cost: float, common: float) -> float:
+        """Return what a key had besides, or how much less it took than had been told."""
+        return min(cost, max(0.0, cost - common * self._tags.weight(key)))
+
     def _count(self, part: float, negligible: float) -> None:
         for key, cost in list(self._outstanding.items()):
             some = cost * part
-            if abs(cost - some) <= negligible or self._tags.tenants.tag(key[0]) is None:
+            if abs(cost - some) <= negligible or key not in self._tags:
                 some = cost
-            self._tags.served_elsewhere(*key, some)
+            self._tags.settle(key, self._tags.virtual, some)
             if some == cost:
                 del self._outstanding[key]
             else:

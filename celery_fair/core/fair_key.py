@@ -56,15 +56,22 @@ def _escaped(part: Any, key: Any) -> str:
 def read_key(header: Any) -> tuple[str, str]:
     """Return the tenant and the part that a header names, as they are written; anything is taken.
 
-    What names nobody is the tenant ``""``'s. What is too long stands for itself by its SHA-1, in
-    hexadecimal digits, as there is no other digest in Redis.
+    What names nobody is the tenant ``""``'s. What is too long, or no text in Unicode, stands for
+    itself by its SHA-1, in hexadecimal digits, as there is no other digest in Redis.
     """
     if isinstance(header, int) and not isinstance(header, bool) and abs(header) < _EXACT:
         header = str(header)
     if not isinstance(header, str):
         return "", ""
-    raw = header.encode(errors="surrogatepass")
+    try:
+        raw = header.encode()
+    except UnicodeError:  # half of a pair of surrogates
+        return _digest(header.encode(errors="surrogatepass")), ""
     if len(raw) > LONGEST:
-        return sha1(raw).hexdigest(), ""  # noqa: S324 - no secret depends on it
+        return _digest(raw), ""
     tenant, _, part = header.partition("/")
     return tenant, part
+
+
+def _digest(raw: bytes) -> str:
+    return sha1(raw).hexdigest()  # noqa: S324 - no secret depends on it

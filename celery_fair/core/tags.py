@@ -109,9 +109,18 @@ class Tags:
         return key in self._waiting or key in self._held
 
     @property
+    def waiting(self) -> frozenset[str]:
+        """Those that have something to serve, and may."""
+        return frozenset(self._waiting)
+
+    @property
     def held(self) -> list[str]:
         """Those that have something to serve, and may not."""
         return list(self._held)
+
+    def holds(self, key: str) -> bool:
+        """Whether a key has something to serve, and may not."""
+        return key in self._held
 
     @property
     def size(self) -> int:
@@ -133,6 +142,10 @@ class Tags:
                 return entry[1]
             heappop(heap)
         return None
+
+    def weight(self, key: str) -> float:
+        """Return what a key weighs now."""
+        return self._weight(key)
 
     def tag(self, key: str) -> float | None:
         """Return a key's start tag, None if it has nothing to serve."""
@@ -318,14 +331,6 @@ class TenantTags:
         parts = self._parts.get(served.tenant)
         if isinstance(parts, Tags):
             parts.settle(served.part, served.part_finish, difference)
-
-    def served_elsewhere(self, tenant: str, part: str, cost: float) -> None:
-        """A part was served so much by somebody else, who has tags of their own for it."""
-        finish = self.tenants.virtual, 0.0
-        parts = self._parts.get(tenant)
-        if isinstance(parts, Tags):
-            finish = finish[0], parts.virtual
-        self.settle(Served(tenant, part, *finish), cost)
 
     def drop(self, tenant: str, part: str) -> None:
         """A part has nothing to serve any more, and was not served for that."""

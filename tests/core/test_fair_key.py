@@ -83,6 +83,12 @@ def test_read(header: Any, read: tuple[str, str]) -> None:
     assert read_key(header) == read
 
 
+def test_what_is_no_text_stands_for_itself() -> None:
+    tenant, part = read_key("\ud800/b")
+    assert (len(tenant), part) == (40, "")
+    assert read_key("\ud801/b") != (tenant, part)
+
+
 def test_what_is_too_long_stands_for_itself() -> None:
     tenant, part = read_key("x/" * 40_000)
     assert (len(tenant), part) == (40, "")

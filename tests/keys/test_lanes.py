@@ -376,7 +376,7 @@ def test_whose_messages_wait_is_told_by_workers(
         assert {row["target"] for row in rows.values()} == {0.5}
         said = run("key", "a", "--queue", QUEUE).output.splitlines()
         waits = rows["a"]["waiting"]
-        assert said[0] == f"a has {waits} messages waiting in jobs: it is next, when a slot is free"
+        assert said[0].startswith(f"a has {waits} messages waiting in jobs: its turn comes by its")
         assert said[1].startswith(f"weight 1, {rows['a']['started']} started in this minute")
         pictures = run("top", "--keys", QUEUE, "--count", "2", "--interval", "0.1", "-j").output
         for picture in map(json.loads, pictures.splitlines()):

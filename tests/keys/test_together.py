@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from kombu import Connection
 
-from celery_fair.brokers.keyed.reports import Key, Reports
+from celery_fair.brokers.keyed.reports import Reports
 from celery_fair.brokers.keyed.store import KeyStore
 from tests.brokers import Space
 from tests.faults.proxy import Proxy
@@ -17,7 +18,7 @@ from tests.keys.tenants import KEYED, QUEUE, Tenants
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
-A, B, PART = ("a", ""), ("b", ""), ("c", "user/7")
+A, B, ODD = "a", "b", "c%2Fé /\0"
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def store(redis_space: Space) -> Iterator[KeyStore]:
 
 
 def heard_by(
-    reports: Reports, keys: int, served: dict[Key, float] | None = None
-) -> dict[Key, float]:
+    reports: Reports, keys: int, served: dict[str, float] | None = None
+) -> dict[str, float]:
     """Tell it; return what others have, as soon as there is something of so many keys."""
     heard = Counter(reports.exchange(served or {}))
 
@@ -49,9 +50,9 @@ def test_what_is_told_is_heard_once_and_not_ones_own(store: KeyStore) -> None:
     one, other, third = (store.reports(QUEUE) for _ in range(3))
     for reports in (one, other):
         assert reports.exchange({}) == {}
-    one.exchange({A: 1.0, PART: 0.25})
+    one.exchange({A: 1.0, ODD: 0.25})
     one.exchange({A: 2.0})
-    assert heard_by(other, 2, {A: 10.0, B: 0.5}) == {A: 3.0, PART: 0.25}
+    assert heard_by(other, 2, {A: 10.0, B: 0.5}) == {A: 3.0, ODD: 0.25}
     assert heard_by(one, 2) == {A: 10.0, B: 0.5}
     for reports in (one, other, third):  # the last is new, and its tags are as good as theirs
         assert reports.exchange({}) == {}
@@ -62,6 +63,25 @@ def test_what_turned_out_to_be_less(store: KeyStore) -> None:
     other.exchange({})
     one.exchange({A: -0.5})
     assert heard_by(other, 1) == {A: -0.5}
+
+
+def test_what_may_have_been_told_is_not_heard(store: KeyStore) -> None:
+    """Whether the server has taken it in nobody knows, if there was no answer."""
+    one, other = store.reports(QUEUE), store.reports(QUEUE)
+    for reports in (one, other):
+        reports.exchange({})
+    report = one._report
+
+    def lost(*question: Any) -> None:
+        report(*question)
+        raise ConnectionError("no answer")
+
+    one._report = lost  # type: ignore[assignment]
+    with pytest.raises(ConnectionError):
+        one.exchange({A: 5.0})
+    one._report = report
+    assert heard_by(other, 1) == {A: 5.0}
+    assert heard_by(one, 1, other.exchange({B: 2.0})) == {B: 2.0}
 
 
 def test_the_more_tell_the_seldomer(store: KeyStore) -> None:

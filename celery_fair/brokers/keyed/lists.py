@@ -99,7 +99,8 @@ class Backlog(NamedTuple):
         if self.is_paused:
             return "paused"
         cap = self.limits.max_in_flight
-        return "cap" if cap is not None and self.running >= cap else "leash"
+        is_full = cap is not None and self.running >= cap
+        return "cap" if is_full or self.limits.rate is None else "leash"
 
 
 class KeyedLists:
@@ -131,6 +132,7 @@ class KeyedLists:
         self._renew = _script(send, "limits.lua", "renew.lua")
         self._look = _script(send, "limits.lua", "look.lua")
         self._may = _script(send, "limits.lua", "may.lua")
+        self._spare = _script(send, "spare.lua")
         self._put = _script(send, "put.lua")
         self._adopt = _script(send, "adopt.lua")
         self._merge = _script(send, "merge.lua")
@@ -211,6 +213,16 @@ class KeyedLists:
         limits = _written(self._keyed.own_limits.get(tenant, self._keyed.limits))
         has, *wait = self._may([self._base], [tenant, limits, SLACK, self._keyed.lease, place])
         return float(wait[0]) if has is None else has.decode()
+
+    def spare(self, tenant: str, offered: int | None) -> int | None:
+        """Return which lane is a tenant's for what is to wait.
+
+        Arguments:
+            offered: an empty one, which is its own from then on if it has none; whoever had that
+                has none then.
+        """
+        found = self._spare([self._base], [tenant, "" if offered is None else offered])
+        return None if found is None else int(found)
 
     def live(self) -> tuple[dict[str, float], set[str]]:
         """Return what tenants weigh that it was set live for, and who is limited, or paused, so."""

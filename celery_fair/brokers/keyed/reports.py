@@ -8,13 +8,11 @@ from typing import Any
 from celery_fair.brokers.keyed.lists import base_of
 from celery_fair.brokers.redis import Commands, Script
 
-__all__ = ["Key", "Reports"]
+__all__ = ["Reports"]
 
-Key = tuple[str, str]
-"""A tenant, and a part of it."""
-
-_EVERY, _EACH = 100, 5
-"""Milliseconds for which costs are added up, before they are read: at least, and for each report.
+_EVERY, _EACH, _COST = 100, 5, 0.2
+"""Milliseconds for which costs are added up, before they are read: at least, and for each report,
+or each tenant in it, if these come to more.
 
 So a server that has 200 workers answers 200 reports a second, as it does with 20."""
 
@@ -44,39 +42,43 @@ class Reports:
         text = files("celery_fair.brokers.keyed").joinpath("report.lua").read_text()
         self._report = Script(send, text)
         self._number: int | None = None  # of the sum that goes on
-        self._told: dict[Key, float] = {}  # of what is in that
+        self._told: dict[str, float] | None = {}  # of what is in that; None: nobody knows
         self.every = _EVERY / 1000
 
-    def exchange(self, served: Mapping[Key, float]) -> dict[Key, float]:
-        """Tell what was served here since the last time; return what was elsewhere.
+    def exchange(self, served: Mapping[str, float]) -> dict[str, float]:
+        """Tell what was served here since the last time, by tenant; return what was elsewhere.
 
         Costs that were known too late to be told with their messages may be below zero.
 
         Raises:
             redis.RedisError: it may have been told, or not.
         """
-        told = [text for key, cost in served.items() for text in ("/".join(key), cost)]
+        told = [text for pair in served.items() for text in pair]
         last = "" if self._number is None else self._number - 1
-        args = [last, _EVERY, _EACH, _FORGOTTEN, _MOST, *told]
+        known, self._told = self._told, None  # should there be no answer
+        args = [last, _EVERY, _EACH, _COST, _FORGOTTEN, _MOST, *told]
         number, long, read, *sums = self._report([self._base], args)
         self.every = long / 1000
-        found: defaultdict[Key, float] = defaultdict(float)
+        found: defaultdict[str, float] = defaultdict(float)
         for each, costs in enumerate(sums, read + 1):
-            for key, cost in _pairs(costs):
-                found[key] += cost
-            if each == self._number:
-                for key, cost in self._told.items():
-                    found[key] -= cost
-        if number != self._number:
-            self._number, self._told = number, {}
-        for key, cost in served.items():
-            self._told[key] = self._told.get(key, 0.0) + cost
-        return {key: cost for key, cost in found.items() if abs(cost) > _NOTHING}
+            if each == self._number and known is None:
+                continue
+            for tenant, cost in _pairs(costs):
+                found[tenant] += cost
+            if each == self._number and known is not None:
+                for tenant, cost in known.items():
+                    found[tenant] -= cost
+        if number != self._number and (self._number is not None or known is not None):
+            known = {}
+        self._number, self._told = number, known
+        if self._told is not None:
+            for tenant, cost in served.items():
+                self._told[tenant] = self._told.get(tenant, 0.0) + cost
+        return {tenant: cost for tenant, cost in found.items() if abs(cost) > _NOTHING}
 
 
-def _pairs(costs: Any) -> Iterable[tuple[Key, float]]:
+def _pairs(costs: Any) -> Iterable[tuple[str, float]]:
     """As HGETALL answers within a script: a list, or a mapping."""
     flat = [each for pair in costs.items() for each in pair] if isinstance(costs, dict) else costs
-    for key, cost in zip(flat[::2], flat[1::2], strict=True):
-        tenant, _, part = key.decode().partition("/")
-        yield (tenant, part), float(cost)
+    for tenant, cost in zip(flat[::2], flat[1::2], strict=True):
+        yield tenant.decode(), float(cost)

@@ -74,6 +74,8 @@ def _reason(found: Backlog) -> str:
         )
     if found.reason == "leash":
         return f"its leash of {limits.rate:g}/s has no token yet (rate)"
+    if found.before is None:
+        return "its turn comes by its tag, as each worker has it"
     if found.before:
         return f"{found.before} keys come before it"
     return "it is next, when a slot is free"

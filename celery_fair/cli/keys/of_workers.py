@@ -15,7 +15,10 @@ from celery_fair.settings import Settings
 __all__ = ["Crew", "backlogs", "unknown"]
 
 _PATIENCE = 1.0
-"""Seconds for workers to answer; no longer than until as many have as the last time."""
+"""Seconds for workers to answer; as a rule no longer than until as many have as the last time."""
+
+_PATIENTLY = 10
+"""How seldom all that time is waited for: others may have started."""
 
 
 class Crew:
@@ -29,11 +32,20 @@ class Crew:
         self._workers = Workers(app, (), _PATIENCE)
         self._queue = queue
         self._enough: int | None = None
+        self._asked = 0
 
-    def ask(self) -> list[Mapping[str, Any]]:
-        """Return what each knows that does; nothing if nobody answers."""
+    def ask(self, tenant: str | None = None) -> list[Mapping[str, Any]]:
+        """Return what each knows that does; nothing if nobody answers.
+
+        Arguments:
+            tenant: of this one; None: of those that have most.
+        """
+        self._asked += 1
+        enough = None if self._asked % _PATIENTLY == 1 else self._enough
         try:
-            answers = self._workers.ask("fair_keys", enough=self._enough, queue=self._queue)
+            answers = self._workers.ask(
+                "fair_keys", enough=enough, queue=self._queue, tenant=tenant
+            )
         except NoAnswer as exc:
             self._enough = None
             if exc.silent:
@@ -48,7 +60,7 @@ class Crew:
         Raises:
             redis.RedisError: there is a store of keys, and it does not answer.
         """
-        seen = self.ask()
+        seen = self.ask(tenant)
         [found] = backlogs(settings, self._queue, waits.filled, seen, (tenant,))
         return found, waits.front + unknown(waits, seen)
 
@@ -103,7 +115,7 @@ def backlogs(
 
 def unknown(waits: Look, seen: Collection[Mapping[str, Any]]) -> int:
     """Return how many messages wait in lanes of which nobody knows whose they are."""
-    known = _owners(seen)
+    known = {number for each in seen for number in each["known"]}
     return sum(depth for number, depth in waits.filled.items() if number not in known)
 
 
@@ -134,6 +146,11 @@ def _limited(settings: Settings, queue: str, found: list[Backlog]) -> list[Backl
     with closing(KeyStore(settings.key_store)) as store:
         _, _, known = store.lists(settings.keys[queue]).look(*[each.tenant for each in found])
     return [
-        each._replace(weight=kept.weight, limits=kept.limits, held=kept.held)
+        each._replace(
+            weight=kept.weight,
+            limits=kept.limits,
+            held=kept.held,
+            running=each.running if kept.limits.max_in_flight is None else kept.running,
+        )
         for each, kept in zip(found, known, strict=True)
     ]

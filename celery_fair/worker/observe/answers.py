@@ -157,15 +157,18 @@ class Answers:
             "above": above,
         }
 
-    def keys(self, queue: str) -> dict[str, Any]:
+    def keys(self, queue: str, tenant: str | None) -> dict[str, Any]:
         """What this worker knows of the keys of a queue whose broker does not know them.
+
+        Arguments:
+            tenant: of this one; None: of those that have most.
 
         Raises:
             NotConsumedError: there is nothing that it knows.
         """
         self._must_be_consumed(queue)
         feed = self.feeds.named(queue)
-        seen = None if feed is None else feed.seen()
+        seen = None if feed is None else feed.seen(tenant)
         if seen is None:
             raise NotConsumedError(f"this worker keeps no tags of the keys of {queue!r}")
         turns = [r.message.turn for r in self.in_flight if r.message.feed.name == queue]

@@ -57,9 +57,9 @@ def fair_explain(state: Any, queue: str, **_: Any) -> Any:
 
 
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
-def fair_keys(state: Any, queue: str, **_: Any) -> Any:
+def fair_keys(state: Any, queue: str, tenant: str | None = None, **_: Any) -> Any:
     """Whose lanes are of a queue that is shared by key, on RabbitMQ, and who was served."""
-    return _answer(state, lambda answers: answers.keys(queue))
+    return _answer(state, lambda answers: answers.keys(queue, tenant))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)

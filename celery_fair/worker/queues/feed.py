@@ -38,12 +38,14 @@ class Seen(NamedTuple):
     """What a worker knows of a queue's keys, as plain data.
 
     Attributes:
-        lanes: by number, the tenant and the part whose message was in it last.
+        known: numbers of lanes of which it is known whose message was in them last.
+        lanes: some of those, with the tenant and the part.
         started: messages by tenant, in this minute and the one before.
         weights: of tenants.
         ahead: how far tenants' tags are ahead of where newcomers begin.
     """
 
+    known: Sequence[int]
     lanes: Sequence[tuple[int, str, str]]
     started: Mapping[str, int]
     weights: Mapping[str, float]
@@ -206,8 +208,12 @@ class Feed(ABC):
         """Return the weights that keys were given live, where the queue is shared by key."""
         return {}
 
-    def seen(self) -> Seen | None:
-        """Return what is known of the keys of a queue that is shared by key, if anything is."""
+    def seen(self, tenant: str | None) -> Seen | None:
+        """Return what is known of the keys of a queue that is shared by key, if anything is.
+
+        Arguments:
+            tenant: of this one; None: of those that have most.
+        """
         return None
 
     def report(self) -> None:

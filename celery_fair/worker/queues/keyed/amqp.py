@@ -22,8 +22,7 @@ tell each other what they serve, and do so soon (see `celery_fair.core.elsewhere
 Where a Redis keeps count of what keys run (see `rules`), a key that has a cap, a leash or a pause
 asks it first. One that may not start anything is left out for a while; its message in the front is
 moved out of the way, and so is one that turns out to be such a key's when it has come from a lane.
-Where keys share lanes, as there may be no more of them, lanes that such a key is known to have are
-looked through: its messages are moved to a lane for such keys, until somebody else's comes.
+Where it keeps others waiting in a lane that they share, see `shared_lanes`.
 """
 
 from collections import deque
@@ -50,6 +49,7 @@ from celery_fair.worker.queues.keyed.known_lanes import (
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
+from celery_fair.worker.queues.keyed.shared_lanes import SharedLanes
 from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.queues.keyed.waiting import WaitingTenants
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
@@ -134,13 +134,16 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._questions = Questions(self.channel, self._acks)
         self._tags = TenantTags(rules.weight)
         self._exchange = exchange
-        self._elsewhere = Elsewhere(self._tags)
+        self._elsewhere = Elsewhere(self._tags.tenants)
         self._waiting = WaitingTenants(rules, self._tags.tenants)
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
         self._front = 1  # how many were left there: some, until somebody has looked
         self._look_at = 0.0  # when what is known of that is too old
         self._known = KnownLanes()
+        self._shared = SharedLanes(
+            self._known, watch, self._tags.tenants, rules, self._nobody_knows
+        )
         self._started = RecentKeys(_SEEN)
         self._covered: set[int] = (
             set()
@@ -151,14 +154,18 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def live_weights(self) -> Mapping[str, float]:
         return self._rules.live_weights()
 
-    def seen(self) -> Seen:
-        lanes = sorted(self._known.owners(), key=lambda each: -self._known.depths.get(each[0], 0))
-        started = self._started.counts(time())
-        tenants = {tenant for _, tenant, _ in lanes[:_SEEN]} | started.keys()
+    def seen(self, tenant: str | None) -> Seen:
+        owners, started = self._known.owners(), self._started.counts(time())
+        owners.sort(key=lambda each: -self._known.depths.get(each[0], 0))
+        lanes = owners[:_SEEN]
+        if tenant is not None:
+            lanes = [each for each in owners if each[1] == tenant]
+            started = {tenant: started.get(tenant, 0)}
+        tenants = {owner for _, owner, _ in lanes} | started.keys()
         tags, now = self._tags.tenants, self._tags.tenants.virtual
-        ahead = {tenant: tag - now for tenant in tenants if (tag := tags.tag(tenant)) is not None}
-        weights = {tenant: self._rules.weight(tenant) for tenant in tenants}
-        return Seen(lanes[:_SEEN], started, weights, ahead)
+        ahead = {each: tag - now for each in tenants if (tag := tags.tag(each)) is not None}
+        weights = {each: self._rules.weight(each) for each in tenants}
+        return Seen([number for number, *_ in owners], lanes, started, weights, ahead)
 
     def open(self) -> None:
         self._watch.start(self._news.found)
@@ -199,9 +206,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def take(self, now: float, started: int) -> Any:
         item = super().take(now, started)
-        if self._digs and item is None:  # on with it soon, and with all else in between
+        if item is None and self._shared.nothing_else(now):
             self._wait, self._ask_at = 0.0, now + _LOOK
-        self._digs = False
         turn = None if item is None else message_of(item).turn
         if turn is not None:
             self._started.add(turn.tenant, time())
@@ -256,8 +262,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         if left and not self._rules.leave(left):
             self._leases.untold(self.name, left)
         self._waiting.release()
-        for number in list(self._covered):
-            self._uncover(number)
+        self._shared.look()
 
     def _lets_due_start(self) -> bool:
         """Let a message start that has come due, and has left its place before."""
@@ -281,19 +286,24 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             self._leases.untold(self.name, [Left(tenant, permit.place, True)])
 
     def _charge(self, key: Key, charge: float, more: bool) -> Served:
-        self._exchange.tell(key, charge)
+        served = self._tags.serve(*key, charge, more)
+        self._tell(key, charge)
         self._elsewhere.served(charge)
-        return self._tags.serve(*key, charge, more)
+        return served
 
     def _settle(self, served: Served, difference: float) -> None:
-        self._exchange.tell((served.tenant, served.part), difference)
+        self._tell((served.tenant, served.part), difference)
         self._tags.settle(served, difference)
+
+    def _tell(self, key: Key, cost: float) -> None:
+        if not is_nobodys(key):
+            self._exchange.tell(key[0], cost)
 
     def _hear(self) -> None:
         """Take in what others served, and which lanes have messages."""
         heard = self._exchange.heard()
         if heard is not None:
-            self._elsewhere.reported(heard.items())
+            self._elsewhere.reported(heard)
         for number, depth, key in self._watch.take():
             if number not in self._known.depths:
                 self._belongs(number, key or nobody_in(number))
@@ -319,7 +329,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
             return not (head is not None and sorting.goes_on() and self._move(head))
         if head is not None and turn != whose(head) and sorting.goes_on() and self._move(head):
             return False
-        permit = self._permit(turn, sorting)
+        permit = self._permit(turn)
         if permit is None:
             return False
         if head is not None and turn == whose(head):
@@ -333,14 +343,14 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._ask([self._pick(turn, permit), *self._more_picks(more)])
         return self._have_come()
 
-    def _permit(self, turn: Key, sorting: Sorting) -> Permit | None:
+    def _permit(self, turn: Key) -> Permit | None:
         """Return what may be taken by; None if nothing may, and another is to be chosen."""
         if not is_nobodys(turn):
             permit = self._waiting.may(turn[0])
             if permit is None:
                 self._hold(turn)
             return permit
-        if self._digs and sorting.is_over:  # on with it the next time
+        if self._shared.rest:  # until the next time
             self._waiting.hold(turn[0])
             return None
         return Permit()
@@ -501,7 +511,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         message.belongs_to(self.name)
         key = whose(message)
         if self._known.key_of(number) != key:
-            self._is_empty(number)
+            before = self._known.lost(number)
+            if before is not None:
+                self._drop_if_none(before)
             self._belongs(number, key)
         self._known.depths[number] = int(raw.delivery_info["message_count"])
         return message
@@ -509,28 +521,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def _hold(self, key: Key) -> None:
         """A key is to wait; who shares a lane with it is not."""
         self._waiting.hold(key[0])
-        self._covered.update(filter(self._watch.may_be_shared, self._known.lanes_of(key)))
-
-    def _uncover(self, number: int) -> None:
-        """Look whether somebody else's message is in a lane whose first one is to wait."""
-        key = self._known.key_of(number)
-        if key is None or key[0] not in self._tags.tenants.held:
-            self._covered.discard(number)
-        elif self._spare_of(key) is not None:
-            self._covered.discard(number)
-            self._nobody_knows(number)
-
-    def _spare_of(self, key: Key) -> int | None:
-        """Return a lane that no others share, for what is to wait; None while there is none."""
-        mine = self._known.lanes_of(key)
-        for number in mine:
-            if not self._watch.may_be_shared(number):
-                return number
-        spare = self._watch.spare_for(self._known.depths)
-        if spare is not None:
-            self._belongs(spare, key)
-            self._known.depths[spare] = 0
-        return spare
+        self._shared.hold(key[0])
 
     def _nobody_knows(self, number: int) -> None:
         """It is not known whose message is next in a lane."""
@@ -545,17 +536,16 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         What the broker does not take stays here, and starts when its key may.
         """
         self._hold(key)
-        spare = self._spare_of(key) if self._watch.may_be_shared(number) else None
-        to = number if spare is None else spare
-        if self.custody.move(message, self._watch.name_of(to)) and not self.dead:
-            self.buffer.remove(message)
-            self._known.depths[to] += 1
-        else:
+        to = self._shared.place_for(key[0], number)
+        if not self.custody.move(message, self._watch.name_of(to)) or self.dead:
             message.come_by(Turn(*key, 0.0, 0.0, 0.0, has="left"))
-        if spare is not None:
-            self._digs = True
-            self._covered.discard(number)
-            self._nobody_knows(number)
+            return
+        self.buffer.remove(message)
+        self._known.depths[to] = self._known.depths.get(to, 0) + 1
+        if to != number:
+            if self._known.key_of(to) is None:
+                self._belongs(to, key)
+            self._shared.moved(number)
 
     def _give_back_what_waits(self) -> None:
         """Let other workers have what was to start soon, and has not."""
@@ -593,7 +583,10 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         return key in self._known or (self._head is not None and whose(self._head) == key)
 
     def _is_empty(self, number: int) -> None:
-        """A lane has no messages, or none of the key that it was thought to be of."""
+        """A lane has no messages."""
+        key = self._known.key_of(number)
+        if key is not None:
+            self._shared.ran_out(number, key[0])
         key = self._known.empty(number)
         if key is not None:
             self._drop_if_none(key)

@@ -7,10 +7,12 @@ is told, and the tags are this worker's own until it is back.
 import logging
 from collections import deque
 from collections.abc import Mapping
-from threading import Event, Lock, Thread
+from contextlib import suppress
+from threading import Event, Thread
+from time import monotonic
 from typing import Protocol
 
-from celery_fair.brokers.keyed.reports import Key, Reports
+from celery_fair.brokers.keyed.reports import Reports
 from celery_fair.brokers.keyed.store import KeyStore
 
 __all__ = ["Exchange", "Exchanges"]
@@ -20,8 +22,9 @@ logger = logging.getLogger(__name__)
 _QUIET = 5
 """How much less often is told and heard that nothing is served."""
 
-_MOST_KEYS = 10_000
-"""Keys of which it is kept what was heard, if that is not looked at."""
+_OLD = 2.0
+"""Seconds for which it is kept what was heard: who has not looked for longer was not in need of it,
+and nobody is to be set back for what it got of slots that were free."""
 
 _AGAIN = 2.0
 """Seconds until another try if one has failed."""
@@ -30,17 +33,17 @@ _AGAIN = 2.0
 class Exchange(Protocol):
     """Of one queue."""
 
-    def tell(self, key: Key, cost: float) -> None:
+    def tell(self, tenant: str, cost: float) -> None:
         """A message was served here, or took so much more than was told."""
 
-    def heard(self) -> Mapping[Key, float] | None:
-        """Return, once, what was served elsewhere; None if nobody was asked since."""
+    def heard(self) -> Mapping[str, float] | None:
+        """Return, once, what was served elsewhere, by tenant; None if nobody was asked since."""
 
 
 class NoExchange:
     """Nobody is told."""
 
-    def tell(self, key: Key, cost: float) -> None:
+    def tell(self, tenant: str, cost: float) -> None:
         """Forget it."""
 
     def heard(self) -> None:
@@ -50,32 +53,35 @@ class NoExchange:
 class _StoreExchange:
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
-        self._told: deque[tuple[Key, float]] = deque()
-        self._heard: dict[Key, float] | None = None
-        self._lock = Lock()
+        self._told: deque[tuple[str, float]] = deque()
+        self._heard: deque[tuple[float, Mapping[str, float]]] = deque()
 
-    def tell(self, key: Key, cost: float) -> None:
-        self._told.append((key, cost))
+    def tell(self, tenant: str, cost: float) -> None:
+        self._told.append((tenant, cost))
 
-    def heard(self) -> Mapping[Key, float] | None:
-        if self._heard is None:
+    def heard(self) -> Mapping[str, float] | None:
+        if not self._heard:
             return None
-        with self._lock:
-            heard, self._heard = self._heard, None
+        heard: dict[str, float] = {}
+        with suppress(IndexError):  # the thread forgets what is old
+            while True:
+                for tenant, cost in self._heard.popleft()[1].items():
+                    heard[tenant] = heard.get(tenant, 0.0) + cost
         return heard
 
     def take_turn(self) -> float:
         """Tell and hear; return how many seconds later to do so again."""
-        served: dict[Key, float] = {}
-        while self._told:
-            key, cost = self._told.popleft()
-            served[key] = served.get(key, 0.0) + cost
+        served: dict[str, float] = {}
+        with suppress(IndexError):
+            while True:
+                tenant, cost = self._told.popleft()
+                served[tenant] = served.get(tenant, 0.0) + cost
         found = self._reports.exchange(served)
-        with self._lock:
-            known = self._heard or {}
-            if len(known) < _MOST_KEYS:  # or nobody has listened for long
-                known = {key: known.get(key, 0.0) + found.get(key, 0.0) for key in {*known, *found}}
-            self._heard = known
+        now = monotonic()
+        with suppress(IndexError):  # it is being listened to
+            while self._heard and self._heard[0][0] < now - _OLD:
+                self._heard.popleft()
+        self._heard.append((now, found))
         return self._reports.every * (1 if served or found else _QUIET)
 
 

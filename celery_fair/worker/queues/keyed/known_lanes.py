@@ -1,6 +1,6 @@
 """Which lanes have messages, and whose they are, as far as a worker knows."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 __all__ = ["Key", "KnownLanes", "is_nobodys", "nobody_in"]
 
@@ -35,6 +35,9 @@ class KnownLanes:
         self.coming: Counter[int] = Counter()
         self._keys: dict[int, Key] = {}
         self._of: dict[Key, list[int]] = {}
+        self._of_tenant: defaultdict[str, set[int]] = defaultdict(set)
+        self._last: dict[int, Key] = {}  # whose messages came from lanes, since they were empty
+        self._shared: set[int] = set()
 
     def __contains__(self, key: Key) -> bool:
         """Whether a key has a lane."""
@@ -48,9 +51,13 @@ class KnownLanes:
         lanes = self._of.get(key)
         return lanes[0] if lanes else None
 
-    def lanes_of(self, key: Key) -> list[int]:
-        """Return the numbers of all its lanes."""
-        return list(self._of.get(key, ()))
+    def lanes_of(self, tenant: str) -> set[int]:
+        """Return the numbers of the lanes that are known to be a tenant's, or its parts'."""
+        return set(self._of_tenant.get(tenant, ()))
+
+    def is_shared(self, number: int) -> bool:
+        """Whether messages of several tenants have come from a lane since it was empty."""
+        return number in self._shared
 
     def key_of(self, number: int) -> Key | None:
         """Return whose a lane is; None if that is not known."""
@@ -60,6 +67,10 @@ class KnownLanes:
         """A lane is a key's."""
         self._keys[number] = key
         self._of.setdefault(key, []).append(number)
+        if not is_nobodys(key):
+            self._of_tenant[key[0]].add(number)
+            if self._last.setdefault(number, key)[0] != key[0]:
+                self._shared.add(number)
 
     def owners(self) -> list[tuple[int, str, str]]:
         """Return whose lanes are of which that is known: numbers, tenants and parts."""
@@ -70,8 +81,10 @@ class KnownLanes:
         return self.coming[number] >= self.depths[number]
 
     def empty(self, number: int) -> Key | None:
-        """A lane has no messages, or none of its key; return that key if it has no lane now."""
+        """A lane has no messages; return its key if that has no lane now."""
         self.depths.pop(number, None)
+        self._last.pop(number, None)
+        self._shared.discard(number)
         return self.lost(number)
 
     def lost(self, number: int) -> Key | None:
@@ -79,6 +92,10 @@ class KnownLanes:
         key = self._keys.pop(number, None)
         if key is None:
             return None
+        if not is_nobodys(key):
+            self._of_tenant[key[0]].discard(number)
+            if not self._of_tenant[key[0]]:
+                del self._of_tenant[key[0]]
         lanes = self._of[key]
         lanes.remove(number)
         if lanes:

@@ -15,6 +15,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -43,6 +44,9 @@ _BUSY = 10.0
 
 _FEWEST = 8
 """Lanes that there are at least, if there may be."""
+
+_SPARES = 8
+"""Lanes for keys that are to wait that are added with one look, at the most."""
 
 _DEEP = 100
 """Messages in the front from which on it is sorted."""
@@ -85,7 +89,8 @@ class LaneWatch:
         self._held: Any = None  # a message that is being sorted
         self._busy: dict[int, float] = {}  # lanes that had something, and until when they count
         self._rounds: Rounds | None = None  # there is none until all were looked into
-        self._wanted = self._wanted_spare = False  # whether one was asked for, and none is known
+        self._wanted = False  # whether a lane was asked for, and none known that is empty
+        self._wanted_spares = 0  # how many of those are
         self._news: Callable[[], object] = lambda: None
         self._stopped = Event()
         self._thread: Thread | None = None
@@ -120,25 +125,30 @@ class LaneWatch:
 
     def lane_for(self, taken: Collection[int]) -> int | None:
         """Return a lane that is empty, as far as is known, and none of these; None if none is."""
-        while self._empty:
-            number, _ = self._empty.popitem()
-            if number not in taken:
-                return number
-        self._wanted = True
-        return None
+        found = _popped(self._empty, taken)
+        self._wanted = self._wanted or found is None
+        return found
 
     def may_be_shared(self, number: int) -> bool:
         """Whether keys may share a lane, as there may be no more of them."""
         return number < self._lanes.most and self._lanes.are_all
 
-    def spare_for(self, taken: Collection[int]) -> int | None:
-        """Return a lane as `lane_for` does, for a key that is to wait, and shares one."""
-        while self._spare:
-            number, _ = self._spare.popitem()
-            if number not in taken:
-                return number
-        self._wanted_spare = True
-        return None
+    def spare_for(self, taken: Collection[int], wanted: int) -> int | None:
+        """Return a lane as `lane_for` does, for a key that is to wait, and shares one.
+
+        Arguments:
+            wanted: how many of those will be needed.
+        """
+        if not self._lanes.are_all:
+            return self.lane_for(taken)
+        found = _popped(self._spare, taken)
+        if found is None:
+            self._wanted_spares = wanted
+        return found
+
+    def spared(self, number: int) -> None:
+        """A lane that was returned is not needed."""
+        self._empty_ones(number)[number] = None
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -163,11 +173,11 @@ class LaneWatch:
             number = self._lanes.empty()
             if number is not None:
                 self._empty[number] = None
-        if self._wanted_spare:
-            self._wanted_spare = False
+        for _ in range(min(self._wanted_spares, _SPARES)):
             number = self._lanes.add(beyond=True)
             if number is not None:
                 self._spare[number] = None
+        self._wanted_spares = 0
         count = self._lanes.count
         if self._rounds is None:
             self._look_into(range(count))
@@ -240,3 +250,13 @@ class LaneWatch:
         self._found.append((number, 1, (tenant, part)))
         self._news()
         return True
+
+
+def _popped(lanes: dict[int, None], taken: Collection[int]) -> int | None:
+    """Take a lane from those, the last that is none of these; another thread may take some, too."""
+    with suppress(KeyError):
+        while True:
+            number, _ = lanes.popitem()
+            if number not in taken:
+                return number
+    return None

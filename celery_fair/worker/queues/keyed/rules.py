@@ -68,6 +68,9 @@ class QueueRules(Protocol):
     def leave(self, left: list[Left]) -> bool:
         """These messages have their places no longer; return whether that could be told."""
 
+    def spare(self, tenant: str, offered: int | None) -> int | None:
+        """Return the lane for what a tenant has that is to wait: this one if it has none yet."""
+
 
 class KeyRules:
     """As the settings say, where there is no store: then nothing is limited."""
@@ -94,6 +97,10 @@ class KeyRules:
     def leave(self, left: list[Left]) -> bool:
         """Nothing has a place."""
         return True
+
+    def spare(self, tenant: str, offered: int | None) -> int | None:
+        """Nobody is to wait."""
+        return None
 
 
 class _StoreRules(KeyRules):
@@ -143,6 +150,9 @@ class _StoreRules(KeyRules):
             return True
 
         return self._asked(tell) is not None
+
+    def spare(self, tenant: str, offered: int | None) -> int | None:
+        return self._asked(lambda: self._lists.spare(tenant, offered))
 
     def look(self) -> None:
         """Take in what was set live."""
