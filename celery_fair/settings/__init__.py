@@ -164,7 +164,7 @@ class Settings:
     keys: Annotated[Mapping[str, KeyedQueue], keyed_queues] = field(default_factory=dict)
     """Queues that are shared fairly among the keys of their messages, such as tenants."""
     key_store: RedisUrl = field(default=None, repr=False)
-    """The Redis that counts what keys run, where their messages are on RabbitMQ."""
+    """The Redis that counts what keys run, and makes shares all workers', beside RabbitMQ."""
     group: GroupOptions | None = None
     default_fetch: str = "push"
 

@@ -36,7 +36,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 LOOKING = ("sentry", "opentelemetry", "receivers", "late", "call", "request", "handlers")
 POOLS = ("threads", "prefork", "solo")
-USUAL = {("sentry", "prefork"), ("opentelemetry", "threads"), ("receivers", "prefork")}
+USUAL = {("sentry", "prefork"), ("opentelemetry", "threads")}
 CASES = [
     pytest.param(what, pool, marks=() if (what, pool) in USUAL else pytest.mark.wide)
     for what in LOOKING

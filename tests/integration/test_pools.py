@@ -34,7 +34,7 @@ def test_pool_runs_every_task_once(space: Space, start_worker: StartWorker, pool
     wait_equal(lambda: left(space, *QUANTA), 0)
 
 
-@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+@pytest.mark.parametrize("pool", ["gevent", pytest.param("eventlet", marks=pytest.mark.wide)])
 def test_greenlets_that_begin_at_once_are_all_acknowledged(
     redis_space: Space, start_worker: StartWorker, pool: str
 ) -> None:
@@ -55,13 +55,13 @@ def test_greenlets_that_begin_at_once_are_all_acknowledged(
 def test_greenlets_wait_for_nothing_between_tasks(
     rabbitmq_space: Space, start_worker: StartWorker, pool: str
 ) -> None:
-    """As those of Celery's own worker do: it starts some ten a second."""
+    """As those of Celery's own worker do, which starts some ten a second beside it."""
     ids = publish(rabbitmq_space.url, {"ours": 3000, "theirs": 1000})
     options: dict[str, Any] = {"pool": pool, "concurrency": 8, "quiet": False}
     start_worker(rabbitmq_space, queues=["theirs"], fair=False, **options)
     started = start_worker(rabbitmq_space, queues=["ours"], **options).records.started
     started.wait_ids(ids["ours"])
-    assert sum(record.queue == "theirs" for record in started.read()) < 150
+    assert sum(record.queue == "theirs" for record in started.read()) < 500  # of 1000
 
 
 def test_quorum_queues(rabbitmq_space: Space, start_worker: StartWorker) -> None:

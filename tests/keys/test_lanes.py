@@ -467,7 +467,6 @@ def test_what_waits_in_lanes_is_counted(space: Space, app: Celery) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("key", "acme", "--queue", QUEUE), "Set fair_key_store"),
         (("set-key", QUEUE, "acme", "weight=5"), "Set fair_key_store"),
         (("pause-key", QUEUE, "acme"), "Set fair_key_store"),
         (("drop-key", QUEUE, "acme", "--yes"), "cannot be told from the others"),

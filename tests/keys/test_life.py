@@ -13,7 +13,9 @@ from tests.waiting import wait_equal
 from tests.workers import StartWorker
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
+@pytest.mark.parametrize(
+    "pool", ["threads", "prefork", pytest.param("gevent", marks=pytest.mark.wide)]
+)
 def test_redis_is_killed_and_returns(
     own_redis: RedisServer, start_worker: StartWorker, pool: str
 ) -> None:

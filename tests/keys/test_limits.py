@@ -382,7 +382,10 @@ def test_a_key_that_waits_keeps_nobody_waiting_who_shares_its_lane(
     others = [f"key{number}" for number in range(6)]
     with closing_gate() as gate, publisher(space.url, **conf) as app:
         send = partial(app.send_task, queue=QUEUE)
-        ids = [send("hold", [n, str(gate.path)], fair_key="a").id for n in range(150)]
+        parts = [("a", 1), ("a", 2)]  # all that is of one tenant waits
+        ids = [
+            send("hold", [n, str(gate.path)], fair_key=part).id for n in range(75) for part in parts
+        ]
         mates = [send("noop", [n], fair_key=key).id for n in range(30) for key in others]
         if how == "pause":
             with closing(KeyStore(redis_space.url)) as store:

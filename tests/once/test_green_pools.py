@@ -28,7 +28,7 @@ def test_the_work_goes_on_after_a_dead_letter(
     assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+@pytest.mark.parametrize("pool", ["gevent", pytest.param("eventlet", marks=pytest.mark.wide)])
 def test_idle_workers_end_when_they_are_asked_to(
     space: Space, start_worker: StartWorker, pool: str
 ) -> None:

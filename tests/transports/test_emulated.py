@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
 from kombu import Connection
 from kombu.transport.virtual import Message
 
@@ -47,8 +48,11 @@ def place(kind: str, folder: Path) -> tuple[str, dict[str, Any]]:
 def test_requeued(start_worker: StartWorker, tmp_path: Path, kind: str) -> None:
     url, options = place(kind, tmp_path)
     conf = {"broker_transport_options": options, "fair_allow_untested_transport": True}
+    with Celery("shop", broker=url, set_as_current=False) as app:
+        app.conf.update(conf)
+        # Before a worker looks: kombu's would read a file that is being written.
+        sent = app.send_task("requeues", (0,), queue="a")
     worker = start_worker(url, app=REQUEUES, queues=["a"], conf=conf)
-    sent = worker.client.send_task("requeues", (0,), queue="a")
 
     with Connection(url, transport_options=options) as connection, connection.channel() as channel:
         queue = dead_letter_queue("dead-letters")(channel)

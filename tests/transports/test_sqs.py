@@ -54,7 +54,9 @@ class Shop:
                 return list(letters)
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork", "solo"])
+@pytest.mark.parametrize(
+    "pool", ["prefork", "solo", pytest.param("threads", marks=pytest.mark.wide)]
+)
 def test_shares(sqs: Sqs, start_worker: StartWorker, pool: str) -> None:
     shop = Shop(sqs)
     ids = [task for queue in SHARES for task in shop.publish(queue, 60)]

@@ -1,7 +1,7 @@
 """``fair keys``."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from time import time
 from typing import Any
@@ -13,6 +13,7 @@ from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.cli.keys.access import connected, lists_on, store_asked
 from celery_fair.cli.keys.lanes import look, merged, shrunk, sorted_again
 from celery_fair.cli.keys.of_workers import Crew, backlogs, unknown
+from celery_fair.cli.live.answers import NoAnswer
 from celery_fair.cli.live.figures import duration, figure
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
 from celery_fair.settings import Settings
@@ -123,7 +124,11 @@ def _of_lists(lists: KeyedLists, queue: str, top: int) -> Outcome:
 def _of_lanes(
     app: Any, settings: Settings, connection: Any, queue: str, top: int, crew: Crew
 ) -> Outcome:
-    waits, seen = look(app, settings, connection, queue), crew.ask()
+    waits, seen, trouble = look(app, settings, connection, queue), list[Mapping[str, Any]](), ""
+    try:
+        seen = crew.ask()
+    except NoAnswer as exc:  # this user may not ask them, say
+        trouble = f"the workers could not be asked whose they are: {exc.message}"
     front, lanes, filled = waits
     with store_asked():
         found = backlogs(settings, queue, filled, seen)
@@ -144,7 +149,7 @@ def _of_lanes(
     )
     if nobodys:
         said += f"; whose {nobodys} of these are, no worker has seen yet"
-    return Outcome(document, [said, *shown])
+    return Outcome(document, [line for line in (said, trouble, *shown) if line])
 
 
 def _table(

@@ -39,6 +39,9 @@ class Crew:
 
         Arguments:
             tenant: of this one; None: of those that have most.
+
+        Raises:
+            NoAnswer: they cannot be asked.
         """
         self._asked += 1
         enough = None if self._asked % _PATIENTLY == 1 else self._enough

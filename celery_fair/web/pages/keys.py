@@ -59,7 +59,7 @@ def key_page(site: Site, request: Request) -> Response:
     try:
         with connected(site.ctx, queue) as (app, settings, connection):
             found, _ = found_of(app, settings, connection, queue, key)
-        context |= {"found": found, "why": why(queue, found), "keeps": site.keeps}
+        context |= {"found": found, "why": why(queue, found)}
     except click.ClickException as exc:
         context["trouble"] = exc.message
     return site.page(request, "key.html", **context)

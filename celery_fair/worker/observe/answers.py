@@ -173,7 +173,7 @@ class Answers:
             raise NotConsumedError(f"this worker keeps no tags of the keys of {queue!r}")
         turns = [r.message.turn for r in self.in_flight if r.message.feed.name == queue]
         running = Counter(turn.tenant for turn in turns if turn is not None)
-        return {**seen._asdict(), "running": dict(running)}
+        return {**seen, "running": dict(running)}
 
     def set(self, queue: str, options: dict[str, Any], check: bool = False) -> dict[str, Any]:
         """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.

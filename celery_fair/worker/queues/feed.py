@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from kombu.serialization import prepare_accept_content
 
@@ -34,22 +34,19 @@ _GROW, _SHRINK = 1.25, 4
 """How many times too small or too large a window must be to be changed: a change has a price."""
 
 
-class Seen(NamedTuple):
-    """What a worker knows of a queue's keys, as plain data.
-
-    Attributes:
-        known: numbers of lanes of which it is known whose message was in them last.
-        lanes: some of those, with the tenant and the part.
-        started: messages by tenant, in this minute and the one before.
-        weights: of tenants.
-        ahead: how far tenants' tags are ahead of where newcomers begin.
-    """
+class Seen(TypedDict):
+    """What a worker knows of a queue's keys."""
 
     known: Sequence[int]
+    """Numbers of lanes of which it is known whose message was in them last."""
     lanes: Sequence[tuple[int, str, str]]
+    """Some of those, with the tenant and the part."""
     started: Mapping[str, int]
+    """Messages by tenant, in this minute and the one before."""
     weights: Mapping[str, float]
+    """Of tenants."""
     ahead: Mapping[str, float]
+    """How far tenants' tags are ahead of where newcomers begin."""
 
 
 class Custody(Protocol):

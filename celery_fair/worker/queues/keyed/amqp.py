@@ -165,7 +165,8 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         tags, now = self._tags.tenants, self._tags.tenants.virtual
         ahead = {each: tag - now for each in tenants if (tag := tags.tag(each)) is not None}
         weights = {each: self._rules.weight(each) for each in tenants}
-        return Seen([number for number, *_ in owners], lanes, started, weights, ahead)
+        known = [number for number, *_ in owners]
+        return Seen(known=known, lanes=lanes, started=started, weights=weights, ahead=ahead)
 
     def open(self) -> None:
         self._watch.start(self._news.found)
