@@ -50,6 +50,8 @@ OPTIONS_OF_KEYS: dict[str, Any] = {
 }
 LANES = 24
 """On quorum queues, all of them there from the start: younger ones can vanish with their node."""
+FEW_LANES = 8
+"""On classic ones: keys share them, and what is to wait is moved on to others."""
 SLOTS = {"prefork": 2, "threads": 4, "solo": 1}
 WORKERS, PUBLISHERS = 3, 3
 PAUSE = 0.9
@@ -153,8 +155,8 @@ class Siege:
     @cached_property
     def _conf(self) -> dict[str, Any]:
         keyed = dict(OPTIONS_OF_KEYS)
-        if self._case.queue_type == "quorum":
-            keyed["lanes"] = LANES
+        if self._case.broker == "rabbitmq":
+            keyed["lanes"] = LANES if self._case.queue_type == "quorum" else FEW_LANES
         conf: dict[str, Any] = {name: v for name, v in CONF.items() if name != "fair_queues"}
         if self._case.broker == "rabbitmq":
             conf[OPTIONS] = {}
