@@ -24,6 +24,9 @@ from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
 
+COLLECTED = pytest.StashKey[frozenset[str]]()
+"""The names of all tests of the files that a run looks into, also of those that it leaves out."""
+
 S = TypeVar("S", bound=Server | PostgreSQL | MariaDB | Sqs | ZooKeeper)
 
 
@@ -143,7 +146,9 @@ def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
         yield start
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[COLLECTED] = frozenset(item.nodeid for item in items)
     for item in items:
         if item.get_closest_marker("either_broker") and on_redis(item):
             item.add_marker(pytest.mark.wide)
