@@ -17,7 +17,7 @@ be reckoned with (see `unstarted`): what a lost connection takes away would be d
 
 The tags are this worker's own. All workers see the same front and lanes, and each gives every key
 the same part of its slots; so do all of them together, in the long run. With a store of keys they
-tell each other what they serve, and do so soon (see `celery_fair.core.elsewhere`).
+tell each other what they serve, and do so soon (see `shared_tags`).
 
 Where a Redis keeps count of what keys run (see `rules`), a key that has a cap, a leash or a pause
 asks it first. One that may not start anything is left out for a while; its message in the front is
@@ -33,9 +33,8 @@ from typing import Any, NamedTuple
 from amqp import ChannelError, NotFound, RecoverableConnectionError
 
 from celery_fair.brokers.keyed.lists import Left, Turn
-from celery_fair.core.elsewhere import Elsewhere
 from celery_fair.core.sketch import RecentKeys
-from celery_fair.core.tags import Served, TenantTags
+from celery_fair.core.tags import Served
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.ahead import Ahead
@@ -50,6 +49,7 @@ from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.placed import Placed
 from celery_fair.worker.queues.keyed.rules import Permit, QueueRules
 from celery_fair.worker.queues.keyed.shared_lanes import SharedLanes
+from celery_fair.worker.queues.keyed.shared_tags import SharedTags
 from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.queues.keyed.waiting import WaitingTenants
 from celery_fair.worker.queues.pulled import PulledAmqpFeed
@@ -132,9 +132,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         self._later = later
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
-        self._tags = TenantTags(rules.weight)
-        self._exchange = exchange
-        self._elsewhere = Elsewhere(self._tags.tenants)
+        self._tags = SharedTags(rules.weight, exchange)
         self._waiting = WaitingTenants(rules, self._tags.tenants)
         self._head: Any = None  # the front's first message, if it is here
         self._begins = False  # whether its tenant had nothing else waiting when it came
@@ -246,7 +244,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         while self._settled:
             turn, difference = self._settled.popleft()
             finishes = float(turn.finish), float(turn.part_finish)
-            self._settle(Served(turn.tenant, turn.part, *finishes), difference)
+            self._tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
         self._hear()
         self._leave()
         had = len(self.buffer) - (self._head is not None)
@@ -286,25 +284,9 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         if permit.has:
             self._leases.untold(self.name, [Left(tenant, permit.place, True)])
 
-    def _charge(self, key: Key, charge: float, more: bool) -> Served:
-        served = self._tags.serve(*key, charge, more)
-        self._tell(key, charge)
-        self._elsewhere.served(charge)
-        return served
-
-    def _settle(self, served: Served, difference: float) -> None:
-        self._tell((served.tenant, served.part), difference)
-        self._tags.settle(served, difference)
-
-    def _tell(self, key: Key, cost: float) -> None:
-        if not is_nobodys(key):
-            self._exchange.tell(key[0], cost)
-
     def _hear(self) -> None:
         """Take in what others served, and which lanes have messages."""
-        heard = self._exchange.heard()
-        if heard is not None:
-            self._elsewhere.reported(heard)
+        self._tags.hear()
         for number, depth, key in self._watch.take():
             if number not in self._known.depths:
                 self._belongs(number, key or nobody_in(number))
@@ -423,7 +405,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         number, charge = self._known.first_of(turn), self._usual()
         assert number is not None  # or it would not be its turn
         self._known.coming[number] += 1
-        return _Pick(number, turn, permit, charge, self._charge(turn, charge, True))
+        return _Pick(number, turn, permit, charge, self._tags.serve(*turn, charge, True))
 
     def _ask(self, picks: Sequence[_Pick | None]) -> None:
         """Ask for what was picked, and now and then how many messages the front has."""
@@ -477,7 +459,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         message = None if raw is None else self._came_from(pick.number, raw)
         mine = None if message is None else whose(message)
         if mine != key:
-            self._settle(served, -pick.charge)
+            self._tags.settle(served, -pick.charge)
         if mine is None or mine[0] != key[0]:
             self._unused(key[0], permit)
         if mine is None:
@@ -490,7 +472,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
                 return False
             permit = other
         if mine != key:
-            served = self._charge(mine, pick.charge, True)
+            served = self._tags.serve(*mine, pick.charge, True)
         if not self._known.depths[pick.number]:
             self._is_empty(pick.number)
         turn = Turn(*mine, served.finish, served.part_finish, pick.charge)
@@ -576,7 +558,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _serve(self, message: Any, key: Key, permit: Permit, begins: bool = False) -> None:
         charge = self._usual()
-        served = self._charge(key, charge, self._has_more(key))
+        served = self._tags.serve(*key, charge, self._has_more(key))
         turn = Turn(*key, served.finish, served.part_finish, charge, begins=begins)
         self._permitted(message, turn, permit)
 
