@@ -16,14 +16,14 @@ part of what is outstanding with every report: its own part of all that was serv
 quarter of that, as what it does about it shows only in the reports after the next. A worker that
 has served nothing lately is in nobody's way, and takes all of it.
 
-*Who has nothing here* begins that much later, when it has.
+*Who has nothing here* begins that much later, when it has; unless all who wait had as much.
 
 A simulation (``tests/core/test_elsewhere.py``): 20 keys with backlogs and weights of 1 to 10, eight
 workers; after 100 messages of the lightest key the largest error of a share is 4 % without reports,
 and 1 to 2 % with them, whether a message takes a twentieth of a report's interval or two of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from celery_fair.core.tags import Tags
 
@@ -38,6 +38,11 @@ _RECENT = 0.8
 _IDLE = 0.05
 """Messages with each report, lately, from which on a worker's own part is known."""
 
+_LEAST = 1e-9
+"""Of a cost."""
+
+_NOTHING: Mapping[str, float] = {}
+
 _NEGLIGIBLE = 0.01
 """Of what a key was served on average in a report: a rest that counts at once."""
 
@@ -47,10 +52,12 @@ class Elsewhere:
 
     Arguments:
         tags: this worker's.
+        is_nobodys: whether a key stands for something else, of which nobody tells anything.
     """
 
-    def __init__(self, tags: Tags) -> None:
+    def __init__(self, tags: Tags, is_nobodys: Callable[[str], bool] = lambda _: False) -> None:
         self._tags = tags
+        self._is_nobodys = is_nobodys
         self._outstanding: dict[str, float] = {}
         self._waited: frozenset[str] = frozenset()  # when the last report came
         self._messages, self._cost = 0, 0.0  # since then
@@ -66,35 +73,48 @@ class Elsewhere:
         self._messages += 1
         self._cost += charge
 
-    def reported(self, costs: Mapping[str, float]) -> None:
-        """Others have served this meanwhile, by key; below zero if it was less than they told."""
-        part = self._part(sum(costs.values()))
-        waiting = self._tags.waiting
+    def settled(self, difference: float) -> None:
+        """One took so much more."""
+        self._cost += difference
+
+    def reported(self, costs: Mapping[str, float], before: Mapping[str, float] = _NOTHING) -> None:
+        """Others have served this meanwhile, by key; below zero if it was less than they told.
+
+        Arguments:
+            before: what they had served while nothing could be done here, for long perhaps: it
+                counts for those alone who have waited.
+        """
+        tags = self._tags
+        part = self._part(sum(cost for cost in costs.values() if cost > 0.0))
+        waiting = frozenset(key for key in tags.waiting if not self._is_nobodys(key))
         compared, self._waited = self._waited & waiting, waiting
-        for key, cost in costs.items():
-            if key in self._tags:
-                self._outstanding[key] = self._outstanding.get(key, 0.0) + cost
+        for some in (before, costs):
+            for key, cost in some.items():
+                if key in tags:
+                    self._outstanding[key] = self._outstanding.get(key, 0.0) + cost
         if not compared:  # nobody could be behind
             there = self._outstanding.keys() & waiting
             self._outstanding = {key: self._outstanding[key] for key in there}
             return
         common = self._common(compared)
+        if common > 0.0:
+            tags.pass_by(common)
         for key, cost in costs.items():
-            if key not in self._tags:
-                self._tags.settle(key, self._tags.virtual, self._beyond(key, cost, common))
+            if key not in tags:
+                tags.settle(key, tags.virtual, self._beyond(key, cost, common))
         for key, cost in self._outstanding.items():
             self._outstanding[key] = self._beyond(key, cost, common)
-        self._count(part, _NEGLIGIBLE * sum(costs.values()) / max(1, len(costs)))
+        self._count(part, _NEGLIGIBLE * sum(map(abs, costs.values())) / max(1, len(costs)))
 
     def _part(self, there: float) -> float:
         """Return how much of what is outstanding counts now."""
         self._lately = _RECENT * self._lately + self._messages
-        self._here = _RECENT * self._here + self._cost
+        self._here = _RECENT * self._here + max(0.0, self._cost)
         self._there = _RECENT * self._there + there
         self._messages, self._cost = 0, 0.0
-        if self._lately < _IDLE or self._here <= 0.0 or self._there <= 0.0:
+        if self._lately < _IDLE:
             return 1.0
-        return _GAIN * self._here / (self._here + self._there)
+        return _GAIN * self._here / max(self._here + self._there, _LEAST)
 
     def _common(self, compared: frozenset[str]) -> float:
         """Return what each of them had, by its weight."""

@@ -195,6 +195,13 @@ class Tags:
             self._forget()
             self._end(key, self._finish.pop(key, finish) + step)
 
+    def pass_by(self, step: float) -> None:
+        """Others have advanced by so much beyond those who have nothing, and are ahead."""
+        ahead = ((key, finish - step) for key, finish in self._finish.items())
+        self._finish = {key: finish for key, finish in ahead if finish > self.virtual}
+        self._finishes = [(finish, key) for key, finish in self._finish.items()]
+        heapify(self._finishes)
+
     def drop(self, key: str) -> None:
         """The key has nothing to serve any more, and was not served for that."""
         tag = self.tag(key)

@@ -14,6 +14,7 @@ from celery import Celery
 from kombu import Queue
 
 from celery_fair import NonRepeatableTask
+from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
 from celery_fair.settings import KeyedQueue
@@ -145,7 +146,8 @@ class Feed:
         self.unstarted = Unstarted(app)
         self.acks = AckWriter(connection, lambda: None)
         self.calls: list[Callable[[], object]] = []
-        watch: Any = LaneWatch(None, "jobs", None)  # type: ignore[arg-type]
+        lanes = Lanes(lambda: None, Queue("jobs"), 8)
+        watch: Any = LaneWatch(lanes, "jobs", None)  # type: ignore[arg-type]
         watch._found.append((0, depth, ("a", "")))
         watch.start = watch.stop = lambda *_, **__: None
         self.closed: list[Any] = []

@@ -17,6 +17,7 @@ from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.settings.keys import KeyedQueue
 from tests.brokers import RedisServer, Space
 from tests.faults.proxy import Proxy
+from tests.keys.tenants import QUEUE
 from tests.publishing import publish
 
 
@@ -137,3 +138,18 @@ def test_lists_without_a_tag_are_found_whatever_the_queues_name(redis_space: Spa
             cursor = lists.adopt(cursor)
         _, _, taken = lists.pop(3, 1.0, "tag", [])
     assert [tenant.decode() for _, tenant, *_ in taken] == ["é"] * 3
+
+
+def test_a_spare_lane_is_one_tenants(redis_space: Space) -> None:
+    with Connection(redis_space.url) as connection:
+        channel = connection.channel()
+        lists = KeyedLists(channel, Commands(channel), KeyedQueue(QUEUE, max_in_flight=1))
+        assert lists.spare("a", None, None) is None
+        assert lists.spare("a", 7, None) == 7
+        assert lists.spare("a", 8, None) == 7  # whoever asks
+        assert lists.spare("b", 7, None) is None  # whose watch has seen it empty before
+        assert lists.spare("b", 8, None) == 8
+        assert lists.spare("", None, 7) is None  # it ran empty
+        assert lists.spare("a", None, None) is None
+        assert lists.spare("c", 7, None) == 7
+        assert lists.spare("c", 9, 7) == 9  # it was shared after all

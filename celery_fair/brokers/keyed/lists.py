@@ -31,6 +31,9 @@ _LOOKED_AT = 1000
 _PARTS_LOOKED_AT = 50
 """Parts of a tenant whose oldest messages are looked at."""
 
+_LEFT = 600
+"""Seconds after which a spare lane is nobody's that nobody has asked for, and that is empty."""
+
 _SCANNED = 1000
 """Keys of the server that are looked at with one question."""
 
@@ -132,7 +135,7 @@ class KeyedLists:
         self._renew = _script(send, "limits.lua", "renew.lua")
         self._look = _script(send, "limits.lua", "look.lua")
         self._may = _script(send, "limits.lua", "may.lua")
-        self._spare = _script(send, "spare.lua")
+        self._spare = _script(send, "limits.lua", "spare.lua")
         self._put = _script(send, "put.lua")
         self._adopt = _script(send, "adopt.lua")
         self._merge = _script(send, "merge.lua")
@@ -214,14 +217,15 @@ class KeyedLists:
         has, *wait = self._may([self._base], [tenant, limits, SLACK, self._keyed.lease, place])
         return float(wait[0]) if has is None else has.decode()
 
-    def spare(self, tenant: str, offered: int | None) -> int | None:
-        """Return which lane is a tenant's for what is to wait.
+    def spare(self, tenant: str, offered: int | None, given_up: int | None) -> int | None:
+        """Return which lane is a tenant's for what is to wait; None if it has none.
 
         Arguments:
-            offered: an empty one, which is its own from then on if it has none; whoever had that
-                has none then.
+            offered: an empty one, which is its own from then on if it has none, and nobody else's.
+            given_up: one that is nobody's any more.
         """
-        found = self._spare([self._base], [tenant, "" if offered is None else offered])
+        lanes = ["" if number is None else number for number in (offered, given_up)]
+        found = self._spare([self._base], [tenant, *lanes, _LEFT])
         return None if found is None else int(found)
 
     def live(self) -> tuple[dict[str, float], set[str]]:

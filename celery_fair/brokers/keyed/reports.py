@@ -16,6 +16,9 @@ or each tenant in it, if these come to more.
 
 So a server that has 200 workers answers 200 reports a second, as it does with 20."""
 
+_LONGEST = 2000
+"""Milliseconds for which they are at the most."""
+
 _FORGOTTEN = 60
 """Seconds after which nobody is told any more."""
 
@@ -56,7 +59,7 @@ class Reports:
         told = [text for pair in served.items() for text in pair]
         last = "" if self._number is None else self._number - 1
         known, self._told = self._told, None  # should there be no answer
-        args = [last, _EVERY, _EACH, _COST, _FORGOTTEN, _MOST, *told]
+        args = [last, _EVERY, _EACH, _COST, _LONGEST, _FORGOTTEN, _MOST, *told]
         number, long, read, *sums = self._report([self._base], args)
         self.every = long / 1000
         found: defaultdict[str, float] = defaultdict(float)

@@ -328,7 +328,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _permit(self, turn: Key) -> Permit | None:
         """Return what may be taken by; None if nothing may, and another is to be chosen."""
-        if not is_nobodys(turn):
+        if not is_nobodys(turn[0]):
             permit = self._waiting.may(turn[0])
             if permit is None:
                 self._hold(turn)
@@ -460,12 +460,13 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         mine = None if message is None else whose(message)
         if mine != key:
             self._tags.settle(served, -pick.charge)
-        if mine is None or mine[0] != key[0]:
+        asks = mine is not None and self._is_to_ask(mine, key)
+        if mine is None or asks:
             self._unused(key[0], permit)
         if mine is None:
             self._is_empty(pick.number)
             return False
-        if mine[0] != key[0]:
+        if asks:
             other = self._waiting.may(mine[0])
             if other is None:
                 self._put_back(message, pick.number, mine)
@@ -478,6 +479,10 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
         turn = Turn(*mine, served.finish, served.part_finish, pick.charge)
         self._permitted(message, turn, permit)
         return True
+
+    def _is_to_ask(self, mine: Key, key: Key) -> bool:
+        """Whether a message that was taken for another key has to ask whether it may start."""
+        return mine[0] != key[0] or (mine != key and self._tags.tenants.holds(key[0]))
 
     def _received(self, raw: Any) -> Any:
         message = self.channel.message_to_python(raw)
@@ -567,9 +572,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
 
     def _is_empty(self, number: int) -> None:
         """A lane has no messages."""
-        key = self._known.key_of(number)
-        if key is not None:
-            self._shared.ran_out(number, key[0])
+        self._shared.ran_out(number)
         key = self._known.empty(number)
         if key is not None:
             self._drop_if_none(key)

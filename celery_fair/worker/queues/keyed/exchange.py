@@ -6,9 +6,9 @@ is told, and the tags are this worker's own until it is back.
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Protocol
 
@@ -23,25 +23,42 @@ _QUIET = 5
 """How much less often is told and heard that nothing is served."""
 
 _OLD = 2.0
-"""Seconds for which it is kept what was heard: who has not looked for longer was not in need of it,
-and nobody is to be set back for what it got of slots that were free."""
+"""Seconds after which what was heard, and not looked at, counts for those alone who wait here: who
+has nothing here is not to be set back for what it got elsewhere of slots that were free."""
 
 _AGAIN = 2.0
 """Seconds until another try if one has failed."""
 
 
+Heard = tuple[Mapping[str, float], Mapping[str, float]]
+"""What was served elsewhere, by tenant: lately, and before that by those who wait here."""
+
+
+def _none(_: str) -> bool:
+    return False
+
+
 class Exchange(Protocol):
-    """Of one queue."""
+    """Of one queue.
+
+    Attributes:
+        known: says whether a tenant waits here.
+    """
+
+    known: Callable[[str], bool]
 
     def tell(self, tenant: str, cost: float) -> None:
         """A message was served here, or took so much more than was told."""
 
-    def heard(self) -> Mapping[str, float] | None:
-        """Return, once, what was served elsewhere, by tenant; None if nobody was asked since."""
+    def heard(self) -> Heard | None:
+        """Return, once, what was served elsewhere; None if nobody was asked since."""
 
 
 class NoExchange:
     """Nobody is told."""
+
+    def __init__(self) -> None:
+        self.known: Callable[[str], bool] = _none
 
     def tell(self, tenant: str, cost: float) -> None:
         """Forget it."""
@@ -52,22 +69,25 @@ class NoExchange:
 
 class _StoreExchange:
     def __init__(self, reports: Reports) -> None:
+        self.known: Callable[[str], bool] = _none
         self._reports = reports
         self._told: deque[tuple[str, float]] = deque()
+        self._lock = Lock()
         self._heard: deque[tuple[float, Mapping[str, float]]] = deque()
+        self._before: dict[str, float] = {}
 
     def tell(self, tenant: str, cost: float) -> None:
         self._told.append((tenant, cost))
 
-    def heard(self) -> Mapping[str, float] | None:
+    def heard(self) -> Heard | None:
         if not self._heard:
             return None
-        heard: dict[str, float] = {}
-        with suppress(IndexError):  # the thread forgets what is old
-            while True:
-                for tenant, cost in self._heard.popleft()[1].items():
-                    heard[tenant] = heard.get(tenant, 0.0) + cost
-        return heard
+        with self._lock:
+            before, self._before = self._before, {}
+            lately: dict[str, float] = {}
+            while self._heard:
+                _add(self._heard.popleft()[1], lately)
+        return lately, before
 
     def take_turn(self) -> float:
         """Tell and hear; return how many seconds later to do so again."""
@@ -78,11 +98,17 @@ class _StoreExchange:
                 served[tenant] = served.get(tenant, 0.0) + cost
         found = self._reports.exchange(served)
         now = monotonic()
-        with suppress(IndexError):  # it is being listened to
-            while self._heard and self._heard[0][0] < now - _OLD:
-                self._heard.popleft()
-        self._heard.append((now, found))
+        with self._lock:
+            self._heard.append((now, found))
+            while self._heard[0][0] < now - _OLD:
+                _, old = self._heard.popleft()
+                _add({key: cost for key, cost in old.items() if self.known(key)}, self._before)
         return self._reports.every * (1 if served or found else _QUIET)
+
+
+def _add(some: Mapping[str, float], total: dict[str, float]) -> None:
+    for tenant, cost in some.items():
+        total[tenant] = total.get(tenant, 0.0) + cost
 
 
 class Exchanges:
@@ -115,9 +141,11 @@ class Exchanges:
         self._closed.set()
 
     def _run(self) -> None:
-        wait = 0.0
-        while not self._closed.wait(wait):
-            wait = min(map(self._turn, self._by_queue.values()))
+        due: dict[str, float] = {}
+        while not self._closed.wait(max(0.0, min(due.values(), default=0.0) - monotonic())):
+            for queue, exchange in self._by_queue.items():
+                if due.get(queue, 0.0) <= monotonic():  # each in its time: others count on that
+                    due[queue] = self._turn(exchange) + monotonic()
 
     def _turn(self, exchange: _StoreExchange) -> float:
         try:

@@ -17,9 +17,9 @@ def nobody_in(number: int) -> Key:
     return f"{_NOBODY}{number}", ""
 
 
-def is_nobodys(key: Key) -> bool:
-    """Whether it is one of those."""
-    return key[0].startswith(_NOBODY)
+def is_nobodys(tenant: str) -> bool:
+    """Whether it is one of those keys'."""
+    return tenant.startswith(_NOBODY)
 
 
 class KnownLanes:
@@ -67,14 +67,14 @@ class KnownLanes:
         """A lane is a key's."""
         self._keys[number] = key
         self._of.setdefault(key, []).append(number)
-        if not is_nobodys(key):
+        if not is_nobodys(key[0]):
             self._of_tenant[key[0]].add(number)
             if self._last.setdefault(number, key)[0] != key[0]:
                 self._shared.add(number)
 
     def owners(self) -> list[tuple[int, str, str]]:
         """Return whose lanes are of which that is known: numbers, tenants and parts."""
-        return [(number, *key) for number, key in self._keys.items() if not is_nobodys(key)]
+        return [(number, *key) for number, key in self._keys.items() if not is_nobodys(key[0])]
 
     def all_come(self, number: int) -> bool:
         """Whether all that a lane has was asked for already."""
@@ -92,7 +92,7 @@ class KnownLanes:
         key = self._keys.pop(number, None)
         if key is None:
             return None
-        if not is_nobodys(key):
+        if not is_nobodys(key[0]):
             self._of_tenant[key[0]].discard(number)
             if not self._of_tenant[key[0]]:
                 del self._of_tenant[key[0]]

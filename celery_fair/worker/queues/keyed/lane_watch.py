@@ -133,14 +133,16 @@ class LaneWatch:
         """Whether keys may share a lane, as there may be no more of them."""
         return number < self._lanes.most and self._lanes.are_all
 
+    def is_spare(self, number: int) -> bool:
+        """Whether a lane is for keys that are to wait."""
+        return number >= self._lanes.most
+
     def spare_for(self, taken: Collection[int], wanted: int) -> int | None:
         """Return a lane as `lane_for` does, for a key that is to wait, and shares one.
 
         Arguments:
             wanted: how many of those will be needed.
         """
-        if not self._lanes.are_all:
-            return self.lane_for(taken)
         found = _popped(self._spare, taken)
         if found is None:
             self._wanted_spares = wanted
@@ -148,7 +150,7 @@ class LaneWatch:
 
     def spared(self, number: int) -> None:
         """A lane that was returned is not needed."""
-        self._empty_ones(number)[number] = None
+        self._spare[number] = None
 
     def _run(self) -> None:
         while not self._stopped.is_set():

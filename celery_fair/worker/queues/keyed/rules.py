@@ -68,8 +68,10 @@ class QueueRules(Protocol):
     def leave(self, left: list[Left]) -> bool:
         """These messages have their places no longer; return whether that could be told."""
 
-    def spare(self, tenant: str, offered: int | None) -> int | None:
-        """Return the lane for what a tenant has that is to wait: this one if it has none yet."""
+    def spare(
+        self, tenant: str, offered: int | None = None, given_up: int | None = None
+    ) -> int | None:
+        """Return the lane for what a tenant has that is to wait; see `KeyedLists.spare`."""
 
 
 class KeyRules:
@@ -98,7 +100,9 @@ class KeyRules:
         """Nothing has a place."""
         return True
 
-    def spare(self, tenant: str, offered: int | None) -> int | None:
+    def spare(
+        self, tenant: str, offered: int | None = None, given_up: int | None = None
+    ) -> int | None:
         """Nobody is to wait."""
         return None
 
@@ -151,8 +155,10 @@ class _StoreRules(KeyRules):
 
         return self._asked(tell) is not None
 
-    def spare(self, tenant: str, offered: int | None) -> int | None:
-        return self._asked(lambda: self._lists.spare(tenant, offered))
+    def spare(
+        self, tenant: str, offered: int | None = None, given_up: int | None = None
+    ) -> int | None:
+        return self._asked(lambda: self._lists.spare(tenant, offered, given_up))
 
     def look(self) -> None:
         """Take in what was set live."""

@@ -4,8 +4,9 @@ Its messages are moved to a *spare* lane, which is kept for such tenants alone, 
 workers use the same, as the store says which. So whoever is behind it comes to the front. That is
 done beside what starts, in a tenth of the time, or all of it if nothing else may start.
 
-Keys share lanes if there may be no more of them; and if two publishers have found the same one
-empty, which is known once both keys' messages have come from it.
+Keys share lanes if there may be no more of them. Two tenants may get into one spare lane, if that
+was another's until a moment ago. It is known once both one's messages have come from it; then the
+one that is to wait gets another.
 """
 
 from collections.abc import Callable
@@ -21,6 +22,9 @@ __all__ = ["SharedLanes"]
 
 _EVERY, _AT_ONCE = 0.05, 8
 """Seconds between two looks at lanes that could be looked into, and how many are then."""
+
+_SAME = 1.0
+"""Seconds for which a tenant's spare lane is not asked for again."""
 
 _REST = 9
 """How many times as long as something was moved others are served, before more is."""
@@ -51,7 +55,8 @@ class SharedLanes:
         self._rules = rules
         self._reopen = reopen
         self._covered: set[int] = set()  # whose first message is of one that is to wait
-        self._spares: dict[str, int] = {}
+        self._spares: dict[str, tuple[int, float]] = {}  # and until when that is so
+        self._owners: dict[int, str] = {}
         self._began = self._look_at = 0.0
         self._rests_until = 0.0
 
@@ -82,7 +87,11 @@ class SharedLanes:
     def place_for(self, tenant: str, number: int) -> int:
         """Return the lane that a message goes to that came from this one, and is to wait."""
         self._began = monotonic()
-        spare = self._spare_of(tenant) if self._is_shared(number) else None
+        if not self._is_shared(number):
+            return number
+        if self._rules_say(tenant) == number:  # and others' messages have come from it
+            self._forget(number)
+        spare = self._spare_of(tenant)
         return number if spare is None else spare
 
     def moved(self, number: int) -> None:
@@ -98,23 +107,48 @@ class SharedLanes:
         self._rests_until = 0.0
         return goes_on
 
-    def ran_out(self, number: int, tenant: str) -> None:
-        """A lane of a tenant's is empty."""
+    def ran_out(self, number: int) -> None:
+        """A lane is empty."""
         self._covered.discard(number)
-        if self._spares.get(tenant) == number:
-            del self._spares[tenant]
+        if self._watch.is_spare(number):
+            self._forget(number)
 
     def _is_shared(self, number: int) -> bool:
-        return self._watch.may_be_shared(number) or self._known.is_shared(number)
+        if self._watch.is_spare(number):
+            return self._known.is_shared(number)
+        return self._watch.may_be_shared(number)
 
     def _spare_of(self, tenant: str) -> int | None:
         """Return a tenant's own lane for what is to wait; None while there is none."""
-        if tenant not in self._spares:
-            offered = self._watch.spare_for(self._known.depths, len(self._covered) or 1)
-            spare = self._rules.spare(tenant, offered)
-            if spare is None:
-                return None
-            if spare != offered and offered is not None:
-                self._watch.spared(offered)
-            self._spares[tenant] = spare
-        return self._spares[tenant]
+        spare = self._rules_say(tenant)
+        if spare is not None:
+            return spare
+        offered = self._watch.spare_for(self._known.depths, len(self._covered) or 1)
+        if offered is None:
+            return None
+        spare = self._rules.spare(tenant, offered)
+        if spare is not None and spare != offered:
+            self._watch.spared(offered)
+        return self._remember(tenant, spare)
+
+    def _rules_say(self, tenant: str) -> int | None:
+        """Return its lane, as all workers have it; as it was a moment ago."""
+        spare, until = self._spares.get(tenant, (None, 0.0))
+        if monotonic() < until:
+            return spare
+        return self._remember(tenant, self._rules.spare(tenant))
+
+    def _remember(self, tenant: str, spare: int | None) -> int | None:
+        before, _ = self._spares.pop(tenant, (None, 0.0))
+        if before is not None:
+            self._owners.pop(before, None)
+        if spare is not None:
+            self._spares[tenant] = spare, monotonic() + _SAME
+            self._owners[spare] = tenant
+        return spare
+
+    def _forget(self, number: int) -> None:
+        """A spare lane is nobody's any more."""
+        tenant = self._owners.pop(number, "")
+        self._spares.pop(tenant, None)
+        self._rules.spare(tenant, given_up=number)
