@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Thread
 from typing import Any
 
 import pytest
 from kombu import Connection
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from celery_fair.brokers.keyed.reports import Reports
 from celery_fair.brokers.keyed.store import KeyStore
@@ -154,6 +156,31 @@ def test_a_store_that_is_away(
         worker.records.started.wait_once(ids)
     counts = Counter(tenants.started(worker.records.started)[:1000])
     assert counts["b"] - counts["a"] == pytest.approx(60, abs=8)
+
+
+def test_who_disconnects_takes_nobodys_answer_away(redis_space: Space) -> None:
+    """As the thread that renews places does, after trouble with one of its own connections."""
+    with Proxy(redis_space) as proxy:
+        store = KeyStore(proxy.url)
+        one, other = store.reports(QUEUE), store.reports("other")
+        one.exchange({})
+        proxy.hold()
+        failed: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                one.exchange({A: 1.0})
+            except Exception as exc:  # noqa: BLE001 - looked at below
+                failed.append(exc)
+
+        asking = Thread(target=ask, daemon=True)
+        asking.start()
+        wait_for(lambda: not store._client.connection_pool._available_connections, 15)
+        store.close()
+        asking.join(15)
+        assert [type(exc) for exc in failed] == [RedisTimeout]
+        proxy.release()
+        other.exchange({})
 
 
 @pytest.mark.wide

@@ -42,8 +42,8 @@ class KeyStore:
         return Reports(Commands(self), queue)
 
     def close(self) -> None:
-        """Disconnect."""
-        self._client.close()
+        """Disconnect what is not in use: other threads may just wait for an answer."""
+        self._client.connection_pool.disconnect(inuse_connections=False)
 
     def _create_client(self) -> Any:
         return self._client
