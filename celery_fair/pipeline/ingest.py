@@ -136,11 +136,11 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
     found = _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
     known = run.known("files", found.schema)
     files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
-    is_packed = F.col("file").endswith(PACKED)
-    (counts,) = files.agg(F.count("file").alias("n"), F.count_if(is_packed).alias("p")).collect()
-    done = Ingested(version=run.version, files=counts["n"])
-    if counts["p"]:
+    paths = _paths(files)
+    done = Ingested(version=run.version, files=len(paths))
+    if any(path.endswith(PACKED) for path in paths):
         files = files.join(packed(known), "file", "left_anti")
+        paths = _paths(files)
     if copies is not None:
         done.open_files = len(list(copies.iterdir()))
     if not done.files and not done.open_files:
@@ -154,7 +154,7 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
         return done
     run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
-    new = _bronze(run, files, copies, done, say)
+    new = _bronze(run, files, paths, copies, done, say)
     done.unset_clocks = _unset_clocks(_silver(run, new, say))
     for table in _GROWING:
         run.compact(table)
@@ -162,6 +162,10 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
     run.release()
     done.version = run.version
     return done
+
+
+def _paths(files: DataFrame) -> list[str]:
+    return [row["file"] for row in files.select("file").collect()]
 
 
 def _listed(spark: SparkSession, logs: Path) -> DataFrame:
@@ -172,11 +176,19 @@ def _listed(spark: SparkSession, logs: Path) -> DataFrame:
 
 
 def _bronze(
-    run: Run, files: DataFrame, copies: Path | None, done: Ingested, say: Callable[[str], None]
+    run: Run,
+    files: DataFrame,
+    paths: list[str],
+    copies: Path | None,
+    done: Ingested,
+    say: Callable[[str], None],
 ) -> DataFrame:
-    """Write the bronze tables; return the new events."""
+    """Write the bronze tables; return the new events.
+
+    Arguments:
+        paths: those of the `files`.
+    """
     spark = run.warehouse.spark
-    paths = [row["file"] for row in files.select("file").collect()]
     try:
         folders = _split(run, paths, copies, [])
     except Exception as exc:  # Spark's errors have no common class; others are re-raised

@@ -30,7 +30,9 @@ SMALL = 64 << 20
 
 _SMALL = {
     # What is compiled for a minute's work, or compiled well, never pays; nor does planning it anew.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # What is compiled at all is more than Java keeps by default if it does not compile well.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
