@@ -120,7 +120,7 @@ def check(logs: Path) -> None:
 def _tried(
     warehouse: Warehouse, logs: Path, include_open: bool, say: Callable[[str], None]
 ) -> Ingested:
-    run = warehouse.begin()
+    run = warehouse.begin(make=True)
     try:
         with _open_copies(run, logs, include_open) as copies:
             return _ingest(run, logs.absolute(), copies, say)
