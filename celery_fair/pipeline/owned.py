@@ -14,16 +14,17 @@ __all__ = ["is_left", "owned"]
 
 
 def owned(path: Path) -> TextIO:
-    """Return a new file to write UTF-8 text to, locked until it is closed.
+    """Return an empty file to write UTF-8 text to, locked until it is closed.
 
     Raises:
         OSError: it cannot be written.
     """
     while True:
-        file = path.open("w", encoding="utf-8")
+        file = path.open("a", encoding="utf-8")
         with suppress(OSError):
             flock(file, LOCK_EX)
         if _is_there(file, path):
+            file.truncate(0)
             return file
         file.close()  # who looked just before it was locked has taken it for one that was left
 

@@ -50,6 +50,8 @@ _ALWAYS = {
     # Lines that are records and those that are not are written at once, and need not be sorted.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Which folders are whole the warehouse says; for a file more Java starts two processes more.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # Else each column that is named remembers the line in which it was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

@@ -181,7 +181,8 @@ class Run:
     Arguments:
         before: the version that it reads.
         number: with which the names of all that it writes end.
-        hold: what keeps others from removing what it reads and writes; None of no version.
+        hold: what keeps others from removing what it reads and writes; None where there is no
+            version yet.
     """
 
     def __init__(
