@@ -19,6 +19,8 @@ from tests.pipeline.test_commands import run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CURSOR_SHOWN = "\x1b[?25h"  # by a bar that will not be drawn any more
+
 
 def test_a_bar_on_a_terminal(
     spark: SparkSession, logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -46,11 +48,13 @@ def test_a_bar_on_a_terminal(
         reader.join()
         assert Context(None, "1g", {}, as_json=False, quiet=True).bar() is None
     os.close(controller)
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", b"".join(written).decode())
+    drawn = b"".join(written).decode()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", drawn)
     assert "reading 1 new files and 1 open ones" in text
     assert "2 files, 4 rows" in text
     assert f"{size:,} of {size:,}" in text
-    assert text.index("2 files, 4 rows") < text.index("writing attempts")
+    # What is said after it stands below it.
+    assert drawn.index("4 rows") < drawn.index(CURSOR_SHOWN) < drawn.index("writing attempts")
     assert Context(None, "1g", {}, as_json=False, quiet=False).bar() is None
 
 
