@@ -1,8 +1,8 @@
 """Which folders of a warehouse somebody reads or writes: nobody removes those.
 
 Whoever does so for longer than a moment leaves a file in the warehouse, ``.held-<mark>``, that says
-which folders these are, and keeps it locked. The lock ends with the process, however that ends: if
-a file can be locked, its owner is gone. It is made, and looked for, while nobody publishes.
+which folders these are, and keeps it locked (`celery_fair.pipeline.owned`). It is made, and looked
+for, while nobody publishes.
 """
 
 import errno
@@ -14,6 +14,8 @@ from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import NamedTuple
+
+from celery_fair.pipeline.owned import is_left
 
 __all__ = ["Held", "Hold", "held"]
 
@@ -72,20 +74,10 @@ def held(root: Path) -> Held:
     """Return what is held in a warehouse, and remove what those left who are gone."""
     found = Held(set(), set())
     for path in root.glob(f"{_NAME}*"):
-        if _is_gone(path):
+        if is_left(path):
             path.unlink(missing_ok=True)
             continue
         found.marks.add(path.name.removeprefix(_NAME))
         with suppress(OSError, ValueError):  # released just now
             found.folders.update(json.loads(path.read_text()))
     return found
-
-
-def _is_gone(path: Path) -> bool:
-    """Whether the owner of a hold is; of another user's nobody can tell."""
-    try:
-        with path.open("r+") as file:
-            flock(file, LOCK_EX | LOCK_NB)
-    except OSError:
-        return False
-    return True

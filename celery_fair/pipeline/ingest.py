@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from celery_fair.pipeline.bronze import (
 )
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import log_files, unglobbed
+from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.silver.clocks import is_set
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
@@ -72,12 +74,14 @@ def ingest(
     logs: Path,
     include_open: bool = False,
     say: Callable[[str], None] = lambda _: None,
+    show: Show | None = None,
 ) -> Ingested:
     """Read what is new under `logs`; publish the next version if there is anything.
 
     Arguments:
         include_open: read the files too that are being written; their torn last lines are ignored.
         say: is told what is being done.
+        show: is shown how much has been read, see `celery_fair.pipeline.progress`.
 
     Raises:
         PipelineError: `logs` is no folder, or an empty one, or others published again and again.
@@ -85,14 +89,14 @@ def ingest(
     check(logs)
     for _ in range(_TRIES - 1):
         try:
-            return _tried(warehouse, logs, include_open, say)
+            return _tried(warehouse, logs, include_open, say, show)
         except OvertakenError:
             say("another run has published what it read meanwhile: once more")
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not _is_gone(str(exc)):
                 raise
             say("a file is gone that was there a moment ago, and was packed, it seems: once more")
-    return _tried(warehouse, logs, include_open, say)
+    return _tried(warehouse, logs, include_open, say, show)
 
 
 def _is_gone(said: str) -> bool:
@@ -118,31 +122,36 @@ def check(logs: Path) -> None:
 
 
 def _tried(
-    warehouse: Warehouse, logs: Path, include_open: bool, say: Callable[[str], None]
+    warehouse: Warehouse,
+    logs: Path,
+    include_open: bool,
+    say: Callable[[str], None],
+    show: Show | None,
 ) -> Ingested:
-    run = warehouse.begin()
+    run = warehouse.begin(make=True)
     try:
         with _open_copies(run, logs, include_open) as copies:
-            return _ingest(run, logs.absolute(), copies, say)
+            return _ingest(run, logs.absolute(), copies, say, show)
     except BaseException:  # whatever ends it, an interrupt too, leaves nothing behind; re-raised
         run.discard()
         raise
 
 
-def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None]) -> Ingested:
+def _ingest(
+    run: Run, logs: Path, copies: Path | None, say: Callable[[str], None], show: Show | None
+) -> Ingested:
     spark = run.warehouse.spark
     say(f"listing the files below {logs}")
     # What is being packed may be overlooked, its files and the pack, but not twice.
     found = _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
     known = run.known("files", found.schema)
     files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
-    is_packed = F.col("file").endswith(PACKED)
-    (counts,) = files.agg(F.count("file").alias("n"), F.count_if(is_packed).alias("p")).collect()
-    done = Ingested(version=run.version, files=counts["n"])
-    if counts["p"]:
+    sizes = _sizes(files)
+    done = Ingested(version=run.version, files=len(sizes))
+    if any(path.endswith(PACKED) for path in sizes):
         files = files.join(packed(known), "file", "left_anti")
-    if copies is not None:
-        done.open_files = len(list(copies.iterdir()))
+        sizes = _sizes(files)
+    done.open_files = len(_within(copies))
     if not done.files and not done.open_files:
         if known.isEmpty():
             raise PipelineError(
@@ -154,7 +163,7 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
         return done
     run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
-    new = _bronze(run, files, copies, done, say)
+    new = _bronze(run, files, sizes, copies, done, say, show)
     done.unset_clocks = _unset_clocks(_silver(run, new, say))
     for table in _GROWING:
         run.compact(table)
@@ -162,6 +171,10 @@ def _ingest(run: Run, logs: Path, copies: Path | None, say: Callable[[str], None
     run.release()
     done.version = run.version
     return done
+
+
+def _sizes(files: DataFrame) -> dict[str, int]:
+    return {row["file"]: row["size"] for row in files.select("file", "size").collect()}
 
 
 def _listed(spark: SparkSession, logs: Path) -> DataFrame:
@@ -172,22 +185,39 @@ def _listed(spark: SparkSession, logs: Path) -> DataFrame:
 
 
 def _bronze(
-    run: Run, files: DataFrame, copies: Path | None, done: Ingested, say: Callable[[str], None]
+    run: Run,
+    files: DataFrame,
+    sizes: dict[str, int],
+    copies: Path | None,
+    done: Ingested,
+    say: Callable[[str], None],
+    show: Show | None,
 ) -> DataFrame:
-    """Write the bronze tables; return the new events."""
-    spark = run.warehouse.spark
-    paths = [row["file"] for row in files.select("file").collect()]
+    """Write the bronze tables; return the new events.
+
+    Arguments:
+        sizes: of the `files`, by path.
+    """
+    spark, paths = run.warehouse.spark, list(sizes)
+    size = sum(sizes.values()) + sum(path.stat().st_size for path in _within(copies))
+    reading = partial(told, spark, len(sizes) + done.open_files, size, show)
     try:
-        folders = _split(run, paths, copies, [])
+        with reading():
+            folders = _split(run, paths, copies, [])
     except Exception as exc:  # Spark's errors have no common class; others are re-raised
         if not is_broken(str(exc)):
             raise
         say("a compressed file is cut short or broken: looking for all that are")
         compressed = sorted(filter(is_compressed, paths))
         done.broken = broken(compressed, lambda some: reads(spark, some))
-        folders = _split(run, paths, copies, done.broken)
+        with reading():
+            folders = _split(run, paths, copies, done.broken)
     _quarantine(run, folders.get("quarantine"), files, done)
     return _events(run, folders.get("events"), done)
+
+
+def _within(folder: Path | None) -> list[Path]:
+    return [] if folder is None else list(folder.iterdir())
 
 
 def _split(

@@ -30,7 +30,9 @@ SMALL = 64 << 20
 
 _SMALL = {
     # What is compiled for a minute's work, or compiled well, never pays; nor does planning it anew.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # What is compiled at all is more than Java keeps by default if it does not compile well.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -48,6 +50,8 @@ _ALWAYS = {
     # Lines that are records and those that are not are written at once, and need not be sorted.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Which folders are whole the warehouse says; for a file more Java starts two processes more.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # Else each column that is named remembers the line in which it was.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

@@ -60,7 +60,11 @@ class Warehouse:
 
         What others publish meanwhile is not seen, and removes nothing of it.
         """
-        self._pinned, hold = self._held(secrets.token_hex(3))
+        mark = secrets.token_hex(3)
+        try:
+            self._pinned, hold = self._held(mark)
+        except OSError:  # the folder is another user's, or the disk is full
+            self._pinned, hold = read_pointer(self.root), None
         self._keep(hold)
         return self
 
@@ -68,17 +72,23 @@ class Warehouse:
         if hold is not None:
             self._holds.append(hold)
 
-    def _held(self, mark: str) -> tuple[Pointer, Hold | None]:
-        """Return the present version, and hold it where that can be done."""
+    def _held(self, mark: str, make: bool = False) -> tuple[Pointer, Hold | None]:
+        """Return the present version, held.
+
+        Arguments:
+            make: whether it is held even if there is none yet.
+
+        Raises:
+            OSError: nothing can be written there.
+        """
         present = read_pointer(self.root)
-        if not present.version:  # it may be no warehouse at all
+        if make:
+            self.root.mkdir(parents=True, exist_ok=True)
+        elif not present.version:  # it may be no warehouse at all
             return present, None
-        try:
-            with alone(self.root):
-                present = read_pointer(self.root)
-                return present, Hold(self.root, mark, self._seen(present).folders)
-        except OSError:  # the folder is another user's, or the disk is full
-            return present, None
+        with alone(self.root):
+            present = read_pointer(self.root)
+            return present, Hold(self.root, mark, self._seen(present).folders)
 
     def _seen(self, present: Pointer) -> Pointer:
         return present if self._pinned is None else self._pinned
@@ -127,10 +137,18 @@ class Warehouse:
         reader = self.spark.read.option("basePath", base).schema(f"{ddl}, run string")
         return reader.parquet(*paths)
 
-    def begin(self) -> "Run":
-        """Begin the next version."""
+    def begin(self, make: bool = False) -> "Run":
+        """Begin the next version.
+
+        Arguments:
+            make: whether it may be the first.
+
+        Raises:
+            OSError: nothing can be written there. Who holds nothing writes nothing: others would
+                take it for what a run left behind that was killed.
+        """
         mark = secrets.token_hex(3)
-        present, hold = self._held(mark)
+        present, hold = self._held(mark, make)
         return Run(self, self._seen(present), f"{present.version + 1:06d}-{mark}", hold)
 
     @contextmanager
@@ -163,7 +181,8 @@ class Run:
     Arguments:
         before: the version that it reads.
         number: with which the names of all that it writes end.
-        hold: what keeps others from removing what it reads and writes, if that could be had.
+        hold: what keeps others from removing what it reads and writes; None where there is no
+            version yet.
     """
 
     def __init__(
@@ -305,7 +324,8 @@ class Run:
     def publish(self) -> None:
         """Let others see what this run has written, and remove what nobody needs any more.
 
-        That is all but this version, the one before, and what somebody reads or writes just now.
+        That is all but this version, the one before, and what somebody reads or writes just now:
+        what a run has left that was killed goes, too.
 
         Raises:
             OvertakenError: another run has published some of the same tables meanwhile.
@@ -342,11 +362,11 @@ class Run:
         return next(name for name in names if not (self.warehouse.root / name).exists())
 
     def _is_past(self, path: Path, found: Held) -> bool:
-        """Whether it belongs to an earlier version, and not to another run that is under way."""
+        """Whether it was written for an earlier version, or this one, by a run that has ended."""
         named = _NAMED.search(path.name)
         return (
             named is not None
-            and int(named[1]) < self._after.version
+            and int(named[1]) <= self._after.version
             and named[2] not in found.marks
         )
 

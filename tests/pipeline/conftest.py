@@ -27,7 +27,8 @@ OPTIONS = {
     "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.ui.explainMode": "simple",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UseSerialGC -Xms640m -Xmn320m",
 }
 
 

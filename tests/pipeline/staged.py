@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from celery_fair.pipeline.bronze import events, parsed
+from celery_fair.pipeline.bronze import EVENTS, events, parsed, sorted_out
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.backlog import backlog
 from celery_fair.pipeline.silver.processes import processes
@@ -23,14 +23,23 @@ __all__ = ["Silver", "bronze", "bronze_of_lines", "silver_of"]
 
 
 def bronze(spark: SparkSession, planted: Iterable[Process]) -> DataFrame:
-    """The events of processes whose logs are there."""
-    return bronze_of_lines(spark, (line for process in planted for line in process.lines))
+    """The events of processes whose logs are there, each once."""
+    return _once(spark, (line for process in planted for line in process.lines))
 
 
 def bronze_of_lines(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
+    """The events of lines that may be there twice."""
+    return events(_parsed(spark, lines)).localCheckpoint()
+
+
+def _once(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
+    found = sorted_out(_parsed(spark, lines)).where("table = 'events'")
+    return found.select(*EVENTS.names).localCheckpoint()
+
+
+def _parsed(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     rows = [(line, "planted") for line in lines]
-    schema = "value string, file string"
-    return events(parsed(spark.createDataFrame(rows, schema))).localCheckpoint()
+    return parsed(spark.createDataFrame(rows, "value string, file string"))
 
 
 class Silver(NamedTuple):
@@ -48,4 +57,4 @@ class Silver(NamedTuple):
 def silver_of(spark: SparkSession, log: Path) -> Silver:
     """What a folder of logs comes to."""
     lines = (line for path in log.rglob("*.jsonl") for line in path.read_text().splitlines())
-    return Silver.of(bronze_of_lines(spark, lines))
+    return Silver.of(_once(spark, lines))

@@ -47,12 +47,16 @@ def test_which_errors_say_so() -> None:
     assert not is_broken(REFUSED)
 
 
+def packed(lines: Sequence[str]) -> bytes:
+    return gzip.compress("".join(f"{line}\n" for line in lines).encode())
+
+
 def compressed(logs: Logs, process: Process, keep: float = 1.0) -> Path:
     """Plant a process's log in a compressed file, or the first part of that."""
     name = FileName(int(T0), "celery@n", process.pid, process.boot, 0)
     path = logs.folder / "host + 100%41" / f"{name}.gz"
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = gzip.compress("".join(f"{line}\n" for line in process.lines).encode())
+    whole = packed(process.lines)
     path.write_bytes(whole[: int(keep * len(whole))])
     os.utime(path, (T0 + 1000, T0 + 1000))
     return path
@@ -106,6 +110,38 @@ def test_nothing_is_proven_by_what_a_file_has_lost(
     assert warehouse.table("quarantine").isEmpty()
     assert warehouse.table("unreadable").isEmpty()
     assert audited(warehouse)["letter"] == "DEAD_LETTERED"
+
+
+def test_a_file_of_two_members_is_cut(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    """As of two that were put together: in the second of them, or just before it."""
+    processes = {name: Process(queue=name).boots(0) for name in ("whole", "within", "before")}
+    for name, process in processes.items():
+        for number in range(200):
+            process.runs(f"{name}{number}", 1 + number)
+        process.ends(300)
+        first, second = packed(process.lines[:201]), packed(process.lines[201:])
+        keep = {"whole": len(second), "within": len(second) // 2, "before": 0}[name]
+        compressed(logs, process).write_bytes(first + second[:keep])
+    rejecter = Process().boots(0)
+    for name in processes:
+        rejecter.rejects(name, 350, published=320, queue=name)
+    rejecter.ends(400)
+    logs.plant(rejecter)
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    done = ingest(warehouse, logs.folder)
+    assert len(done.broken) == 1
+    assert done.quarantined == {BREAKS_OFF: 1}
+
+    lived = {row["boot"]: row for row in warehouse.table("processes").collect()}
+    whole, within, before = (lived[process.boot] for process in processes.values())
+    assert (whole["records"], whole["complete"], whole["end"]) == (402, True, "exit")
+    assert 201 < within["records"] < 402
+    assert (within["complete"], within["liveness"]) == (False, "silent")
+    # Its file is whole as such: but nobody has told its end, or been heard of.
+    assert (before["records"], before["end"], before["liveness"]) == (201, None, "silent")
+    verdicts = audited(warehouse)
+    said = {name: verdicts[name] for name in processes}
+    assert said == {"whole": "REPLAYABLE", "within": "UNKNOWN", "before": "UNKNOWN"}
 
 
 def audited(warehouse: Warehouse) -> dict[str, str]:

@@ -18,6 +18,9 @@ from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
 from celery_fair.pipeline.gold.noisy import by_tenant, noisy
 from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key
+from celery_fair.pipeline.silver.attempts import attempts
+from celery_fair.pipeline.silver.backlog import backlog
+from celery_fair.pipeline.silver.processes import processes
 from celery_fair.pipeline.silver.settings import settings as settings_of
 from tests.pipeline.oracle import ask
 from tests.pipeline.planted import T0, Process
@@ -68,7 +71,11 @@ class Jobs:
     def made(self, spark: SparkSession) -> tuple[Silver, DataFrame]:
         self.process.ends(300)
         found = bronze(spark, [self.process])
-        return Silver.of(found), settings_of(found).localCheckpoint()
+        # Of what is by key, nothing is made of the backlog.
+        silver = Silver(
+            attempts(found).localCheckpoint(), backlog(found), processes(found).localCheckpoint()
+        )
+        return silver, settings_of(found).localCheckpoint()
 
 
 def shares(

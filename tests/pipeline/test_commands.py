@@ -53,6 +53,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     ingested = run("ingest", logs.folder, warehouse)
     assert ingested.stdout.startswith("version 1: 12 new events from 12 lines of 1 new files")
     assert "reading 1 new files" in ingested.stderr
+    assert "rows" not in ingested.stderr
 
     ids = tmp_path / "ids"
     audited = run("audit", warehouse, "--json", "--ids-out", ids, "--quiet")
@@ -110,4 +111,9 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "current.json").unlink()
     missing = run("audit", tmp_path)
     assert missing.exit_code == 1
+    (tmp_path / "logs").mkdir()
+    empty = run("ingest", tmp_path / "logs", tmp_path / "warehouse")
+    assert empty.exit_code == 1
+    assert "logs has no file of an event log" in empty.stderr
+    assert "starting Spark" not in empty.stderr
     assert "has no table 'attempts'; fill it first" in missing.stderr

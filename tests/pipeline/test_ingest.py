@@ -15,7 +15,7 @@ from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.warehouse import Run, Warehouse
+from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines
 
@@ -240,48 +240,6 @@ def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Pat
     assert (copied.version, copied.files, copied.events, copied.duplicates) == (3, 1, 0, 3)
     assert warehouse.table("attempts").count() == 1
     assert warehouse.table("quarantine").count() == 1
-
-
-class _KilledError(BaseException):
-    """As by the system: nothing is tidied up."""
-
-
-KILLED = {"written": (Run, "split"), "staged": (Path, "rename"), "published": (Run, "_is_past")}
-"""What it was about to do."""
-
-
-@pytest.mark.parametrize(
-    "when",
-    [*(pytest.param(when, marks=pytest.mark.wide) for when in ("written", "published")), "staged"],
-)
-def test_a_driver_is_killed(
-    spark: SparkSession, logs: Logs, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was there can be read; the runs after it take in all there is, and clear up."""
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-
-    def runs(name: str, include_open: bool = False) -> set[str]:
-        process = Process().boots(0)
-        process.runs(name, 1)
-        logs.plant(process)
-        ingest(warehouse, logs.folder, include_open)
-        return {row["id"] for row in warehouse.table("attempts").collect()}
-
-    def kill(*_: object) -> None:
-        raise _KilledError
-
-    assert runs("a") == {"a"}
-    with monkeypatch.context() as patched:
-        patched.setattr(*KILLED[when], kill)
-        patched.setattr(Run, "discard", lambda _: None)
-        logs.write("_open-x.jsonl", [])
-        with pytest.raises(_KilledError):
-            runs("b", include_open=True)
-    there = {row["id"] for row in warehouse.table("attempts").collect()}
-    assert there == ({"a", "b"} if when == "published" else {"a"})
-    assert runs("c") == {"a", "b", "c"}
-    assert runs("d") == {"a", "b", "c", "d"}
-    assert not list(warehouse.root.glob(".scratch-*"))
 
 
 def test_a_log_with_a_torn_line_is_not_whole(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from celery_fair.pipeline.owned import owned
 from celery_fair.pipeline.whole_file import whole_file
 
 
@@ -38,6 +39,18 @@ def test_what_is_not_finished_is_not_there(tmp_path: Path, error: type[BaseExcep
     with pytest.raises(error):
         write()
     assert path.read_text() == "old"
+
+
+def test_what_a_killed_writer_has_left_goes(tmp_path: Path) -> None:
+    """What one writes who is alive stays, and what has another name."""
+    path, left = tmp_path / "report.html", tmp_path / ".report.html.7"
+    others = {tmp_path / name for name in (".report.html.old", ".report2html.7", "x.report.html.7")}
+    for each in (left, *others):
+        each.touch()
+    with owned(tmp_path / ".report.html.8") as theirs:
+        with whole_file(path) as file:
+            file.write("new")
+        assert {*tmp_path.iterdir()} == {path, Path(theirs.name), *others}
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
 
     Others see a new version of the warehouse when it is complete, and not before; if this command
     is cut short, the old one stays. On a cluster every machine must reach both folders under the
-    same paths.
+    same paths. On a terminal a bar shows how much has been read.
 
     \b
     Examples:
@@ -46,7 +46,8 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     from celery_fair.pipeline.ingest import ingest as read
 
     check(logs)
-    done = read(context.warehouse(warehouse, logs), logs, include_open, context.say)
+    there = context.warehouse(warehouse, logs)
+    done = read(there, logs, include_open, context.say, context.bar())
     news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
         f" {done.files} new files and {done.open_files} open ones"

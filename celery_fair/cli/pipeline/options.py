@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from celery_fair.cli.options import FOLDER, Outcome, conclude, json_option, table
+from celery_fair.cli.screen import Bar, Line, PlainScreen, suitable_screen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from celery_fair.pipeline.progress import Read, Show
     from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = ["Context", "by_key_option", "on_warehouse", "percent", "tabled", "with_spark"]
 
 _PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
+
+_OPTIONS = {"spark.master": "--master", "spark.driver.memory": "--driver-memory"}
+"""Settings that have an option."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,13 +32,17 @@ class Context:
     Arguments:
         master: the cluster's URL, or None.
         memory: the driver's.
+        conf: further settings of Spark's.
         as_json: whether the result is printed as JSON.
         quiet: whether progress is not told.
     """
 
-    def __init__(self, master: str | None, memory: str, as_json: bool, quiet: bool) -> None:
+    def __init__(
+        self, master: str | None, memory: str, conf: dict[str, str], as_json: bool, quiet: bool
+    ) -> None:
         self._master = master
         self._memory = memory
+        self._conf = conf
         self.as_json = as_json
         self._quiet = quiet
 
@@ -41,6 +50,22 @@ class Context:
         """Tell on stderr what is being done."""
         if not self._quiet:
             click.echo(f"{what} …", err=True)
+
+    def bar(self) -> "Show | None":
+        """Return what shows on stderr how much has been read; None if that is no terminal."""
+        plain = PlainScreen()
+        screen = plain if self._quiet else suitable_screen(plain, err=True)
+        if screen is plain:
+            return None
+
+        def show(read: "Read | None") -> None:
+            if read is None:
+                screen.close()
+                return
+            files = Line(f" {read.files:,} files, {read.rows:,} rows")
+            screen.draw(files, Bar("bytes", read.bytes, read.size))
+
+        return show
 
     def spark(self, small: bool = False) -> "SparkSession":
         """Return the session, which starts with the first call.
@@ -51,7 +76,7 @@ class Context:
         from celery_fair.pipeline.session import open_session
 
         self.say("starting Spark")
-        return open_session(self._master, self._memory, small=small)
+        return open_session(self._master, self._memory, self._conf, small=small)
 
     def warehouse(self, path: Path, logs: Path | None = None) -> "Warehouse":
         """Return the warehouse in a folder: to ask, as it is now, whatever is published meanwhile.
@@ -66,6 +91,23 @@ class Context:
         small = is_small(path, SMALL // 10) and (logs is None or is_small(logs))
         found = Warehouse(self.spark(small), path)
         return found.pin() if logs is None else found
+
+
+def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not value or not key.startswith("spark."):
+            raise click.BadParameter(
+                f"{word!r} is no setting of Spark's, which is written like"
+                " spark.sql.shuffle.partitions=64"
+            )
+        if key in _OPTIONS:
+            raise click.BadParameter(f"{key!r} is given by {_OPTIONS[key]}: use that")
+        if key in found:
+            raise click.BadParameter(f"{key!r} is given twice; give each setting once")
+        found[key] = value
+    return found
 
 
 def with_spark(command: F) -> F:
@@ -83,16 +125,29 @@ def with_spark(command: F) -> F:
         default="1g",
         help="Memory of the driver; without --master, for everything.",
     )
+    @click.option(
+        "--conf",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_settings,
+        help="A setting of Spark's own, such as spark.local.dir=/mnt/fast. May be given again.",
+    )
     @json_option("Print the result as JSON.")
     @click.option("-q", "--quiet", is_flag=True, help="Tell no progress.")
     @wraps(command)
     def wrapped(
-        *args: Any, master: str | None, memory: str, as_json: bool, quiet: bool, **options: Any
+        *args: Any,
+        master: str | None,
+        memory: str,
+        conf: dict[str, str],
+        as_json: bool,
+        quiet: bool,
+        **options: Any,
     ) -> Any:
         from celery_fair.pipeline.errors import PipelineError, root_cause
 
         try:
-            found = command(Context(master, memory, as_json, quiet), *args, **options)
+            found = command(Context(master, memory, conf, as_json, quiet), *args, **options)
             if found is not None:
                 conclude(found, as_json)
         except ModuleNotFoundError as exc:

@@ -38,7 +38,8 @@ def renew_attempts(run: Run, new: DataFrame) -> None:
         ids = new.where("id is not null").select("id").distinct()
         older = run.rows("attempts").join(ids, "id", "left_semi").selectExpr("run as stale", "id")
         stale = run.extend(REPLACED, older.distinct())
-        new = new.unionByName(_earlier(run, stale.select("id").distinct(), ["id"]))
+        earlier = _earlier(run, stale.select("id").distinct(), ["id"])
+        new = new if earlier is None else new.unionByName(earlier)
     else:
         run.extend(REPLACED, run.known(REPLACED, "stale string, id string"))
     run.extend("attempts", attempts(new))
@@ -47,30 +48,34 @@ def renew_attempts(run: Run, new: DataFrame) -> None:
 def renew_by_process(run: Run, new: DataFrame) -> None:
     """Bring the tables up to date that have all of a process made at once."""
     touched = new.select(*PROCESS).distinct()
-    if run.has("lives"):
-        new = new.unionByName(_earlier(run, touched, PROCESS))
+    earlier = _earlier(run, touched, PROCESS) if run.has("lives") else None
+    if earlier is None:  # all of these processes are new: no row is of one of them
+        renewed = None
+    else:
+        new, renewed = new.unionByName(earlier), touched
     for name, make in _BY_PROCESS.items():
-        _renew(run, name, make(new), touched)
-    lived = run.known("lives", run.schema("lives")).join(touched, list(PROCESS), "left_semi")
-    _renew(run, "gaps", gaps(new, lived), touched)
+        _renew(run, name, make(new), renewed)
+    _renew(run, "gaps", gaps(new, run.known("lives", run.schema("lives"))), renewed)
 
 
-def _renew(run: Run, table: str, made: DataFrame, touched: DataFrame) -> None:
-    """Replace the rows of the processes that are touched."""
+def _renew(run: Run, table: str, made: DataFrame, renewed: DataFrame | None) -> None:
+    """Add rows of processes; those that are there of the processes that are renewed go."""
     if run.has(table):
-        before = run.known(table, made.schema).join(touched, list(PROCESS), "left_anti")
+        before = run.known(table, made.schema)
+        if renewed is not None:
+            before = before.join(renewed, list(PROCESS), "left_anti")
         made = made.unionByName(before)
     run.replace(table, made)
 
 
-def _earlier(run: Run, keys: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Return the events of certain keys that earlier runs have read."""
+def _earlier(run: Run, keys: DataFrame, by: Sequence[str]) -> DataFrame | None:
+    """Return the events of certain keys that earlier runs have read; None if there are none."""
     every = run.rows("events", before=True)
     where = every.select(*by, "run", F.col("_metadata.file_name").alias("name"))
     # A file has what was in some files of the log, of few processes and of a short time.
     files = where.join(keys, list(by), "left_semi").select("run", "name").distinct().collect()
     if not files:
-        return run.warehouse.spark.createDataFrame([], EVENTS)
+        return None
     paths = [f"events/run={row['run']}/{row['name']}" for row in files]
     found = run.warehouse.read(paths, EVENTS).drop("run")
     return found.join(keys, list(by), "left_semi").select(*EVENTS.names)

@@ -1,0 +1,82 @@
+"""A disk that is full: what was there can be read, and all is well when there is room again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.pipeline.planted import Logs, Process
+from tests.pipeline.test_commands import run
+from tests.pipeline.test_killed import ids, left
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = 4096
+ROOM = {"nothing": 0, "some tables": 40}
+"""Pages that are left."""
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """Yield a folder with a file system of its own, of two megabytes."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.getuid() or subprocess.run(mount, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path, pages: int) -> Path:
+    """Leave no more than so many pages; return what takes all others."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(PAGE))
+        except OSError:
+            os.truncate(ballast, ballast.stat().st_size - pages * PAGE)
+    return ballast
+
+
+def test_a_disk_that_is_full(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    """Whether it is at once, or when some of the tables have been written."""
+    with small_disk(tmp_path / "disk") as disk:
+        warehouse = Warehouse(spark, disk / "warehouse")
+
+        def plant(name: str) -> None:
+            process = Process().boots(0)
+            process.runs(name, 1)
+            logs.plant(process)
+
+        def ingest() -> str:
+            done = run("ingest", logs.folder, warehouse.root, "--quiet")
+            return done.stderr if done.exit_code else done.stdout
+
+        plant("a")
+        assert ingest().startswith("version 1: 3 new events")
+        there = read_pointer(warehouse.root)
+        plant("b")
+        for room, pages in ROOM.items():
+            ballast = fill(disk, pages)
+            (said,) = ingest().splitlines()
+            assert said.startswith("Error: "), room
+            assert "No space left on device" in said, room
+            assert said.endswith("the disk is full: make room, or name another folder"), room
+            assert ids(warehouse) == {"a"}
+            ballast.unlink()
+            assert read_pointer(warehouse.root) == there
+            assert not left(warehouse), room
+        assert ingest().startswith("version 2: 3 new events")
+        assert ids(warehouse) == {"a", "b"}
