@@ -1,8 +1,8 @@
 """What workers have answered, sorted by what it means for the command."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
@@ -35,12 +35,14 @@ class Answers:
         notes: why a worker was not meant: it consumes other queues, or is not a fair one. That is
             an error if it was named, or if nobody else has an answer.
         errors: what is wrong, as the worker says.
+        others: workers of other apps that have answered, too, and the names of their apps.
     """
 
     raw: Mapping[str, Any]
     good: Mapping[str, Any]
     notes: Mapping[str, str]
     errors: dict[str, str]
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, raw: Mapping[str, Any], named: Iterable[str], timeout: float) -> "Answers":
@@ -60,6 +62,41 @@ class Answers:
         if not good and not errors:
             notes, errors = {}, notes
         return cls(raw, good, notes, errors)
+
+    def of_app(self, app: str, queues: Collection[str], named: Collection[str]) -> "Answers":
+        """Return the answers to ``fair_status`` without those of workers of other apps.
+
+        Whoever uses the same broker hears the question. A worker is another app's if that has
+        another name, and the worker consumes none of this app's queues: two apps of one name, and
+        two names of one app, for its publishers and its workers, are not told apart by that name.
+
+        Arguments:
+            app, queues: its name, and those of its queues.
+            named: workers that were asked by name, and belong to whoever asks.
+        """
+        others = {
+            worker: name
+            for worker, rows in self.good.items()
+            if worker not in named and (name := _another(rows, app, queues))
+        }
+        good = {worker: rows for worker, rows in self.good.items() if worker not in others}
+        errors = self.errors
+        if others and not good and not errors:
+            errors = {worker: _left_out(worker, name) for worker, name in others.items()}
+        return replace(self, good=good, errors=errors, others=others)
+
+
+def _another(rows: Mapping[str, Mapping[str, Any]], app: str, queues: Collection[str]) -> str:
+    """Return the name of the other app that a worker is of; "" if it is, or may be, of this."""
+    names = {str(row.get("app") or "") for row in rows.values()}
+    if not app or len(names) != 1 or not rows.keys().isdisjoint(queues):
+        return ""
+    (name,) = names
+    return "" if name == app else name
+
+
+def _left_out(worker: str, app: str) -> str:
+    return f"is a worker of another app, {app!r}, and left out; -d {worker} asks it"
 
 
 def _error(answer: Any) -> tuple[str | None, bool]:
@@ -91,6 +128,9 @@ def conclude(ctx: click.Context, answers: Answers) -> None:
     """Say on standard error what was not well, and exit with the status that tells."""
     for worker, text in answers.notes.items():
         click.echo(f"Note: {worker}: {text}", err=True)
+    for worker, app in answers.others.items():
+        if worker not in answers.errors:
+            click.echo(f"Note: {worker}: {_left_out(worker, app)}", err=True)
     for worker, text in answers.errors.items():
         click.echo(f"Error: {worker}: {text}", err=True)
     ctx.exit(1 if answers.errors else 0)

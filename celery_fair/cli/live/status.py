@@ -22,6 +22,9 @@ __all__ = ["status"]
 def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) -> None:
     """Show what queues get, and what waits in them, over all workers, or at each one.
 
+    Workers of another app on the same broker, which has another name and other queues, are named,
+    and left out unless -d asks them.
+
     \b
     Over all workers:
     workers    that consume the queue
@@ -56,7 +59,7 @@ def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) 
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    answers = workers.ask("fair_status")
+    answers = workers.status()
     if by == "worker" or (as_json and by is None):
         if as_json:
             click.echo(json.dumps(answers.good, indent=2))

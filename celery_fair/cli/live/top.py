@@ -100,12 +100,14 @@ class Picture(NamedTuple):
         trouble: what is wrong, as a line for each worker.
         since: when workers were asked for it, by the monotonic clock.
         queues: over all workers; None for a picture of each worker.
+        others: workers of other apps, which are left out, and the names of their apps.
     """
 
     workers: Mapping[str, Sequence[Row]]
     trouble: list[str]
     since: float
     queues: Sequence[Row] | None = None
+    others: Mapping[str, str] = {}
 
     def draw(self, screen: Screen) -> None:
         """Draw it in place, or write it below the one before, under its time."""
@@ -114,7 +116,9 @@ class Picture(NamedTuple):
             shown = tables(LIVE, self.workers, screen.width)
         else:
             shown = tables(SUMMED, {title(self.workers): self.queues}, screen.width)
-        parts = [*shown, *trouble]
+        others = ", ".join(f"{worker} ({app})" for worker, app in self.others.items())
+        notes = [Line(f"Workers of other apps, left out: {others}", "dim")] if others else []
+        parts = [*shown, *notes, *trouble]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         screen.draw(*parts, Line(_HINT, "dim"), lines=[Line(time), *parts, Line()])
 
@@ -128,6 +132,8 @@ class Picture(NamedTuple):
         picture["workers"] = workers
         if self.queues is not None:
             picture["queues"] = {row.queue: row.figures for row in self.queues}
+        if self.others:
+            picture["others"] = self.others
         click.echo(dumped(picture | ({"errors": self.trouble} if self.trouble else {})))
 
 
@@ -171,7 +177,7 @@ def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Pictu
             sums, silent = summed(workers, answers.good)
             queues = trends.sums(sums, monotonic())
             trouble += [silent] if silent else []
-        yield Picture(shown, trouble, now, queues)
+        yield Picture(shown, trouble, now, queues, answers.others)
         now, trouble = monotonic(), []
         try:
             answers = crowd.ask()

@@ -9,6 +9,7 @@ from celery_fair.brokers.broker import shown
 from celery_fair.brokers.depths import depths_of, oldest_of
 from celery_fair.cli.connecting import connection_to, trouble_with
 from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.routing.declared import queues_of
 
 __all__ = ["Workers"]
 
@@ -47,6 +48,18 @@ class Workers:
         if not raw:
             raise NoAnswer(self._silence(command, named), silent=True)
         return Answers.of(raw, named, self.timeout)
+
+    def status(self, named: Sequence[str] = ()) -> Answers:
+        """Ask fair workers for their queues' figures; those of other apps are left out.
+
+        Arguments:
+            named: as `ask`.
+
+        Raises:
+            NoAnswer: as `ask`.
+        """
+        answers = self.ask("fair_status", named)
+        return answers.of_app(self._app.main or "", queues_of(self._app), self.named)
 
     def waiting(
         self, queues: Collection[str], keyed: Collection[str]
