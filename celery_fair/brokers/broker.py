@@ -77,6 +77,10 @@ class Broker:
         """
         return ""
 
+    def consumers(self, channel: Any, queue: str) -> int:
+        """Return how many consume a queue whose messages go to one of them each; 0 if unknown."""
+        return 0
+
     def oldest(self, channel: Any, queue: str) -> float | None:
         """Return when the message was published that is next there, in Unix time, if that is told.
 
@@ -137,6 +141,12 @@ class AmqpBroker(Broker):
             if cluster
             else ""
         )
+
+    def consumers(self, channel: Any, queue: str) -> int:
+        try:
+            return int(channel.queue_declare(queue, passive=True).consumer_count)
+        except ChannelError:  # there is no such queue, or it is another's alone
+            return 0
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         channel.connection.sock.settimeout(patience)

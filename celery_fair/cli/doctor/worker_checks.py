@@ -39,6 +39,8 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
     for name in foreign:
         yield _celerys_own(name, queues.get(name, []), settings.keys, queues_of(app))
+    for name in sorted(answers.twice):
+        yield weak("workers: names", f"{name}: more than one worker has this name", _RENAME)
     if answers.others:
         said = ", ".join(f"{name} ({theirs})" for name, theirs in sorted(answers.others.items()))
         yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
@@ -59,6 +61,10 @@ def _consumed(workers: Workers, names: Collection[str]) -> dict[str, list[str]]:
     return {name: [queue["name"] for queue in queues] for name, queues in answers.good.items()}
 
 
+_RENAME = (
+    "start each with a name of its own, celery worker -n NAME@%h: of those that share one, commands"
+    " reach, or see, one at a time"
+)
 _NO_CONTROL = (
     "rights for Celery's remote control: to configure, write and read celery.pidbox,"
     " reply.celery.pidbox and what ends in them (.*pidbox)"

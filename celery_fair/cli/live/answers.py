@@ -7,7 +7,12 @@ from typing import Any
 
 import click
 
-__all__ = ["Answers", "NoAnswer", "conclude", "show"]
+__all__ = ["NOT_ALONE", "Answers", "NoAnswer", "conclude", "show"]
+
+NOT_ALONE = (
+    "more than one worker has this name, and only one of them is seen here, or told anything;"
+    " start each with a name of its own, celery worker -n NAME@%h"
+)
 
 _NOT_MEANT = ("not_fair", "not_consumed")
 
@@ -36,6 +41,8 @@ class Answers:
             an error if it was named, or if nobody else has an answer.
         errors: what is wrong, as the worker says.
         others: workers of other apps that have answered, too, and the names of their apps.
+        twice: names that more than one worker has: no more than one of their answers is here, and
+            where they have one mailbox, no more than one of them was asked, or told, anything.
     """
 
     raw: Mapping[str, Any]
@@ -43,6 +50,7 @@ class Answers:
     notes: Mapping[str, str]
     errors: dict[str, str]
     others: Mapping[str, str] = field(default_factory=dict)
+    twice: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, raw: Mapping[str, Any], named: Iterable[str], timeout: float) -> "Answers":
@@ -131,6 +139,8 @@ def conclude(ctx: click.Context, answers: Answers) -> None:
     for worker, app in answers.others.items():
         if worker not in answers.errors:
             click.echo(f"Note: {worker}: {_left_out(worker, app)}", err=True)
+    for worker in sorted(answers.twice):
+        click.echo(f"Note: {worker}: {NOT_ALONE}", err=True)
     for worker, text in answers.errors.items():
         click.echo(f"Error: {worker}: {text}", err=True)
     ctx.exit(1 if answers.errors else 0)

@@ -19,6 +19,7 @@ class Crowd:
         self._workers = workers
         self._known: tuple[str, ...] = ()
         self._others: Mapping[str, str] = {}
+        self._twice: frozenset[str] = frozenset()
         self._asked = 0
 
     def ask(self) -> Answers:
@@ -29,6 +30,6 @@ class Crowd:
         answers = self._workers.status(named)
         self._known = tuple(answers.good)
         if named:  # those of other apps were not asked
-            return replace(answers, others=self._others)
-        self._others = answers.others
+            return replace(answers, others=self._others, twice=self._twice)
+        self._others, self._twice = answers.others, answers.twice
         return answers

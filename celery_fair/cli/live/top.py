@@ -1,6 +1,6 @@
 """``fair top``: what workers' queues get, again and again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from time import monotonic
@@ -10,7 +10,7 @@ import click
 
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys.list import watched
-from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.cli.live.answers import NOT_ALONE, Answers, NoAnswer
 from celery_fair.cli.live.crowd import Crowd
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.keys import keys
@@ -101,6 +101,7 @@ class Picture(NamedTuple):
         since: when workers were asked for it, by the monotonic clock.
         queues: over all workers; None for a picture of each worker.
         others: workers of other apps, which are left out, and the names of their apps.
+        twice: names that more than one worker has.
     """
 
     workers: Mapping[str, Sequence[Row]]
@@ -108,6 +109,7 @@ class Picture(NamedTuple):
     since: float
     queues: Sequence[Row] | None = None
     others: Mapping[str, str] = {}
+    twice: Collection[str] = ()
 
     def draw(self, screen: Screen) -> None:
         """Draw it in place, or write it below the one before, under its time."""
@@ -118,6 +120,7 @@ class Picture(NamedTuple):
             shown = tables(SUMMED, {title(self.workers): self.queues}, screen.width)
         others = ", ".join(f"{worker} ({app})" for worker, app in self.others.items())
         notes = [Line(f"Workers of other apps, left out: {others}", "dim")] if others else []
+        notes += [Line(f"{worker}: {NOT_ALONE}", "yellow") for worker in sorted(self.twice)]
         parts = [*shown, *notes, *trouble]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         screen.draw(*parts, Line(_HINT, "dim"), lines=[Line(time), *parts, Line()])
@@ -134,6 +137,8 @@ class Picture(NamedTuple):
             picture["queues"] = {row.queue: row.figures for row in self.queues}
         if self.others:
             picture["others"] = self.others
+        if self.twice:
+            picture["twice"] = sorted(self.twice)
         click.echo(dumped(picture | ({"errors": self.trouble} if self.trouble else {})))
 
 
@@ -177,7 +182,7 @@ def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Pictu
             sums, silent = summed(workers, answers.good)
             queues = trends.sums(sums, monotonic())
             trouble += [silent] if silent else []
-        yield Picture(shown, trouble, now, queues, answers.others)
+        yield Picture(shown, trouble, now, queues, answers.others, answers.twice)
         now, trouble = monotonic(), []
         try:
             answers = crowd.ask()
