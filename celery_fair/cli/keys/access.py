@@ -1,7 +1,8 @@
 """The queues of ``fair_keys`` of the app that a command was given."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import wraps
 from typing import Any, NamedTuple
 
 import click
@@ -12,10 +13,61 @@ from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli.connecting import app_of, connection_to, trouble_with
+from celery_fair.cli.escaped import escaped
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
-__all__ = ["Access", "access_to", "connected", "lists_on", "rules_of", "whole_tenant"]
+__all__ = [
+    "Access",
+    "access_to",
+    "connected",
+    "key_argument",
+    "lists_on",
+    "rules_of",
+    "shown_key",
+    "whole_tenant",
+]
+
+
+def key_argument(command: Callable[..., object]) -> Callable[..., object]:
+    """Give a command the argument KEY, or --no-key in its place; call it with `key`.
+
+    It is "" for messages that have no key. An empty KEY does not mean them, as an empty text is
+    what a variable of the shell is that was not set; and any text may be somebody's key.
+    """
+
+    @click.argument("key", required=False)
+    @click.option("--no-key", is_flag=True, help="Mean messages that have no key, in place of KEY.")
+    @wraps(command)
+    def asked(*args: Any, key: str | None, no_key: bool, **given: Any) -> object:
+        if no_key and key is not None and "options" in given:  # which come after KEY
+            key, given["options"] = None, (key, *given["options"])
+        return command(*args, key=_meant(key, no_key), **given)
+
+    return asked
+
+
+def _meant(key: str | None, no_key: bool) -> str:
+    if no_key:
+        if key is not None:
+            raise click.UsageError(
+                f"--no-key means messages that have no key, and takes no KEY: leave {key!r} out"
+            )
+        return ""
+    if key is None:
+        raise click.MissingParameter(param_type="argument", param_hint="'KEY'")
+    tenant, slash, part = key.partition("/")
+    if not tenant or (slash and not part):
+        raise click.UsageError(
+            f"KEY is {key!r}, in which a name is empty, as a variable is that is not set; a whole"
+            " tenant is written without the slash, and messages that have no key are --no-key"
+        )
+    return key
+
+
+def shown_key(key: str) -> str:
+    """Return a key for a sentence."""
+    return escaped(key) or "(no key)"
 
 
 def whole_tenant(key: str, why: str) -> str:

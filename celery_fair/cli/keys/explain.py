@@ -3,14 +3,14 @@
 import click
 
 from celery_fair.brokers.keyed.lists import Backlog
-from celery_fair.cli.keys.access import rules_of, whole_tenant
+from celery_fair.cli.keys.access import key_argument, rules_of, shown_key, whole_tenant
 from celery_fair.cli.options import Outcome, outcome
 
 __all__ = ["key", "why"]
 
 
 @click.command("key")
-@click.argument("key")
+@key_argument
 @click.option("--queue", "-q", required=True, help="A queue of fair_keys.")
 @outcome("Print an object as JSON.")
 @click.pass_context
@@ -40,13 +40,14 @@ def why(queue: str, found: Backlog, apart: bool) -> str:
     Arguments:
         apart: its messages are on another broker, and not known.
     """
+    who = shown_key(found.tenant)
     if apart:
         held = _reason(found) if found.reason else "nothing keeps it from starting"
-        return f"{found.tenant} in {queue}: {held}"
+        return f"{who} in {queue}: {held}"
     if not found.waiting:
         paused = f"; {_reason(found)}" if found.is_paused else ""
-        return f"{found.tenant} has nothing waiting in {queue}{paused}"
-    return f"{found.tenant} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
+        return f"{who} has nothing waiting in {queue}{paused}"
+    return f"{who} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
 
 
 def _reason(found: Backlog) -> str:

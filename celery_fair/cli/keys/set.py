@@ -6,7 +6,7 @@ from typing import Any
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.keys.access import rules_of, whole_tenant
+from celery_fair.cli.keys.access import key_argument, rules_of, shown_key, whole_tenant
 from celery_fair.cli.options import Outcome, assignments, outcome
 from celery_fair.settings import live_key_options
 
@@ -15,7 +15,7 @@ __all__ = ["set_key"]
 
 @click.command("set-key")
 @click.argument("queue")
-@click.argument("key")
+@key_argument
 @click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
 @click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
 @outcome("Print an object as JSON.")
@@ -33,7 +33,7 @@ def set_key(
 
     The broker keeps it: it also holds for what is waiting already, and for workers that start
     later, until it is set again or --reset, which ends no pause. The key is written as in the
-    header x-fair-key.
+    header x-fair-key; --no-key in its place means messages that have none.
 
     \b
     Examples:
@@ -55,7 +55,9 @@ def set_key(
         else:
             lists.set(tenant, asked)
     has = "what the settings say" if reset else ", ".join(options)
-    return Outcome({"queue": queue, "key": tenant, **asked}, [f"{tenant} has {has} in {queue}"])
+    return Outcome(
+        {"queue": queue, "key": tenant, **asked}, [f"{shown_key(tenant)} has {has} in {queue}"]
+    )
 
 
 def _checked(queue: str, words: Sequence[str]) -> dict[str, Any]:
