@@ -225,6 +225,24 @@ def test_who_has_no_key_is_told_from_who_is_called_like_nobody(tenants: Tenants,
     assert {row["tenant"]: row["waiting"] for row in rows} == {"-": 1, "–": 1, "(no key)": 1}
 
 
+def test_a_burst_is_a_part_of_a_rate(run: Run) -> None:
+    said = "a has no rate in jobs, and 'burst' means nothing without: set both, such as rate=10/s"
+
+    def limits() -> tuple[float | None, float]:
+        found = json.loads(run("key", "a", "-q", QUEUE, "--json").output)
+        return found["rate"], found["burst"]
+
+    for words in (["burst=5"], ["weight=2", "burst=5"], ["rate=none", "burst=5"]):
+        refused = run("set-key", QUEUE, "a", *words)
+        assert refused.exit_code == 2
+        assert said in " ".join(refused.output.split())
+    found = json.loads(run("key", "a", "-q", QUEUE, "--json").output)
+    assert (found["weight"], limits()) == (1, (None, 1))
+    assert run("set-key", QUEUE, "a", "rate=10/s", "burst=5").exit_code == 0
+    assert run("set-key", QUEUE, "a", "burst=7").exit_code == 0
+    assert limits() == (10, 7)
+
+
 def test_why_nothing_starts(
     space: Space, start_worker: StartWorker, tenants: Tenants, run: Run
 ) -> None:

@@ -1,6 +1,6 @@
 """The queues of ``fair_keys`` of the app that a command was given."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of, shown
-from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli.connecting import app_of, connection_to, trouble_with
@@ -23,6 +23,7 @@ __all__ = [
     "connected",
     "key_argument",
     "lists_on",
+    "refuse_idle_burst",
     "rules_of",
     "shown_key",
     "whole_tenant",
@@ -80,6 +81,22 @@ def whole_tenant(key: str, why: str) -> str:
     if part:
         raise click.UsageError(f"{key!r} is a part of {tenant!r}; {why}")
     return tenant
+
+
+def refuse_idle_burst(queue: str, found: Backlog, options: Mapping[str, Any]) -> None:
+    """Raise if options of a key would have a burst and no rate, of which that is a part.
+
+    Arguments:
+        found: what the key has now.
+
+    Raises:
+        click.UsageError: saying what to do.
+    """
+    if "burst" in options and options.get("rate", found.limits.rate) is None:
+        raise click.UsageError(
+            f"{shown_key(found.tenant)} has no rate in {queue}, and 'burst' means nothing without:"
+            " set both, such as rate=10/s burst=5"
+        )
 
 
 class Access(NamedTuple):

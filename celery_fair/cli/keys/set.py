@@ -6,7 +6,13 @@ from typing import Any
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.keys.access import key_argument, rules_of, shown_key, whole_tenant
+from celery_fair.cli.keys.access import (
+    key_argument,
+    refuse_idle_burst,
+    rules_of,
+    shown_key,
+    whole_tenant,
+)
 from celery_fair.cli.options import Outcome, assignments, outcome
 from celery_fair.settings import live_key_options
 
@@ -29,7 +35,7 @@ def set_key(
     weight=N          its share is N by the sum of the weights of all keys with something waiting
     max_in_flight=N   its tasks that run at once, in all workers; none for any number
     rate=N/s          its starts per second, in all workers; also N/m, N/h, none
-    burst=N           of these, so many at once
+    burst=N           of these, so many at once; needs a rate
 
     The broker keeps it: it also holds for what is waiting already, and for workers that start
     later, until it is set again or --reset, which ends no pause. The key is written as in the
@@ -53,6 +59,8 @@ def set_key(
         if reset:
             lists.reset(tenant)
         else:
+            if "burst" in asked:
+                refuse_idle_burst(queue, lists.look(tenant)[2][0], asked)
             lists.set(tenant, asked)
     has = "what the settings say" if reset else ", ".join(options)
     return Outcome(
