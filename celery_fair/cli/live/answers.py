@@ -1,11 +1,12 @@
 """What workers have answered, sorted by what it means for the command."""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
+
+from celery_fair.cli.options import dumped
 
 __all__ = ["NOT_ALONE", "Answers", "NoAnswer", "conclude", "show"]
 
@@ -125,7 +126,7 @@ def show(
 ) -> None:
     """Print a line for each worker's good answer, or all answers as JSON; then `conclude`."""
     if as_json:
-        click.echo(json.dumps(answers.raw, indent=2))
+        click.echo(dumped(answers.raw, indent=2))
     else:
         for worker, answer in answers.good.items():
             click.echo(f"{worker}: {line(answer)}")

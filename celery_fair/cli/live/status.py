@@ -1,6 +1,5 @@
 """``fair status``."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 import click
@@ -11,6 +10,7 @@ from celery_fair.cli.live.options import asking, view_option
 from celery_fair.cli.live.sums import summed, title
 from celery_fair.cli.live.tables import STATUS, SUMMED, tables
 from celery_fair.cli.live.workers import Workers
+from celery_fair.cli.options import dumped
 from celery_fair.cli.screen import PlainScreen, suitable_screen
 
 __all__ = ["status"]
@@ -62,15 +62,15 @@ def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) 
     answers = workers.status()
     if by == "worker" or (as_json and by is None):
         if as_json:
-            click.echo(json.dumps(answers.good, indent=2))
+            click.echo(dumped(answers.good, indent=2))
         else:
             rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
             _show(ctx, STATUS, rows)
-    elif answers.good:
-        queues, trouble = summed(workers, answers.good)
+    else:
+        queues, trouble = summed(workers, answers.good) if answers.good else ({}, "")
         if as_json:
-            click.echo(json.dumps(queues, indent=2))
-        else:
+            click.echo(dumped(queues, indent=2))
+        elif answers.good:
             some = [Row(*row, per_second=row[1]["per_second"]) for row in queues.items()]
             _show(ctx, SUMMED, {title(answers.good): some})
         if trouble:

@@ -16,6 +16,10 @@ from celery_fair.routing.declared import queues_of
 __all__ = ["Workers"]
 
 
+class _AllHaveAnswered(Exception):  # noqa: N818 - nothing is wrong
+    """Who was waited for."""
+
+
 class Workers:
     """All workers of an app's broker, or some by their names.
 
@@ -32,7 +36,11 @@ class Workers:
         self._connection: Any = None
 
     def ask(
-        self, command: str, named: Sequence[str] = (), enough: int | None = None, **arguments: Any
+        self,
+        command: str,
+        named: Sequence[str] = (),
+        until: Collection[str] = (),
+        **arguments: Any,
     ) -> Answers:
         """Send a remote-control command, wait for the answers.
 
@@ -40,13 +48,13 @@ class Workers:
 
         Arguments:
             named: ask these instead, who have answered before.
-            enough: do not wait for more answers than this.
+            until: ask all, and wait no longer than until these have answered.
 
         Raises:
             NoAnswer: from anybody, or no connection.
         """
         again, named = bool(named), tuple(named) or self.named
-        replies = self._broadcast(command, named, enough, arguments)
+        replies = self._broadcast(command, named, until, arguments)
         raw = {worker: answer for reply in replies for worker, answer in reply.items()}
         if not raw:
             raise NoAnswer(self._silence(command, named), silent=True)
@@ -94,19 +102,30 @@ class Workers:
             self._connection = None
 
     def _broadcast(
-        self, command: str, named: Sequence[str], enough: int | None, arguments: dict[str, Any]
+        self, command: str, named: Sequence[str], until: Collection[str], arguments: dict[str, Any]
     ) -> list[dict[str, Any]]:
         connection = self._connected()
+        replies: list[dict[str, Any]] = []
+        silent = set(until)
+
+        def heard(reply: dict[str, Any]) -> None:
+            replies.append(reply)
+            silent.difference_update(reply)
+            if until and not silent:
+                raise _AllHaveAnswered
+
         try:
-            replies = self._app.control.broadcast(
+            self._app.control.broadcast(
                 command,
                 arguments=arguments,
                 destination=list(named) or None,
                 connection=connection,
                 reply=True,
                 timeout=self.timeout,
-                limit=enough,
+                callback=heard,
             )
+        except _AllHaveAnswered:
+            pass
         except OperationalError as exc:  # of a publisher, who has tried again
             self.close()
             raise NoAnswer(f"the broker {self._broker} does not take {command}: {exc}") from exc
@@ -116,7 +135,7 @@ class Workers:
                 f"the broker {self._broker} ended the connection while {command} was asked:"
                 f" {str(exc) or type(exc).__name__}"
             ) from exc
-        return list(replies or ())
+        return replies
 
     def _sharing(self, names: Iterable[str]) -> set[str]:
         """Return which workers' names others have, too, where a name has one mailbox.
