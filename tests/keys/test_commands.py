@@ -197,6 +197,13 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
         ],
         (["set-key", QUEUE, "", "weight=5"], "messages that have no key are --no-key"),
         (["drop-key", QUEUE, "a", "--no-key"], "takes no KEY: leave 'a' out"),
+        *[
+            (
+                ["top", "--keys", QUEUE, "-n", "1", *words],
+                f"asks none of them: leave out {words[0]}",
+            )
+            for words in (["-d", "w@h"], ["-t", "2"], ["--by", "worker"])
+        ],
         (["drop-key", QUEUE], "Missing argument 'KEY'"),
     ],
 )

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys.list import watched
@@ -54,7 +55,8 @@ def top(
 
     The columns are those of `status`, with two more: a trend of the achieved share, whose bars are
     half high when the queue is on target, and starts per second. With --by worker it shows each
-    worker's queues, with --keys what `keys` shows of a queue that is shared by key.
+    worker's queues, with --keys what `keys` shows of a queue that is shared by key, which is not
+    asked of workers: -d, -t and --by have no meaning then.
 
     What is "empty in" some time has that much less waiting than ten pictures ago; "grows" is what
     has more.
@@ -72,6 +74,8 @@ def top(
     Exit status: 0; 1 if a worker answers with an error or no worker answers, at the beginning or
     in the last of --count pictures.
     """
+    if queue is not None:
+        _refuse_beside_keys(ctx)
     pictures: Iterator[Picture | _OfKeys] = (
         _pictures(Crowd(workers), workers, by == "worker")
         if queue is None
@@ -91,6 +95,21 @@ def top(
         pass
     finally:
         screen.close()
+
+
+def _refuse_beside_keys(ctx: click.Context) -> None:
+    """Raise if an option is given that is about workers: of keys the broker is asked."""
+    about_workers = {"destination": "-d", "timeout": "-t", "by": "--by"}
+    given = [
+        option
+        for name, option in about_workers.items()
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise click.UsageError(
+            f"--keys shows what waits at the broker, for all workers, and asks none of them: leave"
+            f" out {', '.join(given)}"
+        )
 
 
 class Picture(NamedTuple):
