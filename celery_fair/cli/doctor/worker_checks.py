@@ -44,8 +44,8 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
     if answers.others:
         said = ", ".join(f"{name} ({theirs})" for name, theirs in sorted(answers.others.items()))
         yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
-    for name, rows in answers.good.items():
-        yield from _another(name, rows, settings)
+    for name in answers.good:
+        yield from _another(name, answers.raw[name], settings)
     yield from _mixed(versions)
     consumed = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
     yield from _without_workers(app, settings, consumed)
@@ -133,7 +133,7 @@ def _another(
             what = "does not share" if queue in settings.keys else "shares"
             others.append(f"it {what} {queue} by key")
         quantum = settings.queue(queue).quantum
-        if row["quantum"] != quantum:
+        if row.get("quantum", quantum) != quantum:
             others.append(f"{queue} has quantum {row['quantum']:g}, for {quantum:g} here")
     if others:
         yield weak(

@@ -62,7 +62,7 @@ def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) 
     answers = workers.status()
     if by == "worker" or (as_json and by is None):
         if as_json:
-            click.echo(dumped(answers.good, indent=2))
+            click.echo(dumped({worker: answers.raw[worker] for worker in answers.good}, indent=2))
         else:
             rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
             _show(ctx, STATUS, rows)
