@@ -27,6 +27,7 @@ from celery_fair.cli.doctor.ledger_checks import ledger_findings
 from celery_fair.cli.doctor.redis_checks import redis_findings
 from celery_fair.cli.doctor.sqs_checks import sqs_findings
 from celery_fair.cli.doctor.worker_checks import worker_findings
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, Seconds, outcome
 from celery_fair.core.membership import elsewhere, living
 from celery_fair.groups import StoreUnreachableError
@@ -175,9 +176,10 @@ def _groups(settings: Settings, connection: Any) -> Finding:
 
 def _lines(found: list[Finding]) -> Iterator[str]:
     wide = max(_NARROW, min(_WIDTH, get_terminal_size((_WIDTH, 0)).columns))
-    topics = max(len(finding.topic) for finding in found)
+    topics = max(len(escaped(finding.topic)) for finding in found)
     indent = " " * (max(map(len, LEVELS)) + topics + 4)
-    for level, topic, text, mend in found:
+    for level, *said in found:
+        topic, text, mend = map(escaped, said)
         head = click.style(f"{level:<{max(map(len, LEVELS))}}", fg=_COLOURS[level])
         lines = click.wrap_text(text, wide, indent, indent).lstrip()
         yield f"{head}  {topic:<{topics}}  {lines}"

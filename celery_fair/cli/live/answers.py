@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import dumped
 
 __all__ = ["NOT_ALONE", "Answers", "NoAnswer", "conclude", "show"]
@@ -164,19 +165,19 @@ def show(
         click.echo(dumped(answers.raw, indent=2))
     else:
         for worker, answer in answers.good.items():
-            click.echo(f"{worker}: {line(answer)}")
+            click.echo(escaped(f"{worker}: {line(answer)}"))
     conclude(ctx, answers)
 
 
 def conclude(ctx: click.Context, answers: Answers) -> None:
     """Say on standard error what was not well, and exit with the status that tells."""
     for worker, text in answers.notes.items():
-        click.echo(f"Note: {worker}: {text}", err=True)
+        click.echo(escaped(f"Note: {worker}: {text}"), err=True)
     for worker, app in answers.others.items():
         if worker not in answers.errors:
-            click.echo(f"Note: {worker}: {_left_out(worker, app)}", err=True)
+            click.echo(escaped(f"Note: {worker}: {_left_out(worker, app)}"), err=True)
     for worker in sorted(answers.twice):
-        click.echo(f"Note: {worker}: {NOT_ALONE}", err=True)
+        click.echo(escaped(f"Note: {worker}: {NOT_ALONE}"), err=True)
     for worker, text in answers.errors.items():
-        click.echo(f"Error: {worker}: {text}", err=True)
+        click.echo(escaped(f"Error: {worker}: {text}"), err=True)
     ctx.exit(1 if answers.errors else 0)

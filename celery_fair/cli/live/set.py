@@ -9,6 +9,7 @@ import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.kept import KeptQueue
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.answers import Answers, NoAnswer, show
 from celery_fair.cli.live.keep import forgotten, keep_option, kept_by, say_how_long
 from celery_fair.cli.live.options import asking
@@ -83,7 +84,7 @@ def set_options(
             answers = told(workers, answers, queue, assigned)
         except NoAnswer as exc:
             if not exc.silent:
-                click.echo(f"Note: {exc.message}", err=True)
+                click.echo(escaped(f"Note: {exc.message}"), err=True)
             answers = _confirmed(answers, Answers({}, {}, {}, {}), workers.timeout)
         say_how_long(as_json, keep, keep or bool(answers.good))
     show(ctx, answers, as_json)

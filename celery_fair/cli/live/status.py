@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.answers import conclude
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.options import asking, view_option
@@ -74,7 +75,7 @@ def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) 
             some = [Row(*row, per_second=row[1]["per_second"]) for row in queues.items()]
             _show(ctx, SUMMED, {title(answers.good): some})
         if trouble:
-            click.echo(f"Note: {trouble}", err=True)
+            click.echo(escaped(f"Note: {trouble}"), err=True)
     conclude(ctx, answers)
 
 

@@ -9,6 +9,7 @@ import click
 from celery_fair.brokers.depths import depths_of
 from celery_fair.cli.columns import aligned
 from celery_fair.cli.connecting import connection_to, trouble_with
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, outcome
 from celery_fair.cli.partitions.access import by_number, settings_of, store_of
 from celery_fair.core.membership import Grant, Group
@@ -62,7 +63,7 @@ def _depths(app: Any, groups: Iterable[Group]) -> dict[str, int | None]:
     with connection_to(app.connection_for_read) as connection:
         trouble = trouble_with(connection)
         if trouble is not None:
-            click.echo(trouble, err=True)
+            click.echo(escaped(trouble), err=True)
             return {}
         return depths_of(connection, frozenset().union(*(group.partitions for group in groups)))
 
