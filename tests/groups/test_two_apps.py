@@ -17,6 +17,7 @@ from celery_fair.groups.document import decoded, encoded
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import shared_server
 from tests.groups.fleet import QUEUE, STEADY, Fleet
+from tests.groups.test_status import asked
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -75,6 +76,10 @@ def test_another_broker_is_refused(
     (finding,) = (f for f in findings(install(asks), 0) if f.topic == "fair_group_store")
     assert (finding.level, finding.text.count(WHERE[ours.kind])) == ("wrong", 2)
     assert "group 'customers' is one of workers on another broker" in finding.text
+
+    shown = asked(fleet.conf | {"broker_url": theirs.url}, "status")
+    assert "Note: group 'customers' is one of workers on another broker: " in shown.stderr
+    assert asked(fleet.conf | {"broker_url": ours.url}, "status").stderr == ""
 
     keys = ["a", "g", "h", "i"]
     fleet.publish(keys, 2)
