@@ -7,14 +7,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from time import monotonic
 from typing import Any
 
 import pytest
+from celery import Celery
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.gate import SLACK
+from celery_fair.settings import Settings
 from celery_fair.worker.dispatch.cluster_leash import ClusterLeash
+from celery_fair.worker.dispatch.gates import Gates
 from tests.brokers import RedisServer, Space
 from tests.waiting import wait_for
 
@@ -62,6 +66,36 @@ def test_members_share_one_burst(member: Member) -> None:
 def test_queues_have_a_bucket_each(member: Member) -> None:
     assert takes(member(rate=0.01, queue="a")) == 3
     assert takes(member(rate=0.01, queue="b")) == 3
+
+
+def of_app(url: str, conf: dict[str, Any]) -> ClusterLeash:
+    """The leash that workers of an app keep to."""
+    app = Celery("shop", broker=url, set_as_current=False)
+    app.conf.fair_queues = {"q": {"rate": 0.01, "burst": 3, "scope": "cluster"}}
+    app.conf.update(conf)
+    leash = Gates(Settings.of(app), "w1").of("q").leash
+    assert isinstance(leash, ClusterLeash)
+    return leash
+
+
+def test_apps_that_begin_their_keys_otherwise_have_a_bucket_each(redis_space: Space) -> None:
+    """In one database, which is the broker of both."""
+    shop, bank = (
+        {"broker_transport_options": {"global_keyprefix": prefix}} for prefix in ("shop:", "bank:")
+    )
+    with ExitStack() as stack:
+
+        def leash(conf: dict[str, Any]) -> ClusterLeash:
+            made = of_app(redis_space.url, conf)
+            stack.callback(made._script.registered_client.close)
+            return made
+
+        assert takes(leash(shop)) == 3
+        assert takes(leash(bank)) == 3
+        assert takes(leash({})) == 3
+        assert takes(leash(shop)) == 0
+        told = {"fair_leash_url": redis_space.url}  # has no prefix: it may be anybody's
+        assert takes(leash(shop | told)) == takes(leash(bank | told)) == 0
 
 
 def test_a_refusal_says_when_to_ask_again(member: Member) -> None:

@@ -10,7 +10,7 @@ from celery_fair.brokers.keyed.lists import base_of
 from celery_fair.brokers.lanes import waiting_in_lanes
 from celery_fair.brokers.mover import AmqpMover, Mover, RedisMover, VirtualMover
 from celery_fair.brokers.payload import published
-from celery_fair.brokers.redis import Commands, acknowledge_held
+from celery_fair.brokers.redis import MARK, Commands, acknowledge_held, marked
 from celery_fair.brokers.redis_letters import RedisLetters
 from celery_fair.brokers.virtual_letters import VirtualLetters
 from celery_fair.dead_letters.letter_queue import LetterQueue
@@ -64,6 +64,23 @@ class Broker:
         """Return a connection like one that is not open yet, by which `depth` is asked."""
         return connection
 
+    def identity(self, connection: Any) -> str:
+        """Return what all have in common who consume from the same queues, however they connect.
+
+        Not a host's name, then: a cluster has several, and each of them may have more than one.
+
+        Arguments:
+            connection: to the broker, connected.
+
+        Returns:
+            A text that an operator understands; "" where nothing can be told.
+        """
+        return ""
+
+    def consumers(self, channel: Any, queue: str) -> int:
+        """Return how many consume a queue whose messages go to one of them each; 0 if unknown."""
+        return 0
+
     def oldest(self, channel: Any, queue: str) -> float | None:
         """Return when the message was published that is next there, in Unix time, if that is told.
 
@@ -89,6 +106,10 @@ class RedisBroker(Broker):
     shares_by_key = keeps_tags = True
     mover, letters = RedisMover, RedisLetters
 
+    def identity(self, connection: Any) -> str:
+        mark = marked(Commands(connection.default_channel))
+        return mark and f"Redis, where {MARK} is {mark}"
+
     def oldest(self, channel: Any, queue: str) -> float | None:
         send = Commands(channel)
         heads = [send("LINDEX", key, -1) for key in send.lists(queue)]
@@ -112,6 +133,20 @@ class AmqpBroker(Broker):
 
     pushes = excludes = hashes = highest_first = shares_by_key = has_lanes = True
     mover, letters = AmqpMover, AmqpLetters
+
+    def identity(self, connection: Any) -> str:
+        cluster = connection.connection.server_properties.get("cluster_name")
+        return (
+            f"RabbitMQ, cluster {cluster}, virtual host {connection.virtual_host}"
+            if cluster
+            else ""
+        )
+
+    def consumers(self, channel: Any, queue: str) -> int:
+        try:
+            return int(channel.queue_declare(queue, passive=True).consumer_count)
+        except ChannelError:  # there is no such queue, or it is another's alone
+            return 0
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         channel.connection.sock.settimeout(patience)

@@ -4,18 +4,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from kombu.transport import virtual
 
 __all__ = [
+    "MARK",
     "Commands",
     "NotHeldError",
     "Script",
     "acknowledge_held",
     "book_settled",
     "connection_of",
+    "marked",
     "release_idle",
 ]
+
+MARK = "celery-fair:broker"
+"""The key in which a database has a name of its own, below the transport's prefix."""
 
 
 class NotHeldError(Exception):
@@ -177,6 +183,21 @@ class Script:
             return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
         except NoScriptError:  # the server was restarted or its scripts flushed
             return self._send("EVAL", self._source, len(keys), *keys, *args)
+
+
+def marked(send: Commands) -> str:
+    """Return the name of the database, given to it if it has none; "" where that is refused.
+
+    Redis has none itself that all clients see and that outlives a restart and a failover.
+    """
+    from redis.exceptions import ResponseError
+
+    key = send.key(MARK)
+    try:
+        _, mark = send.all([("SET", key, uuid4().hex[:12], "NX"), ("GET", key)])
+    except ResponseError:
+        return ""
+    return mark.decode() if isinstance(mark, bytes) else str(mark or "")
 
 
 def acknowledge_held(send: Commands, message: Any) -> None:

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from celery_fair.cli.escaped import escaped
+from celery_fair.cli.escaped import escaped, escaped_lines
 from celery_fair.cli.screen import Bar, Line, Part, Screen, Table
 
 __all__ = ["DrawnScreen"]
@@ -44,7 +44,7 @@ def _group(parts: Iterable[Part]) -> Group:
 
 def _drawn(part: Part) -> RenderableType:
     if isinstance(part, Line):
-        return Text(part.text, style=part.style)
+        return Text(escaped_lines(part.text), style=part.style)
     return _bar(part) if isinstance(part, Bar) else _table(part)
 
 
@@ -58,7 +58,7 @@ def _bar(bar: Bar) -> RenderableType:
 def _table(shown: Table) -> RenderableType:
     """The first column is to the left, and gives way before the others, which are to the right."""
     drawn = table.Table(
-        title=shown.caption,
+        title=Text(escaped(shown.caption)),
         title_justify="left",
         title_style="bold",
         box=SIMPLE_HEAD,

@@ -1,6 +1,6 @@
 """Text of others, shown so that it cannot do anything to a terminal."""
 
-__all__ = ["escaped", "shortened"]
+__all__ = ["escaped", "escaped_lines", "shortened"]
 
 
 def escaped(text: str) -> str:
@@ -8,6 +8,11 @@ def escaped(text: str) -> str:
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
+
+
+def escaped_lines(text: str) -> str:
+    """Return text, escaped but for the ends of its lines."""
+    return "\n".join(map(escaped, text.split("\n")))
 
 
 def shortened(text: str, width: int) -> str:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import click
 
+from celery_fair.cli.escaped import escaped, escaped_lines
+
 __all__ = ["TRACEBACK", "told_in_one_line"]
 
 TRACEBACK = "CELERY_FAIR_TRACEBACK"
@@ -21,11 +23,15 @@ _REFUSED = (
 def told_in_one_line() -> Iterator[None]:
     """Have whatever is raised end the command with one line, and exit status 1.
 
-    Click's own exceptions, and the end of standard output's reader, are left as they are.
+    Click's own exceptions, but for control characters in them, and the end of standard output's
+    reader are left as they are.
     """
     try:
         yield
-    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+    except click.ClickException as exc:
+        vars(exc)["message"] = escaped_lines(exc.message)  # what others have said is in it
+        raise
+    except (click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
     except Exception as exc:
         if os.environ.get(TRACEBACK):
@@ -34,7 +40,7 @@ def told_in_one_line() -> Iterator[None]:
 
 
 def _line(exc: Exception) -> str:
-    said = " ".join(str(exc).split())
+    said = escaped(" ".join(str(exc).split()))
     text = f"{type(exc).__name__}: {said}" if said else type(exc).__name__
     if _is_refusal(exc):
         return f"the broker has refused it ({text}): {_REFUSED}"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import click
 
 from celery_fair.cli.columns import aligned
+from celery_fair.cli.escaped import escaped, escaped_lines
 
 __all__ = ["Bar", "Line", "Part", "PlainScreen", "Rows", "Screen", "Table", "suitable_screen"]
 
@@ -89,9 +90,9 @@ class PlainScreen(Screen):
     def show(self, *parts: Part) -> None:
         for part in parts:
             if isinstance(part, Line):
-                self._write(part.text, part.err)
+                self._write(escaped_lines(part.text), part.err)
             elif isinstance(part, Table):
-                heading = [part.caption] if part.caption else []
+                heading = [escaped(part.caption)] if part.caption else []
                 for line in [*heading, *(f"  {row}" for row in aligned(part.rows))]:
                     self._write(line, False)
 

@@ -17,7 +17,8 @@ A turn
 what is found                           what is done
 ======================================  ==============================================
 a member's lease has run out            it is no member; it owns nothing
-I am no member                          I join; I own nothing
+I am no member                          I join; I own nothing. Not where a living member is
+                                        on another broker, see `elsewhere`
 I am a member                           my lease begins anew
 I leave                                 I am no member; I own nothing
 members or partitions have changed      a new plan, at the earliest `pause` seconds after
@@ -52,7 +53,7 @@ from dataclasses import dataclass, field, replace
 
 from celery_fair.core.assignment import assign
 
-__all__ = ["Grant", "Group", "Terms", "Turn", "turn"]
+__all__ = ["Grant", "Group", "Terms", "Turn", "elsewhere", "living", "turn"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Group:
         out: those that were taken out, and are to be put back.
         grants: by partition; also of those that were taken out, whose tokens must not come again.
         members: when the lease of each ends.
+        brokers: of the members that know it, the broker that they consume from.
         plan: who is to own which.
         planned_at: when that was made.
     """
@@ -100,6 +102,7 @@ class Group:
     members: Mapping[str, float] = field(default_factory=dict)
     plan: Mapping[str, str] = field(default_factory=dict)
     planned_at: float = 0.0
+    brokers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -154,6 +157,7 @@ def turn(
     holds: Collection[str] = (),
     leaving: bool = False,
     judged_from: float = -math.inf,
+    broker: str = "",
 ) -> Turn:
     """Take a member's turn.
 
@@ -164,12 +168,17 @@ def turn(
         leaving: I hold nothing, and will not come back under this name.
         judged_from: leases that ended at this time or earlier count all the same; see
             `celery_fair.core.clock_watch`.
+        broker: from which I consume; "" if that is not known.
     """
     before = group
-    gone = {name for name, ends in group.members.items() if judged_from < ends <= now}
+    gone = set(group.members.keys() - living(group, now, judged_from))
     group = _without(group, gone | {me} if leaving else gone)
     if not leaving:
-        group = replace(group, members={**group.members, me: now + terms.lease})
+        group = replace(
+            group,
+            members={**group.members, me: now + terms.lease},
+            brokers={**group.brokers, me: broker} if broker else group.brokers,
+        )
     group = _planned(group, now, terms)
     group = _released(group, me, now, holds)
     if not leaving:
@@ -181,12 +190,30 @@ def turn(
     return Turn(group, mine, frozenset(owned.keys() - mine.keys()), changed or joined)
 
 
+def living(group: Group, now: float, judged_from: float = -math.inf) -> frozenset[str]:
+    """Return the members whose leases have not run out."""
+    return frozenset(name for name, ends in group.members.items() if not judged_from < ends <= now)
+
+
+def elsewhere(group: Group, broker: str, members: Collection[str]) -> dict[str, str]:
+    """Return those of some members that are known to be on another broker, with theirs.
+
+    If one of them is, the partitions are another app's, whose group has the same name: I may not
+    join, or those that I own would be consumed on the wrong broker, and on theirs by nobody. Who
+    is a member already stays one. All of them reconnect, each in its time, where a broker that was
+    emptied or renamed has become another.
+    """
+    known = {name: at for name, at in group.brokers.items() if name in members}
+    return {name: at for name, at in known.items() if broker and at != broker}
+
+
 def _without(group: Group, gone: set[str]) -> Group:
     if group.members.keys().isdisjoint(gone):
         return group
     return replace(
         group,
         members={name: ends for name, ends in group.members.items() if name not in gone},
+        brokers={name: at for name, at in group.brokers.items() if name not in gone},
         grants={
             name: replace(grant, owner=None) if grant.owner in gone else grant
             for name, grant in group.grants.items()

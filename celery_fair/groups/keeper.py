@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from celery_fair.core.clock_watch import ClockWatch
-from celery_fair.core.membership import Group, Terms, Turn, turn
+from celery_fair.core.membership import Group, Terms, Turn, elsewhere, living, turn
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.settings import GroupOptions
@@ -26,6 +26,7 @@ __all__ = [
     "ATTEMPTS",
     "POLL",
     "Keeper",
+    "OtherBrokerError",
     "PartitionsDifferError",
     "Taken",
     "Trouble",
@@ -69,6 +70,10 @@ class PartitionsDifferError(ValueError):
     """The settings name other partitions than the group has."""
 
 
+class OtherBrokerError(ValueError):
+    """The group is one of workers on another broker, which have it under the same name."""
+
+
 class Keeper:
     """One member of one group.
 
@@ -97,9 +102,14 @@ class Keeper:
         self._in_trouble = False
         self._renewed = float("-inf")
         self._told: Mapping[str, int] = {}
+        self._broker = ""
         self._stop = threading.Event()
         self._soon = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"group {group}", daemon=True)
+
+    def is_on(self, broker: str) -> None:
+        """Put down from which broker is consumed, "" if that cannot be told."""
+        self._broker = broker
 
     def start(self) -> None:
         """Join; once."""
@@ -171,7 +181,7 @@ class Keeper:
             asked = monotonic()
             snapshot = self._store.read(self.group)
             judged_from = self._watch.judges_from(snapshot.now, asked, monotonic())
-            group = self._checked(snapshot)
+            group = self._checked(snapshot, judged_from)
             taken = self._turn(group, snapshot.now, leaving, judged_from)
             seems_over = group.members.get(self.me, snapshot.now) <= snapshot.now
             if not (leaving or seems_over or self._is_news(taken, asked)):
@@ -199,13 +209,16 @@ class Keeper:
     def _turn(self, group: Group, now: float, leaving: bool, judged_from: float) -> Turn:
         with self._lock:
             held = frozenset(group.owned_by(self.me)) if self._untaken else self._held
-        return turn(group, self.me, now, self._terms, held, leaving, judged_from)
+        return turn(group, self.me, now, self._terms, held, leaving, judged_from, self._broker)
 
-    def _checked(self, snapshot: Snapshot) -> Group:
+    def _checked(self, snapshot: Snapshot, judged_from: float) -> Group:
         group = decoded(snapshot.text)
+        others = living(group, snapshot.now, judged_from) - {self.me}
+        if self.me not in group.members:
+            self._refuse_elsewhere(elsewhere(group, self._broker, others))
         if group.partitions == self._partitions:
             return group
-        if not group.members.keys() - {self.me}:  # nobody else: as we have it is how it is
+        if not others:  # as we have it is how it is
             return group.of(self._partitions)
         by_number = partial(sorted, key=lambda name: (len(name), name))
         ours, theirs = by_number(self._partitions), by_number(group.partitions)
@@ -214,4 +227,16 @@ class Keeper:
             f" fair_partitions {len(ours)} ({ours[0]} to {ours[-1]}): a change would send a key's"
             f" messages elsewhere while older ones wait. Stop all workers of the group first, or"
             f" set it back. Nothing of the group is consumed here meanwhile"
+        )
+
+    def _refuse_elsewhere(self, members: Mapping[str, str]) -> None:
+        if not members:
+            return
+        name, broker = min(members.items())
+        raise OtherBrokerError(
+            f"{name} is a member of it on another broker ({broker}) than this worker is on"
+            f" ({self._broker}). Groups of one name in one fair_group_store are one group, which"
+            f" apps on two brokers cannot share: give this app's group another name ('group' in"
+            f" fair_partitions), or the app a fair_group_store of its own. Nothing of the group is"
+            f" consumed here meanwhile"
         )

@@ -1,5 +1,6 @@
 """Makes the queues of the ``fair_…`` settings known to an app, for publishing and for consuming."""
 
+from contextlib import suppress
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -7,7 +8,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.levels import HIGHEST
 from celery_fair.settings import Settings
 
-__all__ = ["declare_queues", "select_levels"]
+__all__ = ["declare_queues", "queues_of", "select_levels"]
 
 
 def declare_queues(app: Any, settings: Settings) -> None:
@@ -42,6 +43,14 @@ def declare_queues(app: Any, settings: Settings) -> None:
     if partitions:
         queues.deselect([*partitions, *settings.partitioned])
     queues.fair = True
+
+
+def queues_of(app: Any) -> set[str]:
+    """Return the names of the queues that an app has by its settings, good or bad."""
+    names = set(app.amqp.queues)
+    with suppress(ImproperlyConfigured):
+        names |= _wanted(Settings.of(app)).keys()
+    return names
 
 
 def select_levels(app: Any, settings: Settings) -> None:

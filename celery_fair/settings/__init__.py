@@ -166,6 +166,7 @@ class Settings:
     key_store: RedisUrl = field(default=None, repr=False)
     """The Redis that counts what keys run, and makes shares all workers', beside RabbitMQ."""
     group: GroupOptions | None = None
+    leash_prefix: str = ""
     default_fetch: str = "push"
 
     @classmethod
@@ -185,7 +186,13 @@ class Settings:
         _refuse_together(queues, each)
         leash_url = _leash_url(each.leash_url, conf, queues)
         key_store = each.key_store or leash_url
-        return replace(each, queues=queues, leash_url=leash_url, key_store=key_store)
+        return replace(
+            each,
+            queues=queues,
+            leash_url=leash_url,
+            leash_prefix="" if each.leash_url else _prefix(conf),
+            key_store=key_store,
+        )
 
     @property
     def partitions(self) -> dict[str, list[str]]:
@@ -316,6 +323,11 @@ def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions])
             f" share; set fair_leash_url = 'redis://…', not {url and harmless(url)}"
         )
     return None
+
+
+def _prefix(conf: Any) -> str:
+    """Return what the broker's keys begin with, by which apps in one database are told apart."""
+    return str((conf.broker_transport_options or {}).get("global_keyprefix") or "")
 
 
 def _broker_url(conf: Any) -> str | None:

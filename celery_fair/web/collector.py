@@ -139,6 +139,7 @@ class Collector:
             time=began,
             workers=workers,
             notes=answers.notes,
+            others=answers.others,
             errors=answers.errors,
             silent=self._silent(workers),
             depths=self._depths_of({queue for rows in workers.values() for queue in rows}),

@@ -8,7 +8,7 @@ import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
-from celery_fair.cli.keys.access import rules_of, whole_tenant
+from celery_fair.cli.keys.access import refuse_idle_burst, rules_of, whole_tenant
 from celery_fair.cli.options import assignments
 from celery_fair.settings import live_key_options
 from celery_fair.web.actions import Undo
@@ -61,6 +61,7 @@ class KeyChange(Change):
     def prospect(self) -> Prospect:
         with _ruling(self._site, self._queue) as (lists, _):
             [found] = lists.look(self._key)[2]
+            refuse_idle_burst(self._queue, found, self._options)
             waiting = lists.look()[2] if "weight" in self._options else []
             row = self._row(found)
         return Prospect(list(self._effects(found, waiting)), [row])
@@ -74,6 +75,7 @@ class KeyChange(Change):
             if self._act == "reset":
                 lists.reset(self._key)
                 return {"all": "has what the settings say"}, None
+            refuse_idle_burst(self._queue, found, self._options)
             lists.set(self._key, self._options)
         known = {**found.limits._asdict(), "weight": found.weight}
         before = {name: known[name] for name in self._options}

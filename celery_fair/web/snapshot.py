@@ -196,7 +196,7 @@ class Snapshot:
         number: which one it is, from 1 on; 0 if nobody was asked yet.
         time: when, in seconds since 1970.
         workers: what fair workers answered.
-        notes, errors: what others did, as in `celery_fair.cli.live.answers.Answers`.
+        notes, others, errors: what others did, as in `celery_fair.cli.live.answers.Answers`.
         silent: workers that have answered before, and when they did for the last time.
         trouble: why nobody could be asked.
         depths: messages at the broker, by queue.
@@ -207,6 +207,7 @@ class Snapshot:
     time: float = 0.0
     workers: Mapping[str, Rows] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
     silent: Mapping[str, float] = field(default_factory=dict)
     trouble: str = ""

@@ -2,12 +2,14 @@
 
 import logging
 from functools import partial
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
 from celery import bootsteps
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.brokers.broker import broker_of
 from celery_fair.groups import GroupStore, store_at
 from celery_fair.groups.keeper import Keeper
 from celery_fair.routing.key_exchange import KeyExchange, key_exchanges, refuse_elsewhere
@@ -60,12 +62,14 @@ class GroupStep(bootsteps.StartStopStep):
         self.partitions: list[Partitions] = []
         self._exchanges: list[KeyExchange] = []
         self._timer: Any = None
+        self._told_at = self._heartbeat = 0.0
         self._store: Any = None
         if not settings.partitioned:
             return
         with refusing(c):
             self._store = store_for(settings, c.conninfo)
         assert settings.group is not None
+        self._heartbeat = settings.group.heartbeat
         self._exchanges += key_exchanges(c.app.amqp, settings.partitioned).values()
         if self._exchanges:
             c.fair.when_declared(partial(self._declare, c))
@@ -89,6 +93,7 @@ class GroupStep(bootsteps.StartStopStep):
         if not self.partitions:
             return
         self._declare(c)
+        self._tell_broker(c)
         for each in self.partitions:
             each.join()
         self._timer = c.timer.call_repeatedly(_LOOKS, self._look, (c,))
@@ -99,6 +104,13 @@ class GroupStep(bootsteps.StartStopStep):
             if lost is None or lost in exchange.target.queues:
                 with c.connection.channel() as channel:
                     exchange.declare(channel=channel)
+
+    def _tell_broker(self, c: Any) -> None:
+        """Tell the groups on which broker this is: another one, if it was emptied meanwhile."""
+        self._told_at = monotonic()
+        broker = broker_of(c.connection).identity(c.connection)
+        for each in self.partitions:
+            each.is_on(broker)
 
     def stop(self, c: Any) -> None:
         """The connection is gone, or the worker is to end."""
@@ -124,6 +136,8 @@ class GroupStep(bootsteps.StartStopStep):
 
     def _look_at_all(self, c: Any) -> None:
         try:
+            if monotonic() >= self._told_at + self._heartbeat:
+                self._tell_broker(c)
             for each in self.partitions:
                 each.look(c.fair.consumer)
         except c.connection_errors as exc:  # the consumer's loop will notice, too

@@ -75,6 +75,10 @@ class Partitions:
         self._undeclared: set[str] = set()
         self._joined = False
 
+    def is_on(self, broker: str) -> None:
+        """Say from which broker is consumed, "" if that cannot be told."""
+        self._keeper.is_on(broker)
+
     def join(self) -> None:
         """Become a member, if that has not been done."""
         if not self._joined:

@@ -143,6 +143,7 @@ class Parts:
             self.bell,
             lambda: c.call_soon(self.sizing.at_once),
             self.observed,
+            c.app.main or "",
         )
         self.servers = tuple(
             each for watch in self.observed for each in self._metrics(c, labels, watch)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from celery_fair.core.membership import Grant, Group, Terms, turn
+from celery_fair.core.membership import Grant, Group, Terms, elsewhere, living, turn
 from celery_fair.core.tenure import Tenure
 from tests.core.group_world import TERMS, World, trouble
 
@@ -183,3 +183,20 @@ def test_another_token_is_another_grant() -> None:
     again = turn(lapsed.group, "a", TERMS.lease, TERMS)
     change = tenure.took(again, 1.0, 1.0)
     assert (change.revoked, change.assigned) == ({"0"}, {"0": 2})
+
+
+def test_on_another_broker() -> None:
+    """Of a member that is there no more, or does not say, nothing is known."""
+    group = Group().of(frozenset("p"))
+    group = turn(group, "a", 0, TERMS, broker="one").group
+    group = turn(group, "b", 0, TERMS).group
+    group = turn(group, "c", 5, TERMS, broker="two").group
+    assert group.brokers == {"a": "one", "c": "two"}
+    assert elsewhere(group, "one", group.members) == {"c": "two"}
+    assert elsewhere(group, "one", {"a", "b"}) == {}
+    assert elsewhere(group, "", group.members) == {}
+
+    later = TERMS.lease + 1
+    assert living(group, later) == {"c"}
+    assert living(group, later, judged_from=later) == {"a", "b", "c"}
+    assert turn(group, "c", later, TERMS, broker="three").group.brokers == {"c": "three"}

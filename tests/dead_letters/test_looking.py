@@ -176,6 +176,20 @@ def test_show_body(redis_space: Space, body: bytes, limit: str, shown: dict[str,
     assert ("args" in letter["body"]) == ("args" in shown)
 
 
+def test_what_json_has_no_number_for_is_null(redis_space: Space) -> None:
+    """Python writes it, and other readers of JSON refuse all of it then."""
+    box = Box(redis_space.url)
+    with box.connection:
+        box.put("t1", b"[[NaN, 1], {}, {}]", properties={"priority": 3})
+        said = box.run("show", "t1", "--json").stdout
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    (letter,) = json.loads(said, parse_constant=refused)
+    assert letter["body"]["args"] == [None, 1]
+
+
 def test_show_compressed(box: Box) -> None:
     headers = {"compression": "application/x-gzip", "id": "t1"}
     body = zlib.compress(b"[[1], {}, {}]")

@@ -136,6 +136,12 @@ FAULTS = (
         ("tests/groups/test_status.py::test_who_owns_what",),
     ),
     Fault(
+        "a worker on another broker has the group's name, and its store",
+        "it consumes nothing of the group, and says who has it; the others go on. See"
+        " [more than one app](production/checklist.md#more-than-one-app)",
+        ("tests/groups/test_two_apps.py::test_another_broker_is_refused",),
+    ),
+    Fault(
         "there are more workers than partitions, and a spare one comes and goes",
         "nothing",
         ("tests/groups/test_traces.py::test_spare_workers_change_nothing",),

@@ -31,6 +31,10 @@ class Member:
         self.owned: frozenset[str] = frozenset()
         self.keeper.start()
 
+    def takes_up(self) -> bool:
+        """Whether it owns something, whatever went wrong before."""
+        return any(isinstance(n, Taken) and n.turn.granted for n in self.keeper.news())
+
     def look(self) -> int:
         """Take up the news; return how many partitions it has then."""
         for news in self.keeper.news():
@@ -112,6 +116,19 @@ def test_partitions_differ() -> None:
         assert isinstance(trouble.error, PartitionsDifferError)
         assert decoded(store.read("g").text).members.keys() == {"a"}
         a.keeper.leave()
+
+
+def test_partitions_differ_from_those_of_the_dead() -> None:
+    """Whose leases have run out, and who cannot take themselves out."""
+    store = MemoryStore()
+    now = store.read("g").now
+    dead = turn(Group().of(frozenset(PARTITIONS)), "dead", now, Terms(0.5)).group
+    assert store.write("g", 0, encoded(dead))
+    with ExitStack() as stack:
+        a = Member(store, "a", PARTITIONS[:-1], margin=0.2, recovery=0.1)
+        stack.callback(a.keeper.leave)
+        wait_for(a.takes_up, 20, "the dead one's partitions")
+        assert decoded(store.read("g").text).members.keys() == {"a"}
 
 
 class SteppingStore(MemoryStore):

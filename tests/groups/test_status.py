@@ -161,6 +161,29 @@ def test_what_cannot_be_changed() -> None:
     assert "nothing was changed: " in failed.stderr
 
 
+def test_what_is_so_already_is_said(tmp_path: Path) -> None:
+    """Also before anybody has joined."""
+    conf = {
+        "fair_partitions": {"c": {"partitions": 12}, "d": {"partitions": 1}},
+        "fair_group_store": f"sqlite:///{tmp_path}/g.db",
+    }
+
+    def said(*words: str) -> list[str]:
+        done = asked(conf, *words)
+        assert done.exit_code == 0, done.output
+        return done.stdout.splitlines()
+
+    is_not = "is not removed; nothing was changed"
+    gone = "removed; what runs there ends, then nothing begins any more"
+    assert said("add", "c.1") == [f"c.1: {is_not}"]
+    assert said("remove", "c.10", "c.2") == [f"c.2, c.10: {gone}"]
+    assert said("remove", "c.2", "d.0", "c.10", "c.2") == [
+        f"d.0: {gone}",
+        "c.2, c.10: was removed before; nothing was changed",
+    ]
+    assert said("add", "c.1", "c.2") == ["c.2: added", f"c.1: {is_not}"]
+
+
 def test_store_that_is_away() -> None:
     conf = {"fair_partitions": {"c": {"partitions": 2}}}
     assert "the app has no groups" in status(conf).stderr

@@ -161,7 +161,7 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
     with Redis.from_url(space.url) as redis:
         redis.lpush(QUEUE, "no json", '{"headers": {"x-fair-key": "a"}}')
     assert json.loads(run("drop-key", QUEUE, "a", "--yes", "--json").stdout)["dropped"] == 1
-    assert json.loads(run("drop-key", QUEUE, "", "--yes", "--json").stdout)["dropped"] == 1
+    assert json.loads(run("drop-key", QUEUE, "--no-key", "--yes", "--json").stdout)["dropped"] == 1
     letters = json.loads(run("dead-letters", "list", "--json").stdout)
     assert len(letters) == 2
 
@@ -186,12 +186,68 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
         (["set-key", QUEUE, "a", "rate=fast"], "a rate is a number per second above zero"),
         (["set-key", QUEUE, "a", "burst=0"], "must be a whole number from 1 to 1000000"),
         (["set-key", QUEUE, "a", "weight=1", "--reset"], "or else --reset"),
+        *[
+            ([*command, key], f"KEY is {key!r}, in which a name is empty")
+            for command in (
+                ["drop-key", QUEUE, "--yes"],
+                ["pause-key", QUEUE],
+                ["key", "-q", QUEUE],
+            )
+            for key in ("", "/7", "a/")
+        ],
+        (["set-key", QUEUE, "", "weight=5"], "messages that have no key are --no-key"),
+        (["drop-key", QUEUE, "a", "--no-key"], "takes no KEY: leave 'a' out"),
+        *[
+            (
+                ["top", "--keys", QUEUE, "-n", "1", *words],
+                f"asks none of them: leave out {words[0]}",
+            )
+            for words in (["-d", "w@h"], ["-t", "2"], ["--by", "worker"])
+        ],
+        (["drop-key", QUEUE], "Missing argument 'KEY'"),
     ],
 )
 def test_what_is_refused(run: Run, words: list[str], said: str) -> None:
     found = run(*words)
     assert found.exit_code == 2
     assert said in " ".join(found.output.split())
+
+
+def test_who_has_no_key_is_told_from_who_is_called_like_nobody(tenants: Tenants, run: Run) -> None:
+    ids = tenants.publish({"": 3, "-": 1, "–": 1, "(no key)": 1})
+    assert len(ids) == 6
+    said = "(no key) has weight=5, max_in_flight=2 in jobs\n"
+    asked = ("--no-key", "weight=5", "max_in_flight=2")
+    assert run("set-key", QUEUE, *asked).output == said
+    assert run("pause-key", QUEUE, "--no-key").output == "(no key) is paused in jobs\n"
+    found = json.loads(run("key", "--no-key", "-q", QUEUE, "--json").output)
+    assert (found["tenant"], found["weight"], found["max_in_flight"]) == ("", 5, 2)
+    assert run("key", "--no-key", "-q", QUEUE).output.startswith("(no key) has ")
+    dropped = run("drop-key", QUEUE, "--no-key", "--yes", "--json").stdout
+    assert json.loads(dropped)["dropped"] == 3
+    assert run("drop-key", QUEUE, "--no-key", "--dry-run").output == (
+        "(no key) has no messages waiting in jobs\n"
+    )
+    rows = json.loads(run("keys", QUEUE, "--json").stdout)["top"]
+    assert {row["tenant"]: row["waiting"] for row in rows} == {"-": 1, "–": 1, "(no key)": 1}
+
+
+def test_a_burst_is_a_part_of_a_rate(run: Run) -> None:
+    said = "a has no rate in jobs, and 'burst' means nothing without: set both, such as rate=10/s"
+
+    def limits() -> tuple[float | None, float]:
+        found = json.loads(run("key", "a", "-q", QUEUE, "--json").output)
+        return found["rate"], found["burst"]
+
+    for words in (["burst=5"], ["weight=2", "burst=5"], ["rate=none", "burst=5"]):
+        refused = run("set-key", QUEUE, "a", *words)
+        assert refused.exit_code == 2
+        assert said in " ".join(refused.output.split())
+    found = json.loads(run("key", "a", "-q", QUEUE, "--json").output)
+    assert (found["weight"], limits()) == (1, (None, 1))
+    assert run("set-key", QUEUE, "a", "rate=10/s", "burst=5").exit_code == 0
+    assert run("set-key", QUEUE, "a", "burst=7").exit_code == 0
+    assert limits() == (10, 7)
 
 
 def test_why_nothing_starts(

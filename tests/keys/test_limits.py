@@ -200,7 +200,7 @@ def test_what_is_set_live(
     space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, limited: Limited
 ) -> None:
     worker = start_worker(space, pool="threads", concurrency=6, queues=[QUEUE], conf=limited())
-    assert run("set-key", QUEUE, "a", "max_in_flight=1", "burst=2").exit_code == 0
+    assert run("set-key", QUEUE, "a", "max_in_flight=1").exit_code == 0
     with closing_gate() as gate:
         ids = tenants.publish({"a": 4}, "hold", [str(gate.path)])
         worker.records.started.wait(1)

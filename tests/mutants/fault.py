@@ -21,6 +21,7 @@ _KNOWN = {
     *ROWS,
     *(f"guarantees: {name}" for name in GUARANTEED),
     *(f"groups: {fault.name}" for fault in OF_GROUPS),
+    "commands",
     "eventlog",
     "pipeline",
     "demo",

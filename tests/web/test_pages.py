@@ -21,7 +21,7 @@ from celery_fair.web.visitors import Changers, ProxyHeader
 from tests.brokers import Space
 from tests.dead_letters.conftest import Box
 from tests.waiting import wait_for
-from tests.web.answered import row
+from tests.web.answered import answers, row
 from tests.web.visit import Visit, site_of
 
 HOSTILE = "</script><script>alert('1')</script><img src=x>\"' \x1b[31m\u202e{{7*7}}"
@@ -40,6 +40,17 @@ def test_names_of_queues_and_workers_are_text(path: str) -> None:
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert SHOWN in unescape(text)
+
+
+def test_workers_of_other_apps_are_named() -> None:
+    rows = {"ours": {"jobs": row(app="shop")}, "theirs": {"ledger": row(app=HOSTILE)}}
+    visit = Visit(site_of(answers(rows).of_app("shop", {"jobs"}, ())))
+    text = visit.get("/workers").text
+    assert "theirs: of " in text
+    assert "which is on the same broker; it counts for nothing here" in text
+    assert SHOWN in unescape(text)
+    assert "<script>alert" not in text
+    assert "ledger" not in visit.get("/queues").text
 
 
 def test_errors_of_workers_are_text() -> None:

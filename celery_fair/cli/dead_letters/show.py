@@ -11,6 +11,7 @@ import click
 from celery_fair.cli.dead_letters.access import dead_letters_of
 from celery_fair.cli.dead_letters.body import readable
 from celery_fair.cli.escaped import escaped
+from celery_fair.cli.options import dumped
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.plan import Copies
 
@@ -47,7 +48,7 @@ def show_letters(ctx: click.Context, letter_id: str, limit: int, as_json: bool) 
     with dead_letters_of(ctx) as queue, closing(queue.browse()) as letters:
         found = [_fields(letter, limit) for letter in letters if letter_id in names_of(letter)]
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(dumped(found, indent=2))
     else:
         click.echo("\n\n".join("\n".join(_lines(each)) for each in found), nl=bool(found))
     if not found:

@@ -27,8 +27,11 @@ from celery_fair.cli.doctor.ledger_checks import ledger_findings
 from celery_fair.cli.doctor.redis_checks import redis_findings
 from celery_fair.cli.doctor.sqs_checks import sqs_findings
 from celery_fair.cli.doctor.worker_checks import worker_findings
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, Seconds, outcome
+from celery_fair.core.membership import elsewhere, living
 from celery_fair.groups import StoreUnreachableError
+from celery_fair.groups.document import decoded
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
@@ -57,7 +60,8 @@ def doctor(ctx: click.Context, strict: bool, timeout: float) -> Outcome:
 
     Reads the app's settings and tasks, the live broker, the ledger and the store of keys, asks the
     workers that run, and changes nothing there but for a claim of its own, which it gives up, and a
-    queue of its own, which it deletes. Each line is
+    queue of its own, which it deletes; with partitions, a Redis that has no name yet is given one.
+    Each line is
 
     \b
     ok      as it should be
@@ -140,28 +144,42 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
 
 
 def _groups(settings: Settings, connection: Any) -> Finding:
-    """Read what is there of the first group.
+    """Read what is there of the groups, and whether they are this app's.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: there is no such store.
     """
     try:
         with closing(store_for(settings, connection)) as store:
-            store.read(next(iter(settings.partitioned)))
+            snapshots = {name: store.read(name) for name in sorted(settings.partitions)}
     except StoreUnreachableError as exc:
         return wrong(
             "fair_group_store",
             f"does not answer ({exc}): no partition is consumed",
             "start it, or correct fair_group_store; on a new database, fair partitions create",
         )
+    here = broker_of(connection).identity(connection)
+    for name, (_, text, now) in snapshots.items():
+        try:
+            group = decoded(text)
+        except ValueError as exc:
+            return wrong("fair_group_store", f"{name}: {exc}", "upgrade, or use another store")
+        for member, broker in elsewhere(group, here, living(group, now)).items():
+            return wrong(
+                "fair_group_store",
+                f"group {name!r} is one of workers on another broker: {member} is on {broker}, and"
+                f" this app on {here}; its workers consume nothing of the group",
+                "'group' in fair_partitions: another name; or a store for each app",
+            )
     return ok("fair_group_store", "answers")
 
 
 def _lines(found: list[Finding]) -> Iterator[str]:
     wide = max(_NARROW, min(_WIDTH, get_terminal_size((_WIDTH, 0)).columns))
-    topics = max(len(finding.topic) for finding in found)
+    topics = max(len(escaped(finding.topic)) for finding in found)
     indent = " " * (max(map(len, LEVELS)) + topics + 4)
-    for level, topic, text, mend in found:
+    for level, *said in found:
+        topic, text, mend = map(escaped, said)
         head = click.style(f"{level:<{max(map(len, LEVELS))}}", fg=_COLOURS[level])
         lines = click.wrap_text(text, wide, indent, indent).lstrip()
         yield f"{head}  {topic:<{topics}}  {lines}"

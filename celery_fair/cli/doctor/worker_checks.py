@@ -8,6 +8,7 @@ from typing import Any
 from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.cli.live.answers import NoAnswer
 from celery_fair.cli.live.workers import Workers
+from celery_fair.routing.declared import queues_of
 from celery_fair.settings import Settings
 
 __all__ = ["worker_findings"]
@@ -23,22 +24,28 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
         return
     with closing(Workers(app, (), timeout)) as workers:
         try:
-            answers = workers.ask("fair_status")
+            answers = workers.status()
         except NoAnswer as exc:
             if exc.silent:
                 yield ok("workers that run", f"none has answered within {timeout:g} s")
             else:
                 yield wrong("workers that run", exc.message, _NO_CONTROL)
             return
-        foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys())
+        theirs = answers.others.keys()
+        foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys() - theirs)
         queues = _consumed(workers, foreign)
         versions = _versions(workers, sorted(answers.good))
     if answers.good:
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
     for name in foreign:
-        yield _celerys_own(name, queues.get(name, []), settings.keys)
-    for name, rows in answers.good.items():
-        yield from _another(name, rows, settings)
+        yield _celerys_own(name, queues.get(name, []), settings.keys, queues_of(app))
+    for name in sorted(answers.twice):
+        yield weak("workers: names", f"{name}: more than one worker has this name", _RENAME)
+    if answers.others:
+        said = ", ".join(f"{name} ({theirs})" for name, theirs in sorted(answers.others.items()))
+        yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
+    for name in answers.good:
+        yield from _another(name, answers.raw[name], settings)
     yield from _mixed(versions)
     consumed = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
     yield from _without_workers(app, settings, consumed)
@@ -54,6 +61,10 @@ def _consumed(workers: Workers, names: Collection[str]) -> dict[str, list[str]]:
     return {name: [queue["name"] for queue in queues] for name, queues in answers.good.items()}
 
 
+_RENAME = (
+    "start each with a name of its own, celery worker -n NAME@%h: of those that share one, commands"
+    " reach, or see, one at a time"
+)
 _NO_CONTROL = (
     "rights for Celery's remote control: to configure, write and read celery.pidbox,"
     " reply.celery.pidbox and what ends in them (.*pidbox)"
@@ -96,7 +107,12 @@ def _without_workers(app: Any, settings: Settings, consumed: Collection[str]) ->
         )
 
 
-def _celerys_own(name: str, queues: list[str], keyed: Collection[str]) -> Finding:
+def _celerys_own(
+    name: str, queues: list[str], keyed: Collection[str], ours: Collection[str]
+) -> Finding:
+    if queues and set(queues).isdisjoint(ours):
+        said = f"is Celery's own, and consumes {', '.join(queues)}: no queue of this app"
+        return ok(f"worker {name}", said)
     unseen = sorted(set(queues).intersection(keyed))
     more = f"; of {', '.join(unseen)} it sees neither lanes nor what was sorted" if unseen else ""
     return weak(
@@ -117,7 +133,7 @@ def _another(
             what = "does not share" if queue in settings.keys else "shares"
             others.append(f"it {what} {queue} by key")
         quantum = settings.queue(queue).quantum
-        if row["quantum"] != quantum:
+        if row.get("quantum", quantum) != quantum:
             others.append(f"{queue} has quantum {row['quantum']:g}, for {quantum:g} here")
     if others:
         yield weak(

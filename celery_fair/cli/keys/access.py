@@ -1,17 +1,19 @@
 """The queues of ``fair_keys`` of the app that a command was given."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import wraps
 from typing import Any, NamedTuple
 
 import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of, shown
-from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli.connecting import app_of, connection_to, trouble_with
+from celery_fair.cli.escaped import escaped
 from celery_fair.core.fair_key import read_key
 from celery_fair.settings import Settings
 
@@ -19,11 +21,55 @@ __all__ = [
     "Access",
     "access_to",
     "connected",
+    "key_argument",
     "lists_on",
+    "refuse_idle_burst",
     "rules_of",
+    "shown_key",
     "store_asked",
     "whole_tenant",
 ]
+
+
+def key_argument(command: Callable[..., object]) -> Callable[..., object]:
+    """Give a command the argument KEY, or --no-key in its place; call it with `key`.
+
+    It is "" for messages that have no key. An empty KEY does not mean them, as an empty text is
+    what a variable of the shell is that was not set; and any text may be somebody's key.
+    """
+
+    @click.argument("key", required=False)
+    @click.option("--no-key", is_flag=True, help="Mean messages that have no key, in place of KEY.")
+    @wraps(command)
+    def asked(*args: Any, key: str | None, no_key: bool, **given: Any) -> object:
+        if no_key and key is not None and "options" in given:  # which come after KEY
+            key, given["options"] = None, (key, *given["options"])
+        return command(*args, key=_meant(key, no_key), **given)
+
+    return asked
+
+
+def _meant(key: str | None, no_key: bool) -> str:
+    if no_key:
+        if key is not None:
+            raise click.UsageError(
+                f"--no-key means messages that have no key, and takes no KEY: leave {key!r} out"
+            )
+        return ""
+    if key is None:
+        raise click.MissingParameter(param_type="argument", param_hint="'KEY'")
+    tenant, slash, part = key.partition("/")
+    if not tenant or (slash and not part):
+        raise click.UsageError(
+            f"KEY is {key!r}, in which a name is empty, as a variable is that is not set; a whole"
+            " tenant is written without the slash, and messages that have no key are --no-key"
+        )
+    return key
+
+
+def shown_key(key: str) -> str:
+    """Return a key for a sentence."""
+    return escaped(key) or "(no key)"
 
 
 def whole_tenant(key: str, why: str) -> str:
@@ -36,6 +82,22 @@ def whole_tenant(key: str, why: str) -> str:
     if part:
         raise click.UsageError(f"{key!r} is a part of {tenant!r}; {why}")
     return tenant
+
+
+def refuse_idle_burst(queue: str, found: Backlog, options: Mapping[str, Any]) -> None:
+    """Raise if options of a key would have a burst and no rate, of which that is a part.
+
+    Arguments:
+        found: what the key has now.
+
+    Raises:
+        click.UsageError: saying what to do.
+    """
+    if "burst" in options and options.get("rate", found.limits.rate) is None:
+        raise click.UsageError(
+            f"{shown_key(found.tenant)} has no rate in {queue}, and 'burst' means nothing without:"
+            " set both, such as rate=10/s burst=5"
+        )
 
 
 class Access(NamedTuple):

@@ -14,7 +14,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli.interrupt import stoppable
-from celery_fair.cli.keys.access import Access, access_to
+from celery_fair.cli.keys.access import Access, access_to, key_argument, shown_key
 from celery_fair.cli.options import Outcome, outcome
 from celery_fair.core.fair_key import read_key
 from celery_fair.dead_letters.death import dead_letter_queue, death_headers
@@ -27,7 +27,7 @@ _SORTING = 30.0
 
 @click.command("drop-key")
 @click.argument("queue")
-@click.argument("key")
+@key_argument
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Say how many messages that would be.")
 @outcome("Print an object as JSON.")
@@ -38,7 +38,7 @@ def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool)
     They are kept there: `fair dead-letters replay --all --reason dropped` has them back, and
     `fair dead-letters purge` deletes them. What runs goes on, and what is published from now on
     starts as before: pause the key first, if it should not. A tenant's parts are dropped with it;
-    written tenant/part, the part alone.
+    written tenant/part, the part alone. --no-key in place of KEY means messages that have none.
 
     It asks first; where standard input is no terminal, --yes is needed.
 
@@ -62,11 +62,13 @@ def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool)
         count = sum(waiting.values())
         document = {"queue": queue, "key": key, "waiting": count, "dropped": 0}
         if dry_run or not count:
-            return Outcome(document, [f"{key} has {count or 'no'} messages waiting in {queue}"])
+            return Outcome(
+                document, [f"{shown_key(key)} has {count or 'no'} messages waiting in {queue}"]
+            )
         if not yes:
             click.confirm(f"Move {count} messages to the dead letters?", abort=True, err=True)
         dropped, left = _dropped(access, queue, tenant, waiting)
-    lines = [f"{dropped} messages of {key} are dead letters now"]
+    lines = [f"{dropped} messages of {shown_key(key)} are dead letters now"]
     if left:
         lines.append(f"{left} are still waiting, as this was interrupted; say it again")
     return Outcome({**document, "dropped": dropped, "left": left}, lines, good=not left)

@@ -7,7 +7,14 @@ import click
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.lists import Backlog
-from celery_fair.cli.keys.access import connected, lists_on, store_asked, whole_tenant
+from celery_fair.cli.keys.access import (
+    connected,
+    key_argument,
+    lists_on,
+    shown_key,
+    store_asked,
+    whole_tenant,
+)
 from celery_fair.cli.keys.lanes import look
 from celery_fair.cli.keys.of_workers import Crew
 from celery_fair.cli.options import Outcome, outcome
@@ -17,7 +24,7 @@ __all__ = ["found_of", "key", "why"]
 
 
 @click.command("key")
-@click.argument("key")
+@key_argument
 @click.option("--queue", "-q", required=True, help="A queue of fair_keys.")
 @outcome("Print an object as JSON.")
 @click.pass_context
@@ -58,10 +65,11 @@ def found_of(
 
 def why(queue: str, found: Backlog) -> str:
     """Return what a key has waiting in a queue, and why that does not start."""
+    who = shown_key(found.tenant)
     if not found.waiting:
         held = f"; {_reason(found)}" if found.reason else ""
-        return f"{found.tenant} has nothing waiting in {queue}{held}"
-    return f"{found.tenant} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
+        return f"{who} has nothing waiting in {queue}{held}"
+    return f"{who} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
 
 
 def _reason(found: Backlog) -> str:

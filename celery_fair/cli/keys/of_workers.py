@@ -15,10 +15,10 @@ from celery_fair.settings import Settings
 __all__ = ["Crew", "backlogs", "unknown"]
 
 _PATIENCE = 1.0
-"""Seconds for workers to answer; as a rule no longer than until as many have as the last time."""
+"""Seconds for workers to answer; no longer than until all have that are known, if some are."""
 
-_PATIENTLY = 10
-"""How seldom all that time is waited for: others may have started."""
+_SEARCH = 10
+"""Every so many times all are asked, not only those known: that takes all that time."""
 
 
 class Crew:
@@ -31,7 +31,7 @@ class Crew:
     def __init__(self, app: Any, queue: str) -> None:
         self._workers = Workers(app, (), _PATIENCE)
         self._queue = queue
-        self._enough: int | None = None
+        self._known: tuple[str, ...] = ()
         self._asked = 0
 
     def ask(self, tenant: str | None = None) -> list[Mapping[str, Any]]:
@@ -43,18 +43,16 @@ class Crew:
         Raises:
             NoAnswer: they cannot be asked.
         """
+        named = self._known if self._asked % _SEARCH else ()
         self._asked += 1
-        enough = None if self._asked % _PATIENTLY == 1 else self._enough
+        self._known = ()  # should nobody answer
         try:
-            answers = self._workers.ask(
-                "fair_keys", enough=enough, queue=self._queue, tenant=tenant
-            )
+            answers = self._workers.ask("fair_keys", named, queue=self._queue, tenant=tenant)
         except NoAnswer as exc:
-            self._enough = None
             if exc.silent:
                 return []
             raise
-        self._enough = len(answers.raw)
+        self._known = tuple(answers.good)
         return list(answers.good.values())
 
     def of_tenant(self, settings: Settings, waits: Look, tenant: str) -> tuple[Backlog, int]:

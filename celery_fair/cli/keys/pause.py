@@ -2,7 +2,7 @@
 
 import click
 
-from celery_fair.cli.keys.access import rules_of, whole_tenant
+from celery_fair.cli.keys.access import key_argument, rules_of, shown_key, whole_tenant
 from celery_fair.cli.options import Outcome, outcome
 
 __all__ = ["pause_key", "resume_key"]
@@ -12,7 +12,7 @@ _PARTS = "a tenant is paused as a whole"
 
 @click.command("pause-key")
 @click.argument("queue")
-@click.argument("key")
+@key_argument
 @outcome("Print an object as JSON.")
 @click.pass_context
 def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
@@ -31,7 +31,7 @@ def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
 
 @click.command("resume-key")
 @click.argument("queue")
-@click.argument("key")
+@key_argument
 @outcome("Print an object as JSON.")
 @click.pass_context
 def resume_key(ctx: click.Context, queue: str, key: str) -> Outcome:
@@ -52,4 +52,4 @@ def _pause(ctx: click.Context, queue: str, key: str, paused: bool) -> Outcome:
         lists.pause(tenant, paused)
     done = "paused" if paused else "resumed"
     document = {"queue": queue, "key": tenant, "paused": paused}
-    return Outcome(document, [f"{tenant} is {done} in {queue}"])
+    return Outcome(document, [f"{shown_key(tenant)} is {done} in {queue}"])

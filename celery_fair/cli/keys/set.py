@@ -6,7 +6,13 @@ from typing import Any
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.keys.access import rules_of, whole_tenant
+from celery_fair.cli.keys.access import (
+    key_argument,
+    refuse_idle_burst,
+    rules_of,
+    shown_key,
+    whole_tenant,
+)
 from celery_fair.cli.options import Outcome, assignments, outcome
 from celery_fair.settings import live_key_options
 
@@ -15,7 +21,7 @@ __all__ = ["set_key"]
 
 @click.command("set-key")
 @click.argument("queue")
-@click.argument("key")
+@key_argument
 @click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
 @click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
 @outcome("Print an object as JSON.")
@@ -29,11 +35,11 @@ def set_key(
     weight=N          its share is N by the sum of the weights of all keys with something waiting
     max_in_flight=N   its tasks that run at once, in all workers; none for any number
     rate=N/s          its starts per second, in all workers; also N/m, N/h, none
-    burst=N           of these, so many at once
+    burst=N           of these, so many at once; needs a rate
 
     The broker keeps it: it also holds for what is waiting already, and for workers that start
     later, until it is set again or --reset, which ends no pause. The key is written as in the
-    header x-fair-key.
+    header x-fair-key; --no-key in its place means messages that have none.
 
     \b
     Examples:
@@ -53,9 +59,13 @@ def set_key(
         if reset:
             lists.reset(tenant)
         else:
+            if "burst" in asked:
+                refuse_idle_burst(queue, lists.look(tenant)[2][0], asked)
             lists.set(tenant, asked)
     has = "what the settings say" if reset else ", ".join(options)
-    return Outcome({"queue": queue, "key": tenant, **asked}, [f"{tenant} has {has} in {queue}"])
+    return Outcome(
+        {"queue": queue, "key": tenant, **asked}, [f"{shown_key(tenant)} has {has} in {queue}"]
+    )
 
 
 def _checked(queue: str, words: Sequence[str]) -> dict[str, Any]:

@@ -1,13 +1,20 @@
 """What workers have answered, sorted by what it means for the command."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
 
-__all__ = ["Answers", "NoAnswer", "conclude", "show"]
+from celery_fair.cli.escaped import escaped
+from celery_fair.cli.options import dumped
+
+__all__ = ["NOT_ALONE", "Answers", "NoAnswer", "conclude", "show"]
+
+NOT_ALONE = (
+    "more than one worker has this name, and only one of them is seen here, or told anything;"
+    " start each with a name of its own, celery worker -n NAME@%h"
+)
 
 _NOT_MEANT = ("not_fair", "not_consumed")
 
@@ -35,12 +42,17 @@ class Answers:
         notes: why a worker was not meant: it consumes other queues, or is not a fair one. That is
             an error if it was named, or if nobody else has an answer.
         errors: what is wrong, as the worker says.
+        others: workers of other apps that have answered, too, and the names of their apps.
+        twice: names that more than one worker has: no more than one of their answers is here, and
+            where they have one mailbox, no more than one of them was asked, or told, anything.
     """
 
     raw: Mapping[str, Any]
     good: Mapping[str, Any]
     notes: Mapping[str, str]
     errors: dict[str, str]
+    others: Mapping[str, str] = field(default_factory=dict)
+    twice: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, raw: Mapping[str, Any], named: Iterable[str], timeout: float) -> "Answers":
@@ -61,6 +73,76 @@ class Answers:
             notes, errors = {}, notes
         return cls(raw, good, notes, errors)
 
+    def completed(self) -> "Answers":
+        """Return the answers to ``fair_status`` with what workers of older versions do not tell."""
+        return replace(self, good={worker: _completed(rows) for worker, rows in self.good.items()})
+
+    def of_app(self, app: str, queues: Collection[str], named: Collection[str]) -> "Answers":
+        """Return the answers to ``fair_status`` without those of workers of other apps.
+
+        Whoever uses the same broker hears the question. A worker is another app's if that has
+        another name, and the worker consumes none of this app's queues: two apps of one name, and
+        two names of one app, for its publishers and its workers, are not told apart by that name.
+
+        Arguments:
+            app, queues: its name, and those of its queues.
+            named: workers that were asked by name, and belong to whoever asks.
+        """
+        others = {
+            worker: name
+            for worker, rows in self.good.items()
+            if worker not in named and (name := _another(rows, app, queues))
+        }
+        good = {worker: rows for worker, rows in self.good.items() if worker not in others}
+        errors = self.errors
+        if others and not good and not errors:
+            errors = {worker: _left_out(worker, name) for worker, name in others.items()}
+        return replace(self, good=good, errors=errors, others=others)
+
+
+_UNTOLD: Mapping[str, Any] = {
+    "quantum": 1.0,
+    "class": 0,
+    "credit": 0.0,
+    "window": 0,
+    "buffered": 0,
+    "in_flight": 0,
+    "served": 0,
+    "waiting_seconds": 0.0,
+    "held": None,
+    "throttled_seconds": 0.0,
+    "rate": None,
+    "burst": None,
+    "max_in_flight": None,
+    "per_second": 0.0,
+    "cost_per_second": 0.0,
+    "target_share": 0.0,
+    "share": 0.0,
+}
+"""What is read of a queue's figures without looking whether it is there."""
+
+
+def _completed(answer: Any) -> Mapping[str, Mapping[str, Any]]:
+    rows: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {}
+    for row in rows.values():  # all are of one version
+        if isinstance(row, Mapping) and row.keys() >= _UNTOLD.keys():
+            return rows
+        break
+    return {queue: {**_UNTOLD, **row} for queue, row in rows.items() if isinstance(row, Mapping)}
+
+
+def _another(rows: Mapping[str, Mapping[str, Any]], app: str, queues: Collection[str]) -> str:
+    """Return the name of the other app that a worker is of; "" if it is, or may be, of this."""
+    names = {str(row.get("app") or "") for row in rows.values()}
+    if not app or len(names) != 1 or not rows.keys().isdisjoint(queues):
+        return ""
+    (name,) = names
+    return "" if name == app else name
+
+
+def _left_out(worker: str, app: str) -> str:
+    return f"is a worker of another app, {app!r}, and left out; -d {worker} asks it"
+
 
 def _error(answer: Any) -> tuple[str | None, bool]:
     """Return what a worker complains of, if it does, and whether the question was meant for it."""
@@ -80,17 +162,22 @@ def show(
 ) -> None:
     """Print a line for each worker's good answer, or all answers as JSON; then `conclude`."""
     if as_json:
-        click.echo(json.dumps(answers.raw, indent=2))
+        click.echo(dumped(answers.raw, indent=2))
     else:
         for worker, answer in answers.good.items():
-            click.echo(f"{worker}: {line(answer)}")
+            click.echo(escaped(f"{worker}: {line(answer)}"))
     conclude(ctx, answers)
 
 
 def conclude(ctx: click.Context, answers: Answers) -> None:
     """Say on standard error what was not well, and exit with the status that tells."""
     for worker, text in answers.notes.items():
-        click.echo(f"Note: {worker}: {text}", err=True)
+        click.echo(escaped(f"Note: {worker}: {text}"), err=True)
+    for worker, app in answers.others.items():
+        if worker not in answers.errors:
+            click.echo(escaped(f"Note: {worker}: {_left_out(worker, app)}"), err=True)
+    for worker in sorted(answers.twice):
+        click.echo(escaped(f"Note: {worker}: {NOT_ALONE}"), err=True)
     for worker, text in answers.errors.items():
-        click.echo(f"Error: {worker}: {text}", err=True)
+        click.echo(escaped(f"Error: {worker}: {text}"), err=True)
     ctx.exit(1 if answers.errors else 0)

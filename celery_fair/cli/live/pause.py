@@ -3,6 +3,7 @@
 import click
 
 from celery_fair.brokers.kept import Keeping
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.answers import show
 from celery_fair.cli.live.keep import forgotten, keep_option, kept_by, say_how_long
 from celery_fair.cli.live.options import asking
@@ -55,7 +56,8 @@ def resume(ctx: click.Context, workers: Workers, as_json: bool, queue: str) -> N
     try:
         was_kept = forgotten(ctx.obj.app, lambda keeping: _resumed(keeping, queue))
     except click.ClickException as exc:  # workers that run are resumed all the same
-        click.echo(f"Note: {exc.message}; is a pause kept there? Say this again", err=True)
+        text = f"Note: {exc.message}; is a pause kept there? Say this again"
+        click.echo(escaped(text), err=True)
         was_kept = False
     if was_kept and not as_json:
         click.echo(f"{queue}: workers that start later do not find it paused any more", err=True)

@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.kept import KeptQueue
-from celery_fair.cli.live.answers import Answers, show
+from celery_fair.cli.escaped import escaped
+from celery_fair.cli.live.answers import Answers, NoAnswer, show
 from celery_fair.cli.live.keep import forgotten, keep_option, kept_by, say_how_long
 from celery_fair.cli.live.options import asking
 from celery_fair.cli.live.workers import Workers
@@ -78,8 +80,13 @@ def set_options(
     else:
         if keep:
             kept_by(ctx.obj.app, lambda keeping: keeping.keep(queue, assigned))
-        answers = told(workers, answers, queue, assigned)
-        say_how_long(as_json, keep, bool(answers.good))
+        try:
+            answers = told(workers, answers, queue, assigned)
+        except NoAnswer as exc:
+            if not exc.silent:
+                click.echo(escaped(f"Note: {exc.message}"), err=True)
+            answers = _confirmed(answers, Answers({}, {}, {}, {}), workers.timeout)
+        say_how_long(as_json, keep, keep or bool(answers.good))
     show(ctx, answers, as_json)
 
 
@@ -87,25 +94,25 @@ def told(workers: Workers, willing: Answers, queue: str, options: Mapping[str, A
     """Tell workers to make a change that they have been asked about, and say which did not confirm.
 
     All are told, whoever was too busy to answer at first included.
+
+    Raises:
+        NoAnswer: nobody has confirmed it.
     """
-    enough = len(willing.raw)
-    answers = workers.ask("fair_set", enough=enough, queue=queue, options=dict(options))
+    answers = workers.ask("fair_set", until=willing.raw, queue=queue, options=dict(options))
     return _confirmed(willing, answers, workers.timeout)
 
 
 def _refusals(answers: Answers) -> Answers:
     """Return the answers without those of workers that would have been willing."""
     raw = {worker: answer for worker, answer in answers.raw.items() if worker not in answers.good}
-    return Answers(raw, {}, answers.notes, answers.errors)
+    return replace(answers, raw=raw, good={})
 
 
 def _confirmed(expected: Answers, answers: Answers, timeout: float) -> Answers:
     """Return the answers, with an error for each worker that was willing and has not confirmed."""
     silent = expected.good.keys() - answers.raw.keys()
     text = f"was told, but has not confirmed within {timeout:g} s; fair status shows whether it did"
-    return Answers(
-        answers.raw, answers.good, answers.notes, answers.errors | dict.fromkeys(silent, text)
-    )
+    return replace(answers, errors=answers.errors | dict.fromkeys(silent, text))
 
 
 def parse_assignments(queue: str, words: Sequence[str]) -> dict[str, Any]:

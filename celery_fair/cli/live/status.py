@@ -1,16 +1,17 @@
 """``fair status``."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.live.answers import conclude
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.options import asking, view_option
 from celery_fair.cli.live.sums import summed, title
 from celery_fair.cli.live.tables import STATUS, SUMMED, tables
 from celery_fair.cli.live.workers import Workers
+from celery_fair.cli.options import dumped
 from celery_fair.cli.screen import PlainScreen, suitable_screen
 
 __all__ = ["status"]
@@ -21,6 +22,9 @@ __all__ = ["status"]
 @asking
 def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) -> None:
     """Show what queues get, and what waits in them, over all workers, or at each one.
+
+    Workers of another app on the same broker, which has another name and other queues, are named,
+    and left out unless -d asks them.
 
     \b
     Over all workers:
@@ -56,22 +60,22 @@ def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) 
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    answers = workers.ask("fair_status")
+    answers = workers.status()
     if by == "worker" or (as_json and by is None):
         if as_json:
-            click.echo(json.dumps(answers.good, indent=2))
+            click.echo(dumped({worker: answers.raw[worker] for worker in answers.good}, indent=2))
         else:
             rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
             _show(ctx, STATUS, rows)
-    elif answers.good:
-        queues, trouble = summed(workers, answers.good)
+    else:
+        queues, trouble = summed(workers, answers.good) if answers.good else ({}, "")
         if as_json:
-            click.echo(json.dumps(queues, indent=2))
-        else:
+            click.echo(dumped(queues, indent=2))
+        elif answers.good:
             some = [Row(*row, per_second=row[1]["per_second"]) for row in queues.items()]
             _show(ctx, SUMMED, {title(answers.good): some})
         if trouble:
-            click.echo(f"Note: {trouble}", err=True)
+            click.echo(escaped(f"Note: {trouble}"), err=True)
     conclude(ctx, answers)
 
 

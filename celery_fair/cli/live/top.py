@@ -1,16 +1,17 @@
 """``fair top``: what workers' queues get, again and again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from time import monotonic
 from typing import Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys.list import watched
-from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.cli.live.answers import NOT_ALONE, Answers, NoAnswer
 from celery_fair.cli.live.crowd import Crowd
 from celery_fair.cli.live.figures import Row
 from celery_fair.cli.live.keys import keys
@@ -54,7 +55,8 @@ def top(
 
     The columns are those of `status`, with two more: a trend of the achieved share, whose bars are
     half high when the queue is on target, and starts per second. With --by worker it shows each
-    worker's queues, with --keys what `keys` shows of a queue that is shared by key.
+    worker's queues, with --keys what `keys` shows of a queue that is shared by key, which is not
+    asked of workers: -d, -t and --by have no meaning then.
 
     What is "empty in" some time has that much less waiting than ten pictures ago; "grows" is what
     has more.
@@ -72,6 +74,8 @@ def top(
     Exit status: 0; 1 if a worker answers with an error or no worker answers, at the beginning or
     in the last of --count pictures.
     """
+    if queue is not None:
+        _refuse_beside_keys(ctx)
     pictures: Iterator[Picture | _OfKeys] = (
         _pictures(Crowd(workers), workers, by == "worker")
         if queue is None
@@ -93,6 +97,21 @@ def top(
         screen.close()
 
 
+def _refuse_beside_keys(ctx: click.Context) -> None:
+    """Raise if an option is given that is about some workers: keys are all workers'."""
+    about_workers = {"destination": "-d", "timeout": "-t", "by": "--by"}
+    given = [
+        option
+        for name, option in about_workers.items()
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise click.UsageError(
+            f"--keys shows what waits at the broker, for all workers together: leave out"
+            f" {', '.join(given)}"
+        )
+
+
 class Picture(NamedTuple):
     """What there is to see.
 
@@ -100,12 +119,16 @@ class Picture(NamedTuple):
         trouble: what is wrong, as a line for each worker.
         since: when workers were asked for it, by the monotonic clock.
         queues: over all workers; None for a picture of each worker.
+        others: workers of other apps, which are left out, and the names of their apps.
+        twice: names that more than one worker has.
     """
 
     workers: Mapping[str, Sequence[Row]]
     trouble: list[str]
     since: float
     queues: Sequence[Row] | None = None
+    others: Mapping[str, str] = {}
+    twice: Collection[str] = ()
 
     def draw(self, screen: Screen) -> None:
         """Draw it in place, or write it below the one before, under its time."""
@@ -114,7 +137,10 @@ class Picture(NamedTuple):
             shown = tables(LIVE, self.workers, screen.width)
         else:
             shown = tables(SUMMED, {title(self.workers): self.queues}, screen.width)
-        parts = [*shown, *trouble]
+        others = ", ".join(f"{worker} ({app})" for worker, app in self.others.items())
+        notes = [Line(f"Workers of other apps, left out: {others}", "dim")] if others else []
+        notes += [Line(f"{worker}: {NOT_ALONE}", "yellow") for worker in sorted(self.twice)]
+        parts = [*shown, *notes, *trouble]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         screen.draw(*parts, Line(_HINT, "dim"), lines=[Line(time), *parts, Line()])
 
@@ -128,6 +154,10 @@ class Picture(NamedTuple):
         picture["workers"] = workers
         if self.queues is not None:
             picture["queues"] = {row.queue: row.figures for row in self.queues}
+        if self.others:
+            picture["others"] = self.others
+        if self.twice:
+            picture["twice"] = sorted(self.twice)
         click.echo(dumped(picture | ({"errors": self.trouble} if self.trouble else {})))
 
 
@@ -171,7 +201,7 @@ def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Pictu
             sums, silent = summed(workers, answers.good)
             queues = trends.sums(sums, monotonic())
             trouble += [silent] if silent else []
-        yield Picture(shown, trouble, now, queues)
+        yield Picture(shown, trouble, now, queues, answers.others, answers.twice)
         now, trouble = monotonic(), []
         try:
             answers = crowd.ask()

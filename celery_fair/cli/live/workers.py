@@ -1,16 +1,23 @@
 """The workers as a command asks them, over the app's broker."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kombu.exceptions import OperationalError
 
-from celery_fair.brokers.broker import shown
+from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.brokers.depths import depths_of, oldest_of
 from celery_fair.cli.connecting import connection_to, trouble_with
 from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.routing.declared import queues_of
 
 __all__ = ["Workers"]
+
+
+class _AllHaveAnswered(Exception):  # noqa: N818 - nothing is wrong
+    """Who was waited for."""
 
 
 class Workers:
@@ -29,24 +36,44 @@ class Workers:
         self._connection: Any = None
 
     def ask(
-        self, command: str, named: Sequence[str] = (), enough: int | None = None, **arguments: Any
+        self,
+        command: str,
+        named: Sequence[str] = (),
+        until: Collection[str] = (),
+        **arguments: Any,
     ) -> Answers:
         """Send a remote-control command, wait for the answers.
 
         Those who are asked by name are waited for no longer than until all have answered.
 
         Arguments:
-            named: ask these instead.
-            enough: do not wait for more answers than this.
+            named: ask these instead, who have answered before.
+            until: ask all, and wait no longer than until these have answered.
 
         Raises:
             NoAnswer: from anybody, or no connection.
         """
-        named = tuple(named) or self.named
-        raw = self._broadcast(command, named, enough, arguments)
+        again, named = bool(named), tuple(named) or self.named
+        replies = self._broadcast(command, named, until, arguments)
+        raw = {worker: answer for reply in replies for worker, answer in reply.items()}
         if not raw:
             raise NoAnswer(self._silence(command, named), silent=True)
-        return Answers.of(raw, named, self.timeout)
+        twice = {worker for worker, count in _counted(replies).items() if count > 1}
+        if not again:
+            twice |= self._sharing(raw)
+        return replace(Answers.of(raw, named, self.timeout), twice=frozenset(twice))
+
+    def status(self, named: Sequence[str] = ()) -> Answers:
+        """Ask fair workers for their queues' figures; those of other apps are left out.
+
+        Arguments:
+            named: as `ask`.
+
+        Raises:
+            NoAnswer: as `ask`.
+        """
+        answers = self.ask("fair_status", named).completed()
+        return answers.of_app(self._app.main or "", queues_of(self._app), self.named)
 
     def waiting(
         self, queues: Collection[str], keyed: Collection[str]
@@ -75,19 +102,30 @@ class Workers:
             self._connection = None
 
     def _broadcast(
-        self, command: str, named: Sequence[str], enough: int | None, arguments: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, command: str, named: Sequence[str], until: Collection[str], arguments: dict[str, Any]
+    ) -> list[dict[str, Any]]:
         connection = self._connected()
+        replies: list[dict[str, Any]] = []
+        silent = set(until)
+
+        def heard(reply: dict[str, Any]) -> None:
+            replies.append(reply)
+            silent.difference_update(reply)
+            if until and not silent:
+                raise _AllHaveAnswered
+
         try:
-            replies = self._app.control.broadcast(
+            self._app.control.broadcast(
                 command,
                 arguments=arguments,
                 destination=list(named) or None,
                 connection=connection,
                 reply=True,
                 timeout=self.timeout,
-                limit=enough,
+                callback=heard,
             )
+        except _AllHaveAnswered:
+            pass
         except OperationalError as exc:  # of a publisher, who has tried again
             self.close()
             raise NoAnswer(f"the broker {self._broker} does not take {command}: {exc}") from exc
@@ -97,7 +135,24 @@ class Workers:
                 f"the broker {self._broker} ended the connection while {command} was asked:"
                 f" {str(exc) or type(exc).__name__}"
             ) from exc
-        return {worker: answer for reply in replies or () for worker, answer in reply.items()}
+        return replies
+
+    def _sharing(self, names: Iterable[str]) -> set[str]:
+        """Return which workers' names others have, too, where a name has one mailbox.
+
+        Where mailboxes are exclusive, the second worker does not even start.
+        """
+        if getattr(self._app.conf, "control_queue_exclusive", False):  # older ones lack it
+            return set()
+        connection = self._connected()
+        mailbox = f"{self._app.control.mailbox.namespace}.pidbox"
+        listen = broker_of(connection).consumers
+        try:
+            with connection.channel() as channel:
+                return {name for name in names if listen(channel, f"{name}.{mailbox}") > 1}
+        except (*connection.connection_errors, *connection.channel_errors):
+            self.close()  # what was asked has been answered
+            return set()
 
     def _connected(self) -> Any:
         if self._connection is None:
@@ -124,3 +179,8 @@ class Workers:
             f"{asked} {command} within {self.timeout:g} s on {self._broker}. {check} A solo worker"
             " answers between two tasks only: give it more --timeout."
         )
+
+
+def _counted(replies: Iterable[Iterable[str]]) -> Counter[str]:
+    """Return how many answers there are by each worker's name."""
+    return Counter(worker for reply in replies for worker in reply)

@@ -1,6 +1,6 @@
 """``fair partitions remove | add | rebalance``: what an operator does to a group."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import click
@@ -23,7 +23,8 @@ def remove(ctx: click.Context, names: Sequence[str]) -> None:
     """Take partitions out of their group: nobody consumes them until they are added again.
 
     Their owners stop as at any rebalance, after what runs. Messages are published to them as
-    before, and wait. This outlives the workers: it is kept in the store.
+    before, and wait. This outlives the workers: it is kept in the store. Of those that were removed
+    before it says so.
 
     \b
     Examples:
@@ -32,8 +33,9 @@ def remove(ctx: click.Context, names: Sequence[str]) -> None:
 
     Exit status: 0; 1 if the store cannot be reached; 2 if there is no such partition.
     """
-    _each_group(settings_of(ctx), names, Group.taking_out)
-    click.echo(f"{_listed(names)}: removed; what runs there ends, then nothing begins any more")
+    moved = _each_group(settings_of(ctx), names, Group.taking_out)
+    done = "removed; what runs there ends, then nothing begins any more"
+    _say(names, moved, done, "was removed before; nothing was changed")
 
 
 @click.command("add")
@@ -50,8 +52,8 @@ def add(ctx: click.Context, names: Sequence[str]) -> None:
 
     Exit status: 0; 1 if the store cannot be reached; 2 if there is no such partition.
     """
-    _each_group(settings_of(ctx), names, Group.putting_back)
-    click.echo(f"{_listed(names)}: added")
+    moved = _each_group(settings_of(ctx), names, Group.putting_back)
+    _say(names, moved, "added", "is not removed; nothing was changed")
 
 
 @click.command("rebalance")
@@ -83,12 +85,21 @@ def rebalance(ctx: click.Context, groups: Sequence[str]) -> None:
 
 def _each_group(
     settings: Settings, names: Sequence[str], change: Callable[[Group, Sequence[str]], Group]
-) -> None:
-    by_group = _by_group(settings, names)
+) -> set[str]:
+    """Change the groups of partitions; return which partitions are now in, or out, and were not."""
+    by_group, moved = _by_group(settings, names), set[str]()
     with store_of(settings, _FAILURE) as store:
         for group, some in by_group.items():
             every = frozenset(settings.partitions[group])
-            amend(store, group, partial(_changed, every, change, some))
+            before, after = amend(store, group, partial(_changed, every, change, some))
+            moved |= before.out ^ after.out
+    return moved
+
+
+def _say(names: Sequence[str], moved: set[str], done: str, otherwise: str) -> None:
+    for some, text in ((moved, done), (set(names) - moved, otherwise)):
+        if some:
+            click.echo(f"{_listed(some)}: {text}")
 
 
 def _changed(
@@ -119,5 +130,5 @@ def _known(settings: Settings) -> str:
     return ", ".join(f"{queues[0]} to {queues[-1]}" for queues in every)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Collection[str]) -> str:
     return ", ".join(sorted(set(names), key=by_number))

@@ -1,17 +1,19 @@
 """``fair partitions status``."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.depths import depths_of
 from celery_fair.cli.columns import aligned
 from celery_fair.cli.connecting import connection_to, trouble_with
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, outcome
 from celery_fair.cli.partitions.access import by_number, settings_of, store_of
-from celery_fair.core.membership import Grant, Group
+from celery_fair.core.membership import Grant, Group, elsewhere
 from celery_fair.groups.document import decoded
 
 __all__ = ["rows_of", "status"]
@@ -39,14 +41,19 @@ def status(ctx: click.Context) -> Outcome:
 
     Exit status: 0; 1 if a partition has no owner, or the store cannot be reached.
     """
-    rows = rows_of(ctx)
+    rows = rows_of(ctx, lambda text: click.echo(escaped(f"Note: {text}"), err=True))
     lines = aligned([_HEADS, *map(_cells, rows)]) if rows else ["no worker has joined a group yet"]
     good = bool(rows) and all(row["owner"] or row["removed"] for row in rows)
     return Outcome(rows, lines, good)
 
 
-def rows_of(ctx: click.Context) -> list[dict[str, Any]]:
+def rows_of(
+    ctx: click.Context, note: Callable[[str], object] = lambda _: None
+) -> list[dict[str, Any]]:
     """Return what is known of each partition of the app's groups.
+
+    Arguments:
+        note: is told of a group that is another app's.
 
     Raises:
         click.ClickException: there are none, or the store cannot be reached.
@@ -54,17 +61,32 @@ def rows_of(ctx: click.Context) -> list[dict[str, Any]]:
     settings = settings_of(ctx)
     with store_of(settings, "the groups of fair_group_store cannot be read") as store:
         groups = {name: decoded(store.read(name).text) for name in sorted(settings.partitions)}
-    depths = _depths(ctx.obj.app, groups.values())
+    depths = _depths(ctx.obj.app, groups, note)
     return [row for name, group in groups.items() for row in _rows(name, group, depths)]
 
 
-def _depths(app: Any, groups: Iterable[Group]) -> dict[str, int | None]:
+def _depths(
+    app: Any, groups: Mapping[str, Group], note: Callable[[str], object]
+) -> dict[str, int | None]:
     with connection_to(app.connection_for_read) as connection:
         trouble = trouble_with(connection)
         if trouble is not None:
-            click.echo(trouble, err=True)
+            click.echo(escaped(trouble), err=True)
             return {}
-        return depths_of(connection, frozenset().union(*(group.partitions for group in groups)))
+        for text in _elsewhere(broker_of(connection).identity(connection), groups):
+            note(text)
+        return depths_of(
+            connection, frozenset().union(*(group.partitions for group in groups.values()))
+        )
+
+
+def _elsewhere(here: str, groups: Mapping[str, Group]) -> Iterator[str]:
+    for name, group in groups.items():
+        for member, broker in sorted(elsewhere(group, here, group.members).items())[:1]:
+            yield (
+                f"group {name!r} is one of workers on another broker: {member} is on {broker}, and"
+                f" this app on {here}, which is asked what waits"
+            )
 
 
 def _rows(name: str, group: Group, depths: Mapping[str, int | None]) -> Iterator[dict[str, Any]]:

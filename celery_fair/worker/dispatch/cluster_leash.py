@@ -33,14 +33,18 @@ class ClusterLeash:
         queue: the queue's name; workers that use the same name share a bucket.
         rate, burst: tokens per second, and at once.
         member: this worker's name.
+        prefix: what keys begin with there; those of another app, with queues of the same names, may
+            begin otherwise.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: no client can be made for the URL.
     """
 
-    def __init__(self, url: str, queue: str, rate: float, burst: float, member: str) -> None:
+    def __init__(
+        self, url: str, queue: str, rate: float, burst: float, member: str, prefix: str = ""
+    ) -> None:
         self._script = _script_at(url)
-        key = f"celery-fair:leash:{{{queue}}}"
+        key = f"{prefix}celery-fair:leash:{{{queue}}}"
         self._keys = [key, f"{key}:members", f"{key}:waiting"]
         self._queue = queue
         self._rate = rate

@@ -64,5 +64,10 @@ class Gates:
             return LocalLeash(options.rate, options.burst, monotonic())
         assert self._settings.leash_url is not None
         return ClusterLeash(
-            self._settings.leash_url, queue, options.rate, options.burst, self._member
+            self._settings.leash_url,
+            queue,
+            options.rate,
+            options.burst,
+            self._member,
+            self._settings.leash_prefix,
         )

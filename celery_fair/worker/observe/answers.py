@@ -48,6 +48,7 @@ class Answers:
     Arguments:
         resize: has windows looked at, as quanta or rates are others now.
         observed: what counts how long messages waited, if anything does.
+        app: the app's name, so that others on the same broker know that it is not theirs.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Answers:
         bell: Bell,
         resize: Callable[[], object],
         observed: Collection[Observed] = (),
+        app: str = "",
     ) -> None:
         self._settings = settings
         self.feeds = feeds
@@ -73,6 +75,7 @@ class Answers:
         self._bell = bell
         self._resize = resize
         self._observed = observed
+        self._app = app
 
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
@@ -227,6 +230,7 @@ class Answers:
         options = feed.gate.options
         reason, until = self._chooser.why(feed.flow, now)
         return {
+            "app": self._app,
             "quantum": feed.gate.options.quantum,
             "by_key": feed.name in self._settings.keys,
             "class": options.level,

@@ -1,0 +1,95 @@
+"""``fair set`` in two steps: who is asked, who is told, and who has confirmed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner
+
+from celery_fair.cli import fair
+from celery_fair.cli.live.answers import Answers
+from celery_fair.cli.live.set import told
+from celery_fair.cli.live.workers import Workers
+from tests.brokers import Space
+from tests.waiting import wait_for
+from tests.workers import StartWorker, WorkerProcess
+
+
+@pytest.fixture
+def space(redis_space: Space) -> Space:
+    return redis_space
+
+
+def quantum(worker: WorkerProcess) -> float:
+    return float(worker.control("fair_status")["jobs"]["quantum"])
+
+
+def test_who_was_willing_is_waited_for(space: Space, start_worker: StartWorker) -> None:
+    """Not as many as had answered: others, who were too busy to be asked, answer sooner."""
+    slow, late, other = (
+        start_worker(space, queues=["jobs"], wait=False, fair=fair_)
+        for fair_ in (True, True, False)
+    )
+    for worker in (slow, late, other):
+        worker.wait_ready()
+        assert worker.inspect("ping")
+    asking = Workers(slow.client, (), 20)
+    options = {"quantum": 3.0}
+    asked = Workers(slow.client, (slow.hostname, other.hostname), 20)
+    willing = asked.ask("fair_set", queue="jobs", options=options, check=True)
+    assert willing.raw.keys() == {slow.hostname, other.hostname}
+    willing = Answers.of(willing.raw, (), 20)
+
+    slow.process.send(signal.SIGSTOP)
+    with ThreadPoolExecutor() as pool:
+        try:
+            telling = pool.submit(told, asking, willing, "jobs", options)
+            wait_for(lambda: quantum(late) == 3 or telling.done(), 20, "the late one")
+        finally:
+            slow.process.send(signal.SIGCONT)
+        answers = telling.result()
+    assert not answers.errors
+    assert answers.good.keys() == {slow.hostname, late.hostname}
+    for workers in (asking, asked):
+        workers.close()
+
+
+@pytest.mark.parametrize("keep", [[], ["--keep"]], ids=["", "kept"])
+def test_nobody_has_confirmed(
+    space: Space, start_worker: StartWorker, monkeypatch: pytest.MonkeyPatch, keep: list[str]
+) -> None:
+    """What has become of the change is not known, and that is said."""
+    worker = start_worker(space, queues=["jobs"])
+    assert worker.inspect("ping")
+    ask, asked = Workers.ask, []
+
+    def ask_and_kill(self: Workers, *words: Any, **arguments: Any) -> Answers:
+        asked.append(words)
+        if len(asked) == 2:
+            worker.kill()
+        return ask(self, *words, **arguments)
+
+    monkeypatch.setattr(Workers, "ask", ask_and_kill)
+    app = Celery("shares", broker=space.url, set_as_current=False)
+    words = ["set", "jobs", "quantum=3", "-t", "2", *keep]
+    done = CliRunner().invoke(fair, words, obj=CLIContext(app=app, no_color=True, workdir=None))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"Error: {worker.hostname}: was told, but has not confirmed within 2 s" in done.stderr
+    assert ("It is kept, and holds for workers" in done.stderr) == bool(keep)
+
+
+def test_sums_of_nobody_are_a_document(space: Space, start_worker: StartWorker) -> None:
+    worker = start_worker(space, fair=False)
+    assert worker.inspect("ping")
+    app = Celery("shares", broker=space.url, set_as_current=False)
+    for by in ("queue", "worker"):
+        words = ["status", "--json", "--by", by, "-d", worker.hostname, "-t", "20"]
+        done = CliRunner().invoke(fair, words, obj=CLIContext(app=app, no_color=True, workdir=None))
+        assert (done.exit_code, json.loads(done.stdout)) == (1, {})
+        assert done.stderr == f"Error: {worker.hostname}: this worker has no FairConsumerStep\n"
