@@ -200,7 +200,7 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
         *[
             (
                 ["top", "--keys", QUEUE, "-n", "1", *words],
-                f"asks none of them: leave out {words[0]}",
+                f"for all workers together: leave out {words[0]}",
             )
             for words in (["-d", "w@h"], ["-t", "2"], ["--by", "worker"])
         ],
