@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.sketch import OTHER, SpaceSaving, TopKeys
+from celery_fair.core.sketch import OTHER, RecentKeys, SpaceSaving, TopKeys
 
 KEYS = st.lists(st.sampled_from([f"k{n}" for n in range(12)] + ["a", "a", "b"] * 3), max_size=300)
 
@@ -78,3 +78,15 @@ def test_a_key_of_that_name_is_one_of_the_others() -> None:
     top.add(OTHER, 0)
     top.add("a", 0)
     assert top.totals == {OTHER: 1, "a": 1}
+
+
+def test_who_came_in_this_minute_and_the_one_before() -> None:
+    recent = RecentKeys(2)
+    for key, now in (("old", 30), ("a", 70), ("a", 80), ("b", 125), ("a", 130)):
+        recent.add(key, now)
+    assert recent.counts(179) == {"a": 3, "b": 1}
+    assert recent.counts(180) == {"a": 1, "b": 1}
+    assert recent.counts(300) == {}  # nobody came for a minute and more
+    for key in "abc":
+        recent.add(key, 301)
+    assert sorted(recent.counts(302).values()) == [1, 1]  # who was taken over from is forgotten

@@ -388,3 +388,15 @@ def test_a_quiet_tenant_is_next_however_many_wait(tenants: int) -> None:
         slots[slots.index(now)] = now + 1.0
     assert sorted(waits)[len(waits) // 2] <= 0.3
     assert max(waits) <= 1.5
+
+
+def test_who_is_held_is_known() -> None:
+    tags = Tags(alike, steady)
+    tags.arrive("a")
+    assert not tags.holds("a")
+    tags.hold("a")
+    assert tags.holds("a")
+    assert tags.waiting == frozenset()
+    tags.release("a")
+    assert not tags.holds("a")
+    assert tags.waiting == {"a"}
