@@ -410,12 +410,12 @@ def test_a_tracer_that_the_same_file_wraps_and_builds_is_its_own(
 ) -> None:
     """As Sentry does."""
 
-    def build(*args: Any, **options: Any) -> Any:
-        celerys = build_tracer(*args, **options)
+    def build(name: str, task: Any, *args: Any, **options: Any) -> Any:
+        celerys = build_tracer(name, task, *args, **options)
 
         @wraps(celerys)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            seen.append("wrapped")
+            seen.append("wrapped" if task.name == name else "of another task")
             return celerys(*args, **kwargs)
 
         return wrapper

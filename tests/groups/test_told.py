@@ -69,7 +69,7 @@ def test_stops_before_its_lease_ends(
     with silent(path) as ends:
         fleet.wait_counts([0], worker)
     (revoked,) = fleet.of("revoked")
-    assert revoked["at"] < ends
+    assert revoked["at"] < ends - 1  # four seconds before, were the machine at once there
     fleet.wait_counts([1], worker)
 
 
