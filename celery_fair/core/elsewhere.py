@@ -97,11 +97,11 @@ class Elsewhere:
             self._outstanding = {key: self._outstanding[key] for key in there}
             return
         common = self._common(compared)
-        if common > 0.0:
-            tags.pass_by(common)
         for key, cost in costs.items():
             if key not in tags:
-                tags.settle(key, tags.virtual, self._beyond(key, cost, common))
+                tags.settle(key, tags.virtual, cost)
+        if common > 0.0:
+            tags.pass_by(common)
         for key, cost in self._outstanding.items():
             self._outstanding[key] = self._beyond(key, cost, common)
         self._count(part, _NEGLIGIBLE * sum(map(abs, costs.values())) / max(1, len(costs)))

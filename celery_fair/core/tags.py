@@ -165,7 +165,8 @@ class Tags:
         entry = self._waiting[key]
         start = entry[0]
         step = charge / self._weight(key)
-        self.virtual = max(self.virtual, start) + step / (_LAG * len(self._waiting))
+        least = start if self._heap[0] is entry else self._least()
+        self.virtual = max(self.virtual, least) + step / (_LAG * len(self._waiting))
         if key in self._fresh:
             self._fresh.remove(key)
             step *= self._spread()
@@ -178,6 +179,12 @@ class Tags:
             del self._waiting[key]
             self._end(key, finish)
         return finish
+
+    def _least(self) -> float:
+        """Return the least start tag: who is served out of turn sets nobody back."""
+        first = self.first()
+        assert first is not None  # or nobody could be served
+        return self._waiting[first][0]
 
     def settle(self, key: str, finish: float, difference: float) -> None:
         """What was served took `difference` more, or less, than was charged.

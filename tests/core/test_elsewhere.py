@@ -79,24 +79,31 @@ class World:
 
     def _start(self, worker: int, now: float) -> bool:
         """A slot is free: it listens, and starts the next."""
+        self._hear(worker, now)
         tags = self.tags[worker]
+        while (key := tags.first()) is not None and self.left and not self.left[key[0]]:
+            tags.drop(*key)
+        if key is None:
+            return False
+        self._serve(worker, key)
+        return True
+
+    def _hear(self, worker: int, now: float) -> None:
         heard, self.unheard[worker] = self.unheard[worker], []
         if heard:
             lately, before = Counter[str](), Counter[str]()
             for at, served in heard:
                 (lately if at >= now - OLD else before).update(served)
             self.elsewhere[worker].reported(lately, before)
-        while (key := tags.first()) is not None and self.left and not self.left[key[0]]:
-            tags.drop(*key)
-        if key is None:
-            return False
+
+    def _serve(self, worker: int, key: tuple[str, str]) -> None:
+        tags = self.tags[worker]
         if self.left is not None:
             self.left[key[0]] -= 1
         tags.serve(*key, 1.0, self.left is None or self.left[key[0]] > 0)
         self.elsewhere[worker].served(1.0)
         self.untold[worker][key[0]] += 1
         self.started[key[0]] += 1
-        return True
 
     def _report(self, worker: int, now: float) -> None:
         untold, self.untold[worker] = self.untold[worker], Counter()
@@ -163,6 +170,45 @@ class One:
             self.elsewhere.served(1.0)
             order.append(key)
         return order
+
+
+class Unseen(World):
+    """Nobody knows whose messages a lane has, until one has come from it."""
+
+    def __init__(self, tenants: int, told: bool) -> None:
+        names = [f"tenant{number:03}" for number in range(tenants)]
+        super().__init__(dict.fromkeys(names, 1.0), seconds=0.02, told=told, backlog=100)
+        self.tags = [TenantTags(alike, self._spread) for _ in self.tags]
+        self.elsewhere = [Elsewhere(tags.tenants, is_nobodys) for tags in self.tags]
+        for tags in self.tags:
+            for name in names:
+                tags.arrive(f"~{self.chance.random():.9f} {name}")
+
+    def _start(self, worker: int, now: float) -> bool:
+        self._hear(worker, now)
+        tags = self.tags[worker]
+        key = tags.first()
+        if key is not None and is_nobodys(key[0]):
+            tags.settle(tags.serve(*key, 1.0, True), -1.0)
+            tags.drop(*key)
+            tenant = key[0].partition(" ")[2]
+            assert self.left is not None
+            if self.left[tenant]:  # it is served out of its turn, as its message is here
+                tags.arrive(tenant)
+                self._serve(worker, (tenant, ""))
+            return True
+        return super()._start(worker, now)
+
+
+def is_nobodys(key: str) -> bool:
+    return key.startswith("~")
+
+
+def test_tenants_that_are_found_out_one_by_one() -> None:
+    """Who is served out of turn sets those back that are known no more than those that are not."""
+    started = Unseen(200, told=True).run(50 * 200)
+    assert min(started.values()) >= 45
+    assert max(started.values()) <= 55
 
 
 def test_a_key_that_had_more_elsewhere_waits_here() -> None:

@@ -1,6 +1,8 @@
 """Which lanes have messages, and whose they are, as far as a worker knows."""
 
 from collections import Counter, defaultdict
+from secrets import token_bytes
+from zlib import crc32
 
 __all__ = ["Key", "KnownLanes", "is_nobodys", "nobody_in"]
 
@@ -12,9 +14,14 @@ _NOBODY = 256 * "\0"
 """What a lane's name begins with where a key's would be, which is shorter."""
 
 
+_SALT = token_bytes(8)
+"""In each worker unknown lanes come in another order, or all would begin with the same tenants."""
+
+
 def nobody_in(number: int) -> Key:
     """Return a key for a lane of which it is not known whose message is next."""
-    return f"{_NOBODY}{number}", ""
+    place = crc32(_SALT + number.to_bytes(4))
+    return f"{_NOBODY}{place:010}.{number}", ""
 
 
 def is_nobodys(tenant: str) -> bool:
