@@ -282,3 +282,13 @@ def test_a_priority_is_the_same_for_retries_and_children(
         ("sms.slow", 0 if on_redis else 3),
     }
     assert len(records()) == 16
+
+
+def test_what_is_published_anew_has_not_been_delivered(app: Celery) -> None:
+    """A retry takes along the headers of its message."""
+    app.send_task("t", queue="celery", headers={"redelivered": True, "x-fair-strict": True, "a": 1})
+    with app.connection() as connection:
+        message = app.amqp.queues["celery"](connection.default_channel).get(no_ack=True)
+    assert message is not None
+    assert message.headers["a"] == 1
+    assert not {"redelivered", "x-fair-strict"} & message.headers.keys()

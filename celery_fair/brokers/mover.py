@@ -19,10 +19,11 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from amqp import AccessRefused, PreconditionFailed
+from amqp import AccessRefused, AMQPError, NotFound, PreconditionFailed
 from amqp.exceptions import MessageNacked
 from kombu.utils.json import dumps
 
+from celery_fair.brokers.redelivery import is_redelivered
 from celery_fair.brokers.redis import Commands, book_settled
 from celery_fair.dead_letters.death import (
     dead_letter_queue,
@@ -61,12 +62,18 @@ _PATIENCE = 10.0
 
 _WAITING = "Waiting for the broker to take back what has not started"
 
+_NO_ROUTE = 312
+"""With this RabbitMQ returns a message that no queue would have got."""
+
 _PAUSE = 0.2
 """Seconds between two tries."""
 
 
 class NotTakenError(Exception):
-    """The broker has not taken a message, or has not said so; that is all that has failed."""
+    """The broker has not taken a message, or has not said so; that is all that has failed.
+
+    If it may have taken it, the message counts as redelivered from then on: a copy may be there.
+    """
 
 
 _AT_ONCE = 100
@@ -179,18 +186,18 @@ class AmqpMover(Mover):
     _connection: Any = None
     _channel: Any = None
     _rests_until = _letters_rest_until = _patient_until = _taken_at = 0.0
-    _waited = False
+    _waited = _sent = False
 
     def last(self) -> None:
         """Have patience with the broker: an alarm may end, and a queue have room again."""
         self._patient_until = monotonic() + _PATIENCE
 
     def move(self, message: Any, queue: str) -> None:
-        again = message.delivery_info.get("redelivered")  # of which the copy knows nothing
         with self._alone():
-            self._moved(message, _Copy({"redelivered": True} if again else {}, "", queue))
+            self._moved(message, _Copy(_history(message), "", queue))
 
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
+        headers = headers if exchange else {**_history(message), **headers}
         return self._moved(message, _Copy(headers, exchange, queue_of(message)))
 
     def _moved(self, message: Any, copy: "_Copy") -> bool:
@@ -209,7 +216,7 @@ class AmqpMover(Mover):
         rests_until = max(self._rests_until, self._letters_rest_until if exchange else 0.0)
         if monotonic() < rests_until and not patient:
             raise NotTakenError("the broker took no message a moment ago")
-        ready = False
+        ready = self._sent = False
         try:
             self._be_ready()
             ready = True
@@ -217,6 +224,8 @@ class AmqpMover(Mover):
             self._taken_at = monotonic()
         except Exception as exc:
             self._drop()  # a late confirmation must not be taken for the next
+            if self._sent and not _is_refusal(exc):
+                message.delivery_info["redelivered"] = True  # a copy of it may be there
             if patient and (not ready or isinstance(exc, MessageNacked)):
                 if not self._waited:
                     self._waited = True
@@ -302,6 +311,7 @@ class AmqpMover(Mover):
         size, most = len(raw._serialize_properties()), self._channel.connection.frame_max
         if size > most - _OF_A_FRAME:  # the broker would close the connection
             raise ValueError(f"its properties have {size} bytes, and a frame {most}")
+        self._sent = True
         self._channel.basic_publish_confirm(
             raw,
             exchange=copy.exchange,
@@ -341,6 +351,7 @@ class VirtualMover(Mover):
     def _move(self, message: Any, headers: Mapping[str, Any], exchange: str) -> bool:
         channel = message.channel
         dead_letter_queue(self._dead_letters)(channel).declare()
+        headers = headers if exchange else {**_history(message), **headers}
         made = properties_of(message, headers, dead=bool(exchange))
         copy = channel.prepare_message(message.body, **made)
         if exchange and not channel.supports_fanout:
@@ -405,6 +416,17 @@ class RedisMover(Mover):
     @cached_property
     def _script(self) -> str:
         return files("celery_fair.brokers").joinpath("move.lua").read_text()
+
+
+def _history(message: Any) -> dict[str, Any]:
+    """Return headers which say that a message was handed out before: a copy does not show it."""
+    return {"redelivered": True} if is_redelivered(message) else {}
+
+
+def _is_refusal(exc: Exception) -> bool:
+    """Whether a broker has said so that it does not have what was published."""
+    returned = isinstance(exc, AMQPError) and exc.reply_code == _NO_ROUTE
+    return returned or isinstance(exc, AccessRefused | MessageNacked | NotFound)
 
 
 def dead_payload(

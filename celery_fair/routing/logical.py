@@ -21,7 +21,7 @@ from typing import Any
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.core.levels import HIGHEST
-from celery_fair.headers import LEDGER, PUBLISHED
+from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import fingerprint
 from celery_fair.routing.declared import declare_queues
 from celery_fair.routing.destination import destination
@@ -30,6 +30,10 @@ from celery_fair.routing.partitioned import partitioned
 from celery_fair.settings import LogicalQueue, Settings
 
 __all__ = ["chained", "priorities_back", "sender", "stamped"]
+
+
+_OF_A_DELIVERY = ("redelivered", STRICT)
+"""Headers that tell of one message, and of none that is published when its task runs."""
 
 
 def chained(amqp: Any) -> Callable[..., Any]:
@@ -53,6 +57,8 @@ def stamped(send: Callable[..., Any], ledger: str | None = None) -> Callable[...
     def send_task_message(
         producer: Any, name: str, message: Any, *args: Any, **options: Any
     ) -> Any:
+        for header in _OF_A_DELIVERY:  # a retry takes along what it does not know
+            message.headers.pop(header, None)
         message.headers.update(stamps, **{PUBLISHED: time()})
         return send(producer, name, message, *args, **options)
 

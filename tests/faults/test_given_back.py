@@ -1,4 +1,4 @@
-"""A message that was given back, though its confirmation was lost, is not given back twice."""
+"""What was given back, or may have been, starts once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import pytest
 
 from tests.brokers import RabbitMQ
 from tests.faults.scene import QUEUES, Scene
+from tests.integration.depths import ready
 from tests.integration.gate import Gate
+from tests.waiting import wait_equal, wait_for
+
+NOT_GIVEN_BACK = "could not be given back"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -31,6 +35,62 @@ def test_confirmation_of_what_was_given_back_is_lost(
         scene.settle()
 
         scene.account([*held, *ids]).check()
+    finally:
+        gate.open()
+        scene.end()
+
+
+def test_confirmation_is_late_and_the_worker_lives(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
+    """It tries again, and what may be at the broker twice by then counts as redelivered."""
+    capped = {"fair_queues": {QUEUES[0]: {"max_in_flight": 1}, QUEUES[1]: {}}}
+    conf = capped | {"fair_give_back_after": 0.5}
+    scene, gate = Scene(rabbitmq.space(), tmp_path, conf=conf), Gate()
+    try:
+        scene.ready()
+        held = scene.publish(1, "before", str(gate.path), QUEUES[0])
+        scene.records.started.wait_ids(held)
+        trap = scene.proxy.on("confirm", nth=3, action="mute")  # after two probes
+        ids = scene.publish(10, "before", queue=QUEUES[0])
+        trap.wait()
+        wait_for(lambda: NOT_GIVEN_BACK in scene.worker.log(), 30, scene.worker.log)
+        wait_equal(lambda: ready(scene.space, QUEUES[0]), len(ids) + 1)
+        gate.open()
+
+        scene.settle()
+
+        scene.account([*held, *ids]).check()
+        assert len(scene.records.started.times(ids)) == len(ids)
+        assert len(scene.dead_letters()) == 1
+    finally:
+        gate.open()
+        scene.end()
+
+
+def test_what_counts_as_redelivered_still_does_when_it_was_given_back(
+    rabbitmq: RabbitMQ, tmp_path: Path
+) -> None:
+    """Who had it before may have started it, whoever has had it since."""
+    scene, gate = Scene(rabbitmq.space(), tmp_path), Gate()
+    try:
+        scene.ready()
+        held = scene.publish(2, "before", str(gate.path), QUEUES[0])
+        scene.records.started.wait_ids(held)
+        ids = scene.publish(1, "before", queue=QUEUES[0])
+        scene.buffered()
+        scene.worker.cancel_consumer(QUEUES[1])
+        heir = scene.another()
+        busy = scene.publish(2, "before", str(gate.path), QUEUES[1])
+        scene.records.started.wait_ids(busy)
+        scene.worker.kill()
+        scene.buffered(1, heir)
+        heir.sigterm()
+        gate.open()
+        heir.wait()
+
+        scene.settle()
+
+        scene.account([*busy, *ids]).check()
+        assert scene.dead_letters().keys() == set(ids)
     finally:
         gate.open()
         scene.end()

@@ -10,8 +10,8 @@ from celery import Celery
 from kombu import Connection
 from kombu.transport.virtual import Message
 
+from celery_fair.brokers.redelivery import is_redelivered
 from celery_fair.dead_letters.death import dead_letter_queue
-from celery_fair.worker.launch.burial import is_redelivered
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -54,6 +54,8 @@ def test_requeued(start_worker: StartWorker, tmp_path: Path, kind: str) -> None:
         sent = app.send_task("requeues", (0,), queue="a")
     worker = start_worker(url, app=REQUEUES, queues=["a"], conf=conf)
 
+    started = worker.records.started.read
+    wait_for(lambda: "Dead-lettered" in worker.log() or len(started()) > 1, 30, worker.log)
     with Connection(url, transport_options=options) as connection, connection.channel() as channel:
         queue = dead_letter_queue("dead-letters")(channel)
         queue.declare()
@@ -63,7 +65,7 @@ def test_requeued(start_worker: StartWorker, tmp_path: Path, kind: str) -> None:
             if (message := queue.get()) is not None:
                 message.ack()
                 letters.append(message)
-            return bool(letters) or len(worker.records.started.read()) > 1
+            return bool(letters) or len(started()) > 1
 
         wait_for(letter, 30, worker.log)
     worker.records.started.wait_once([sent.id])

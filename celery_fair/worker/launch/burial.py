@@ -8,6 +8,7 @@ from typing import Any
 from celery.utils.dispatch import Signal
 
 from celery_fair.brokers.mover import Mover, RedisMover, queue_of
+from celery_fair.brokers.redelivery import is_redelivered
 from celery_fair.dead_letters.death import death_headers
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "UNKNOWN",
     "DeadLetters",
     "described",
-    "is_redelivered",
     "message_dead_lettered",
 ]
 
@@ -81,6 +81,7 @@ class DeadLetters:
         if message.acknowledged or dead:
             return
         queue = queue_of(message)
+        may_have_started = may_have_started or is_redelivered(message)  # or a letter may be there
         headers = death_headers(
             message.delivery_info, queue, self._hostname, reason, detail, may_have_started, work
         )
@@ -129,27 +130,6 @@ def _strand(message: Any) -> None:
     feed = getattr(message, "feed", None)
     if feed is not None and not feed.dead and not message.acknowledged:
         feed.strand(message)
-
-
-def is_redelivered(message: Any) -> bool:
-    """Whether the broker, or kombu's emulation of one, says so.
-
-    That on Redis puts the mark among the headers; the other emulations, beside them. SQS counts.
-    """
-    info, headers = message.delivery_info or {}, message.headers
-    flagged = isinstance(headers, dict) and headers.get("redelivered")
-    if info.get("redelivered") or flagged:
-        return True
-    stored = getattr(message, "_raw", None)
-    return isinstance(stored, dict) and bool(stored.get("redelivered") or _received(info) > 1)
-
-
-def _received(info: Any) -> int:
-    """Return how often SQS has delivered a message."""
-    try:
-        return int(info["sqs_message"]["Attributes"]["ApproximateReceiveCount"])
-    except (KeyError, TypeError, ValueError):  # another broker's
-        return 1
 
 
 def described(message: Any) -> tuple[Any, Any]:

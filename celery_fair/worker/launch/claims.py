@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
+from celery_fair.brokers.redelivery import is_redelivered
 from celery_fair.core.disposition import Delivery, proves_unstarted
 from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
-from celery_fair.worker.launch.burial import is_redelivered
 
 __all__ = ["Claims", "may_be_claimed_elsewhere"]
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from celery_fair.brokers.mover import Mover, NotTakenError, queue_of
+from celery_fair.brokers.redelivery import is_redelivered
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.launch.burial import (
     LOST,
@@ -13,7 +14,6 @@ from celery_fair.worker.launch.burial import (
     UNKNOWN,
     DeadLetters,
     described,
-    is_redelivered,
 )
 from celery_fair.worker.queues.feed import Feed
 

@@ -11,13 +11,13 @@ from celery.worker.strategy import default
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.mover import Mover
+from celery_fair.brokers.redelivery import is_redelivered
 from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
 from celery_fair.worker.launch.burial import (
     REDELIVERED,
     DeadLetters,
     described,
-    is_redelivered,
 )
 from celery_fair.worker.launch.claims import may_be_claimed_elsewhere
 
