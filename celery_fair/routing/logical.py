@@ -57,8 +57,8 @@ def stamped(send: Callable[..., Any], ledger: str | None = None) -> Callable[...
     def send_task_message(
         producer: Any, name: str, message: Any, *args: Any, **options: Any
     ) -> Any:
-        for header in _OF_A_DELIVERY:  # a retry takes along what it does not know
-            message.headers.pop(header, None)
+        given = options.get("headers") or {}  # a retry takes along what it does not know
+        options["headers"] = {k: v for k, v in given.items() if k not in _OF_A_DELIVERY}
         message.headers.update(stamps, **{PUBLISHED: time()})
         return send(producer, name, message, *args, **options)
 
