@@ -41,6 +41,13 @@ class Elsewhere:
                 store.write(path.relative_to(folder).as_posix(), path.read_bytes())
         return str(store.root)
 
+    def age(self, name: str, seconds: float) -> None:
+        """Let a file have been written so long ago, by the store's clock."""
+        files = self.store("")._files
+        files.write("now", b"")
+        then = files.changed("now") - int(seconds * 1000)
+        files._files.setTimes(files.path(name), then, -1)
+
 
 def viewed(spark: SparkSession, folder: Path) -> Iterator[Elsewhere]:
     """Bind a folder of this machine to a file system of another scheme."""

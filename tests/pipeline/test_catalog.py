@@ -32,15 +32,15 @@ def test_what_is_published_is_a_table_of_a_catalog(
     spark.conf.set("spark.sql.catalog.lake.url", f"{DATABASE};create=true")
     spark.conf.set("spark.sql.catalog.lake.driver", "org.apache.derby.jdbc.EmbeddedDriver")
     warehouse = tmp_path / "warehouse"
-    for name in ("a", "b"):
-        worker = Process().boots(0)
-        worker.runs(name, 1, published=0.5)
-        logs.plant(worker)
-        assert run("ingest", logs.folder, warehouse).exit_code == 0
+    worker = Process().boots(0)
+    worker.runs("a", 1, published=0.5)
+    logs.plant(worker)
+    assert run("ingest", logs.folder, warehouse).exit_code == 0
+    for _ in range(2):
         done = run("waits", warehouse, "--tables-in", "lake.FAIR", "--json")
         (row,) = json.loads(done.stdout)
         assert [each.asDict() for each in spark.table("lake.FAIR.waits").collect()] == [row]
-    assert row["started"] == 2
+        assert row["started"] == 1
 
 
 def test_which_catalog_is_missing_is_told(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
