@@ -144,6 +144,8 @@ def test_of_those_who_publish_at_once_one_does(place: Elsewhere) -> None:
     present = read_pointer(root)
     assert present.version == 1
     assert present.tables["t"] == [f"t/run=000001-{answers.index(True)}"]
+    assert not root.point(1, "{}")  # who had looked before
+    assert read_pointer(root) == present
     assert not root.written()
     files = root._files  # what a store is asked for whose files are seen when they are whole
     files.create("once", b"1", conditional=False)
@@ -185,6 +187,9 @@ def test_what_cannot_be_done_is_told(spark: SparkSession, logs: Logs, tmp_path: 
     warehouse = tmp_path / "warehouse"
     said = refused("ingest", "nosuch://bucket/logs", warehouse)
     assert 'No FileSystem for scheme "nosuch"' in said
+    said = refused("ingest", "ftp://127.0.0.1/logs", warehouse)
+    assert "cannot be read" in said
+    assert "copy them" in said
     said = refused("ingest", "s3a://bucket/logs", warehouse)
     assert "spark.jars.packages=org.apache.hadoop:hadoop-aws:3." in said
     with socket.socket() as nobody:
@@ -194,7 +199,6 @@ def test_what_cannot_be_done_is_told(spark: SparkSession, logs: Logs, tmp_path: 
         said = refused("ingest", f"{down}/logs", warehouse)
         assert "Connection refused; nothing was changed: see that the store runs" in said
         assert "nothing was changed" in refused("report", f"{down}/w", tmp_path / "report.html")
-        assert "cannot be a warehouse" in refused("ingest", logs.folder, "ftp://127.0.0.1/w")
         spark.conf.unset("ipc.client.connect.max.retries")
     assert not warehouse.exists()
     (tmp_path / "shared").mkdir()

@@ -23,7 +23,7 @@ __all__ = ["Exclusive", "HadoopStore"]
 _KEPT = 2
 """Pointers that a reader may have just seen."""
 
-_FOR_LOGS = ("ftp", "sftp", "har", "http", "https")
+_NEVER = ("ftp", "http", "https")
 _RENAMES = ("hdfs", "webhdfs", "swebhdfs", "abfs", "abfss")
 
 
@@ -53,6 +53,12 @@ class HadoopStore:
         seconds: float = lease.SECONDS,
     ) -> None:
         self.root: str = root
+        if scheme_of(root) in _NEVER:
+            raise PipelineError(
+                f"{root} cannot be read: Hadoop's files of {scheme_of(root)} can only be read from"
+                " their beginning, and Spark reads them in parts: copy them to this machine, or to"
+                " hdfs, s3a, gs or abfs"
+            )
         self._files = JavaFiles(spark, root)
         self._one_writer = one_writer
         self._seconds = seconds
@@ -170,11 +176,6 @@ class HadoopStore:
 
     def check(self) -> None:
         scheme = scheme_of(self.root)
-        if scheme in _FOR_LOGS:
-            raise PipelineError(
-                f"{self.root} cannot be a warehouse: in {scheme} Spark cannot rename what it has"
-                " written; logs may be there, a warehouse in hdfs, s3a, gs, abfs or on this machine"
-            )
         if self._exclusive is Exclusive.NO and not self._one_writer:
             hint = (
                 " (S3A does from Hadoop 3.4.2 on, with fs.s3a.create.conditional.enabled)"
