@@ -365,12 +365,14 @@ class Run:
     def discard(self) -> None:
         """Remove what this run has written, unless others can see it."""
         store = self.warehouse.store
-        # Not by what this process remembers: an interrupt may come just when it is published.
-        if not any(folder.endswith(self._number) for folder in read_pointer(store).folders):
-            for folder in store.written():
-                if folder.endswith(self._number):
-                    store.remove(folder)
-        self.release()
+        try:
+            # Not by what this process remembers: an interrupt may come just when it is published.
+            if not any(folder.endswith(self._number) for folder in read_pointer(store).folders):
+                for folder in store.written():
+                    if folder.endswith(self._number):
+                        store.remove(folder)
+        finally:  # a store that is down is told
+            self.release()
 
     def _write(self, table: str, rows: "DataFrame") -> str:
         folder = self._folder(table)

@@ -200,8 +200,9 @@ class JavaFiles:
                 raise FileNotFoundError(f"{told}: there is none") from exc
             if _any(_THERE, said):
                 raise FileExistsError(f"{told}: there is one") from exc
-            if _any(_REFUSED, said):
-                raise PermissionError(f"{told}: {cause}") from exc
+            if _any(_REFUSED, said):  # what to do is told with it
+                message = str(exc.java_exception.getMessage()).splitlines()[0]
+                raise PermissionError(f"{told}: {message}") from exc
             if _any(_UNKNOWN, said):
                 raise PipelineError(f"{told}: {cause}; {self._jar()}") from exc
             raise PipelineError(

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.storage.java_files import JavaFiles
@@ -60,6 +60,8 @@ class _Beats(Thread):
 
     def end(self) -> None:
         self._over.set()
+        if self.is_alive() and current_thread() is not self:  # else it may write once more
+            self.join()
         for name in (self.name_of_file, f"{self.name_of_file}{_BEAT}"):
             with suppress(OSError, PipelineError):  # it runs out
                 self._files.remove(name)
