@@ -145,6 +145,7 @@ def test_of_those_who_publish_at_once_one_does(place: Elsewhere) -> None:
     assert present.version == 1
     assert present.tables["t"] == [f"t/run=000001-{answers.index(True)}"]
     assert not root.point(1, "{}")  # who had looked before
+    assert root.point(1, root.present() or "")  # who has not heard that it was done
     assert read_pointer(root) == present
     assert not root.written()
     files = root._files  # what a store is asked for whose files are seen when they are whole
