@@ -6,7 +6,7 @@ from pathlib import Path
 __all__ = ["is_remote", "local_path", "scheme_of"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_FILE = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)", re.IGNORECASE)
+_FILE = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/(?!/))", re.IGNORECASE)
 
 
 def scheme_of(address: str) -> str:
@@ -16,8 +16,9 @@ def scheme_of(address: str) -> str:
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address is none of this machine's file system."""
-    return scheme_of(address) != "file"
+    """Whether an address is none of this machine's file system, as that of a file of another."""
+    found = _SCHEME.match(address)
+    return found is not None and not _FILE.match(address)
 
 
 def local_path(address: str) -> Path:
