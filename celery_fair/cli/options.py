@@ -10,12 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from celery_fair.cli.columns import aligned
+from celery_fair.pipeline.storage.address import is_remote, local_path
 
 __all__ = [
     "COUNT",
     "FOLDER",
     "NEW_FILE",
     "SECONDS",
+    "Local",
     "Outcome",
     "Seconds",
     "assignments",
@@ -27,8 +29,19 @@ __all__ = [
 ]
 
 COUNT = click.IntRange(0)
-FOLDER = click.Path(file_okay=False, path_type=Path)
-NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+class Local(click.Path):
+    """A path of this machine, also as ``file:/…``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_remote(value):
+            self.fail(f"{value!r} is not on this machine: give a path here", param, ctx)
+        return super().convert(local_path(str(value)), param, ctx)
+
+
+FOLDER = Local(file_okay=False, path_type=Path)
+NEW_FILE = Local(dir_okay=False, writable=True, path_type=Path)
 
 
 class Seconds(click.FloatRange):

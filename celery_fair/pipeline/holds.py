@@ -1,4 +1,4 @@
-"""Which folders of a warehouse somebody reads or writes: nobody removes those.
+"""Which folders of a warehouse on this machine somebody reads or writes: nobody removes those.
 
 Whoever does so for longer than a moment leaves a file in the warehouse, ``.held-<mark>``, that says
 which folders these are, and keeps it locked (`celery_fair.pipeline.owned`). It is made, and looked
@@ -13,25 +13,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
-from typing import NamedTuple
 
 from celery_fair.pipeline.owned import is_left
+from celery_fair.pipeline.storage.store import Held
 
-__all__ = ["Held", "Hold", "held"]
+__all__ = ["Hold", "held"]
 
 _NAME = ".held-"
-
-
-class Held(NamedTuple):
-    """What may not be removed.
-
-    Attributes:
-        folders: those of versions that are being read, relative to the warehouse.
-        marks: those of runs that are under way; all that they write ends with theirs.
-    """
-
-    folders: set[str]
-    marks: set[str]
 
 
 class Hold:
@@ -54,6 +42,9 @@ class Hold:
         except OSError:
             self.release()
             raise
+
+    def check(self) -> None:
+        """It holds until the process ends."""
 
     def release(self) -> None:
         """Hold nothing any more."""

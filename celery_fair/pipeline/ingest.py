@@ -6,13 +6,12 @@ still open, are recognised by their ids. Of silver only that is made again which
 see `celery_fair.pipeline.silver.renewal`.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,13 +29,15 @@ from celery_fair.pipeline.bronze import (
     suspects,
 )
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
-from celery_fair.pipeline.log_files import log_files, unglobbed
+from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.silver.clocks import is_set
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import packed, unread
 from celery_fair.pipeline.silver.unreadable import BREAKS_OFF, path_of, unreadable
+from celery_fair.pipeline.storage.chosen import store_at
+from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["Ingested", "check", "ingest"]
@@ -69,23 +70,33 @@ class Ingested:
         return asdict(self)
 
 
+class _Copies(NamedTuple):
+    """Copies of open files, under names that Spark reads."""
+
+    address: str
+    files: int
+    size: int
+
+
 def ingest(
     warehouse: Warehouse,
-    logs: Path,
+    where: Path | str | Store,
     include_open: bool = False,
     say: Callable[[str], None] = lambda _: None,
     show: Show | None = None,
 ) -> Ingested:
-    """Read what is new under `logs`; publish the next version if there is anything.
+    """Read what is new in the logs; publish the next version if there is anything.
 
     Arguments:
+        where: their folder: a path, a URI, or its store.
         include_open: read the files too that are being written; their torn last lines are ignored.
         say: is told what is being done.
         show: is shown how much has been read, see `celery_fair.pipeline.progress`.
 
     Raises:
-        PipelineError: `logs` is no folder, or an empty one, or others published again and again.
+        PipelineError: that is no folder, or an empty one, or others published again and again.
     """
+    logs = store_at(where, warehouse.spark)
     check(logs)
     for _ in range(_TRIES - 1):
         try:
@@ -104,26 +115,24 @@ def _is_gone(said: str) -> bool:
     return any(word in said for word in _GONE) and "Permission denied" not in said
 
 
-def check(logs: Path) -> None:
-    """See to it that there is something to read, before Spark is started for it.
+def check(logs: Store) -> None:
+    """See to it that there is something to read.
 
     Raises:
         PipelineError: `logs` is no folder, or cannot be read, or has no file of a log.
     """
-    if not logs.is_dir():
+    if not logs.is_folder():
+        raise PipelineError(f"{logs.root} is no folder: give the one that fair_event_log names")
+    if not logs.has_any(f"*.{name}" for name in _ENDS):
         raise PipelineError(
-            f"{logs.absolute()} is no folder: give the one that fair_event_log names"
-        )
-    if not any(next(log_files(logs, f"*.{name}"), None) for name in _ENDS):
-        raise PipelineError(
-            f"{logs.absolute()} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
+            f"{logs.root} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
             " folder that fair_event_log names?"
         )
 
 
 def _tried(
     warehouse: Warehouse,
-    logs: Path,
+    logs: Store,
     include_open: bool,
     say: Callable[[str], None],
     show: Show | None,
@@ -131,17 +140,17 @@ def _tried(
     run = warehouse.begin(make=True)
     try:
         with _open_copies(run, logs, include_open) as copies:
-            return _ingest(run, logs.absolute(), copies, say, show)
+            return _ingest(run, logs, copies, say, show)
     except BaseException:  # whatever ends it, an interrupt too, leaves nothing behind; re-raised
         run.discard()
         raise
 
 
 def _ingest(
-    run: Run, logs: Path, copies: Path | None, say: Callable[[str], None], show: Show | None
+    run: Run, logs: Store, copies: _Copies | None, say: Callable[[str], None], show: Show | None
 ) -> Ingested:
     spark = run.warehouse.spark
-    say(f"listing the files below {logs}")
+    say(f"listing the files below {logs.root}")
     # What is being packed may be overlooked, its files and the pack, but not twice.
     found = _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
     known = run.known("files", found.schema)
@@ -151,11 +160,11 @@ def _ingest(
     if any(path.endswith(PACKED) for path in sizes):
         files = files.join(packed(known), "file", "left_anti")
         sizes = _sizes(files)
-    done.open_files = len(_within(copies))
+    done.open_files = copies.files if copies else 0
     if not done.files and not done.open_files:
         if known.isEmpty():
             raise PipelineError(
-                f"{logs} has no sealed file yet: what workers are writing is read with"
+                f"{logs.root} has no sealed file yet: what workers are writing is read with"
                 " --include-open"
             )
         run.discard()
@@ -177,10 +186,10 @@ def _sizes(files: DataFrame) -> dict[str, int]:
     return {row["file"]: row["size"] for row in files.select("file", "size").collect()}
 
 
-def _listed(spark: SparkSession, logs: Path) -> DataFrame:
+def _listed(spark: SparkSession, logs: Store) -> DataFrame:
     """Every sealed file; Spark leaves out those whose names begin with an underscore."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-    files = reader.option("pathGlobFilter", _NAMES).load(unglobbed(str(logs)))
+    files = reader.option("pathGlobFilter", _NAMES).load(unglobbed(logs.address()))
     return files.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
@@ -188,7 +197,7 @@ def _bronze(
     run: Run,
     files: DataFrame,
     sizes: dict[str, int],
-    copies: Path | None,
+    copies: _Copies | None,
     done: Ingested,
     say: Callable[[str], None],
     show: Show | None,
@@ -199,7 +208,7 @@ def _bronze(
         sizes: of the `files`, by path.
     """
     spark, paths = run.warehouse.spark, list(sizes)
-    size = sum(sizes.values()) + sum(path.stat().st_size for path in _within(copies))
+    size = sum(sizes.values()) + (copies.size if copies else 0)
     reading = partial(told, spark, len(sizes) + done.open_files, size, show)
     try:
         with reading():
@@ -216,19 +225,15 @@ def _bronze(
     return _events(run, folders.get("events"), done)
 
 
-def _within(folder: Path | None) -> list[Path]:
-    return [] if folder is None else list(folder.iterdir())
-
-
 def _split(
-    run: Run, paths: list[str], copies: Path | None, broken_off: list[str]
+    run: Run, paths: list[str], copies: _Copies | None, broken_off: list[str]
 ) -> dict[str, str]:
     """Read files, those that break off up to there; see `Run.split`."""
     spark = run.warehouse.spark
     whole = [path for path in paths if path not in broken_off]
     staged = parsed(_lines(spark, [unglobbed(path) for path in whole]))
     if copies is not None:
-        of_open = parsed(_lines(spark, [unglobbed(str(copies))]))
+        of_open = parsed(_lines(spark, [unglobbed(copies.address)]))
         staged = staged.unionByName(of_open.where("wrong is null"))
     if broken_off:
         rest = [unglobbed(path) for path in broken_off]
@@ -311,15 +316,18 @@ def _unset_clocks(processes: DataFrame) -> list[str]:
 
 
 @contextmanager
-def _open_copies(run: Run, logs: Path, wanted: bool) -> Iterator[Path | None]:
-    """Yield a folder with the open files under names that Spark reads; None if not wanted."""
+def _open_copies(run: Run, logs: Store, wanted: bool) -> Iterator[_Copies | None]:
+    """Yield copies of the open files; None if they are not wanted."""
     if not wanted:
         yield None
         return
-    folder = run.scratch("open")
-    for number, path in enumerate(sorted(log_files(logs, _OPEN))):
-        copy = folder / f"{number}-{path.name.removeprefix('_')}"
+    store, folder = run.warehouse.store, run.scratch("open")
+    sizes = []
+    for number, path in enumerate(sorted(logs.files(_OPEN))):
         with suppress(FileNotFoundError):  # sealed just now: it is read as such
-            copy.write_bytes(path.read_bytes())
-    yield folder
-    shutil.rmtree(folder)
+            content = logs.read(path)
+            name = path.rpartition("/")[2].removeprefix("_")
+            store.write(f"{folder}/{number}-{name}", content)
+            sizes.append(len(content))
+    yield _Copies(store.address(folder), len(sizes), sum(sizes))
+    store.remove(folder)

@@ -1,24 +1,21 @@
 """The small file that says which folders make up the present version of a warehouse.
 
-It is replaced by a rename, so that a reader sees one whole version or the next one. A version that
-was being written when the program died is not pointed at, as if it had never been there.
+A reader sees one whole version or the next one (`celery_fair.pipeline.storage` says how). A version
+that was being written when the program died is not pointed at, as if it had never been there.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
-from celery_fair.pipeline.whole_file import whole_file
+from celery_fair.pipeline.storage.local import LocalStore
+from celery_fair.pipeline.storage.store import Store
 
-__all__ = ["Pointer", "alone", "read_pointer", "write_pointer"]
+__all__ = ["Pointer", "read_pointer", "write_pointer"]
 
-NAME = "current.json"
-_LOCK = ".publishing"
 _FORMAT = 2
 
 
@@ -54,51 +51,68 @@ class Pointer:
         return Pointer(self.version, tables, schemas)
 
 
-def read_pointer(root: Path) -> Pointer:
+def read_pointer(where: Store | Path) -> Pointer:
     """Return the present version; an empty one where nothing has been published.
 
     Raises:
         PipelineError: the file is of another format.
     """
-    path = root / NAME
+    store = _at(where)
+    text = store.present()
+    if text is None:
+        return Pointer()
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = json.loads(text)
         if found["v"] != _FORMAT:
             raise PipelineError(
-                f"{path} has format {found['v']}; this celery-fair knows {_FORMAT}: use the one"
-                " that wrote it, or ingest the logs into a new folder"
+                f"{store.root} has a pointer of format {found['v']}; this celery-fair knows"
+                f" {_FORMAT}: use the one that wrote it, or ingest the logs into a new folder"
             )
         return Pointer(int(found["version"]), found["tables"], found["schemas"])
-    except FileNotFoundError:
-        return Pointer()
     except (ValueError, KeyError, TypeError) as exc:
         raise PipelineError(
-            f"{path} does not say which version is present ({exc!r}): is this a warehouse?"
+            f"the pointer in {store.root} does not say which version is present ({exc!r}): is this"
+            " a warehouse?"
         ) from exc
 
 
-def write_pointer(root: Path, before: Pointer, after: Pointer) -> tuple[Pointer, Pointer]:
+def write_pointer(
+    where: Store | Path,
+    before: Pointer,
+    after: Pointer,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Pointer, Pointer]:
     """Publish the tables in which `after` is other than `before`; return what was there, and is.
 
     Others may have published meanwhile, but no such tables: what `ingest` writes and what is made
     of that have none in common.
 
+    Arguments:
+        check: raises an error if the folders of `after` are no longer held.
+
     Raises:
         OvertakenError: another run has published some of these tables meanwhile.
     """
-    with alone(root):
-        present = read_pointer(root)
-        mine, theirs = _changed(before, after), _changed(before, present)
-        if mine & theirs:
-            raise OvertakenError(
-                f"another run has published version {present.version} of {root} while this one"
-                f" worked on version {before.version}; nothing was changed: run it again"
-            )
-        merged = Pointer(present.version + 1, *_merged(present, after, mine))
-        text = json.dumps({"v": _FORMAT, **asdict(merged)}, indent=1)
-        with whole_file(root / NAME) as file:
-            file.write(text)
-    return present, merged
+    store = _at(where)
+    with store.alone():
+        while True:
+            present = read_pointer(store)
+            mine, theirs = _changed(before, after), _changed(before, present)
+            if mine & theirs:
+                raise OvertakenError(
+                    f"another run has published version {present.version} of {store.root} while"
+                    f" this one worked on version {before.version}; nothing was changed: run it"
+                    " again"
+                )
+            check()
+            merged = Pointer(present.version + 1, *_merged(present, after, mine))
+            text = json.dumps({"v": _FORMAT, **asdict(merged)}, indent=1)
+            if store.point(merged.version, text):
+                return present, merged
+
+
+def _at(where: Store | Path) -> Store:
+    return LocalStore(where) if isinstance(where, Path) else where
 
 
 def _changed(before: Pointer, after: Pointer) -> set[str]:
@@ -117,15 +131,3 @@ def _merged(
         {name: of.tables[name] for name, of in there.items()},
         {name: of.schemas[name] for name, of in there.items() if name in of.schemas},
     )
-
-
-@contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """No other run publishes meanwhile; who is killed leaves it.
-
-    Raises:
-        OSError: nothing can be written there.
-    """
-    with (root / _LOCK).open("w") as file:
-        flock(file, LOCK_EX)
-        yield

@@ -9,16 +9,18 @@ reads the table leaves them out: so much less is written than if that folder wer
 
 import re
 import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from celery_fair.pipeline.catalog import Catalog
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
-from celery_fair.pipeline.holds import Held, Hold, held
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.pointer import Pointer, alone, read_pointer, write_pointer
+from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.storage.chosen import store_at
+from celery_fair.pipeline.storage.local import SCRATCH
+from celery_fair.pipeline.storage.store import Held, Hold, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,23 +37,29 @@ _IN_PART = "attempts"
 _NAMED = re.compile(r"(\d{6,})-([0-9a-f]{6})$")
 """How the name of what a run has written ends: its version, and its own mark."""
 
-_SCRATCH = ".scratch-"
-
 FEW = 8
 """Folders of a table that are not worth putting together."""
 
 
 class Warehouse:
-    """A folder that driver and executors see under one path.
+    """A folder that driver and executors see under one address.
 
     Arguments:
         spark: reads and writes.
-        root: the folder.
+        where: the folder: a path, a URI, or its store.
+        catalog: where tables are made, too, that are published by `publishing`.
     """
 
-    def __init__(self, spark: "SparkSession", root: Path) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        where: Path | str | Store,
+        catalog: Catalog | None = None,
+    ) -> None:
         self.spark = spark
-        self.root = root.absolute()
+        self.store = store_at(where, spark)
+        self.root = self.store.root
+        self._catalog = catalog
         self._pinned: Pointer | None = None
         self._holds: list[Hold] = []
 
@@ -64,7 +72,7 @@ class Warehouse:
         try:
             self._pinned, hold = self._held(mark)
         except OSError:  # the folder is another user's, or the disk is full
-            self._pinned, hold = read_pointer(self.root), None
+            self._pinned, hold = read_pointer(self.store), None
         self._keep(hold)
         return self
 
@@ -81,21 +89,24 @@ class Warehouse:
         Raises:
             OSError: nothing can be written there.
         """
-        present = read_pointer(self.root)
-        if make:
-            self.root.mkdir(parents=True, exist_ok=True)
-        elif not present.version:  # it may be no warehouse at all
+        present = read_pointer(self.store)
+        if not (make or present.version):  # it may be no warehouse at all
             return present, None
-        with alone(self.root):
-            present = read_pointer(self.root)
-            return present, Hold(self.root, mark, self._seen(present).folders)
+        with self.store.alone():
+            while True:
+                present = read_pointer(self.store)
+                hold = self.store.hold(mark, self._seen(present).folders)
+                # Who has published since may not have seen that these folders are held.
+                if read_pointer(self.store).version == present.version:
+                    return present, hold
+                hold.release()
 
     def _seen(self, present: Pointer) -> Pointer:
         return present if self._pinned is None else self._pinned
 
     def has(self, table: str) -> bool:
         """Whether the table has been published."""
-        return table in self._seen(read_pointer(self.root)).tables
+        return table in self._seen(read_pointer(self.store)).tables
 
     def table(self, name: str) -> "DataFrame":
         """Return a table of the present version.
@@ -103,7 +114,7 @@ class Warehouse:
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.of(self._seen(read_pointer(self.root)), name)
+        return self.of(self._seen(read_pointer(self.store)), name)
 
     def of(self, pointer: Pointer, name: str) -> "DataFrame":
         """Return a table of some version.
@@ -132,8 +143,8 @@ class Warehouse:
     def read(self, folders: Sequence[str], schema: "StructType | str") -> "DataFrame":
         """Return what certain folders, all of one table, hold, and the `run` that wrote it."""
         ddl = schema if isinstance(schema, str) else schema.toDDL()
-        paths = [unglobbed(str(self.root / folder)) for folder in folders]
-        base = str(self.root / folders[0].partition("/")[0])
+        paths = [unglobbed(self.store.address(folder)) for folder in folders]
+        base = self.store.address(folders[0].partition("/")[0])
         reader = self.spark.read.option("basePath", base).schema(f"{ddl}, run string")
         return reader.parquet(*paths)
 
@@ -148,6 +159,10 @@ class Warehouse:
                 take it for what a run left behind that was killed.
         """
         mark = secrets.token_hex(3)
+        if make or read_pointer(self.store).version:  # else it may be no warehouse at all
+            self.store.check()
+        if make:
+            self.store.make()
         present, hold = self._held(mark, make)
         return Run(self, self._seen(present), f"{present.version + 1:06d}-{mark}", hold)
 
@@ -165,6 +180,9 @@ class Warehouse:
             yield run
             with suppress(OvertakenError):
                 run.publish()
+                if self._catalog is not None:
+                    for name in run.made:
+                        self._catalog.write(name, run.table(name))
         except BaseException:  # an interrupt too; re-raised
             run.discard()
             raise
@@ -198,6 +216,12 @@ class Run:
     def pointer(self) -> Pointer:
         """What it has read and written."""
         return self._after
+
+    @property
+    def made(self) -> list[str]:
+        """The tables that it has written."""
+        before, after = self._before.tables, self._after.tables
+        return [name for name, folders in after.items() if before.get(name) != folders]
 
     def release(self) -> None:
         """Let others remove what they do not need."""
@@ -260,35 +284,31 @@ class Run:
 
     def split(self, rows: "DataFrame", by: str, tables: Sequence[str]) -> dict[str, str]:
         """Write rows once, to the table that the column `by` names; return each table's folder."""
-        root = self.warehouse.root
-        together = self.scratch("staged") / "run=0"
+        store, scratch = self.warehouse.store, self.scratch("staged")
+        together = f"{scratch}/run=0"
         try:
-            rows.write.partitionBy(by).parquet(str(together))
+            rows.write.partitionBy(by).parquet(store.address(together))
         except Exception:  # it may be tried again; re-raised
-            shutil.rmtree(together.parent)
+            store.remove(scratch)
             raise
         found = {}
         for table in tables:
-            written = together / f"{by}={table}"
-            if written.is_dir():
+            written = f"{together}/{by}={table}"
+            if store.is_folder(written):
                 found[table] = self._folder(table)
-                (root / table).mkdir(exist_ok=True)
-                written.rename(root / found[table])
-        shutil.rmtree(together.parent)
+                store.move(written, found[table])
+        store.remove(scratch)
         return found
 
-    def scratch(self, name: str) -> Path:
-        """Make a folder for what this run needs for a while; return it."""
-        folder = self.warehouse.root / f"{_SCRATCH}{name}-{self._number}"
-        folder.mkdir(parents=True)
+    def scratch(self, name: str) -> str:
+        """Make a folder for what this run needs for a while; return its name."""
+        folder = f"{SCRATCH}{name}-{self._number}"
+        self.warehouse.store.make(folder)
         return folder
-
-    def _scratches(self, number: str = "*") -> list[Path]:
-        return list(self.warehouse.root.glob(f"{_SCRATCH}*-{number}"))
 
     def remove(self, folder: str) -> None:
         """Remove a folder that only this run has seen."""
-        shutil.rmtree(self.warehouse.root / folder, ignore_errors=True)
+        self.warehouse.store.remove(folder)
 
     def compact(self, table: str) -> None:
         """Put folders of a table together that have become many."""
@@ -315,7 +335,7 @@ class Run:
 
     def _sizes(self, table: str) -> list[int]:
         folders = self._after.tables.get(table, [])
-        return [_size(self.warehouse.root / folder) for folder in folders]
+        return [self.warehouse.store.size(folder) for folder in folders]
 
     def runs(self, table: str) -> list[str]:
         """Return the runs whose folders make up a table."""
@@ -330,40 +350,43 @@ class Run:
         Raises:
             OvertakenError: another run has published some of the same tables meanwhile.
         """
-        root = self.warehouse.root
-        root.mkdir(parents=True, exist_ok=True)
-        before, published = write_pointer(root, self._before, self._after)
+        store = self.warehouse.store
+        store.make()
+        check = (lambda: None) if self.hold is None else self.hold.check
+        before, published = write_pointer(store, self._before, self._after, check)
         self._after = Pointer(published.version, self._after.tables, self._after.schemas)
-        with alone(root):
-            found, present = held(root), read_pointer(root)
+        with store.alone():
+            found, present = store.held(), read_pointer(store)
         needed = before.folders | published.folders | present.folders | found.folders
-        for path in (*root.glob("*/run=*"), *self._scratches()):
-            folder = f"{path.parent.name}/{path.name}"
-            if folder not in needed and self._is_past(path, found):
-                shutil.rmtree(path, ignore_errors=True)
+        for folder in store.written():
+            if folder not in needed and self._is_past(folder, found):
+                store.remove(folder)
 
     def discard(self) -> None:
         """Remove what this run has written, unless others can see it."""
-        root = self.warehouse.root
-        # Not by what this process remembers: an interrupt may come just when it is published.
-        if not any(folder.endswith(self._number) for folder in read_pointer(root).folders):
-            for path in (*root.glob(f"*/run=*{self._number}"), *self._scratches(self._number)):
-                shutil.rmtree(path, ignore_errors=True)
-        self.release()
+        store = self.warehouse.store
+        try:
+            # Not by what this process remembers: an interrupt may come just when it is published.
+            if not any(folder.endswith(self._number) for folder in read_pointer(store).folders):
+                for folder in store.written():
+                    if folder.endswith(self._number):
+                        store.remove(folder)
+        finally:  # a store that is down is told
+            self.release()
 
     def _write(self, table: str, rows: "DataFrame") -> str:
         folder = self._folder(table)
-        rows.write.parquet(str(self.warehouse.root / folder))
+        rows.write.parquet(self.warehouse.store.address(folder))
         return folder
 
     def _folder(self, table: str) -> str:
         """Return the name of a folder that is not there yet."""
         names = (f"{table}/run={again}{self._number}" for again in ("", "a-", "b-", "c-"))
-        return next(name for name in names if not (self.warehouse.root / name).exists())
+        return next(name for name in names if not self.warehouse.store.is_folder(name))
 
-    def _is_past(self, path: Path, found: Held) -> bool:
+    def _is_past(self, folder: str, found: Held) -> bool:
         """Whether it was written for an earlier version, or this one, by a run that has ended."""
-        named = _NAMED.search(path.name)
+        named = _NAMED.search(folder)
         return (
             named is not None
             and int(named[1]) <= self._after.version
@@ -386,7 +409,3 @@ def overgrown(sizes: Sequence[int]) -> int:
 
 def _ddl(schema: "StructType | str") -> str:
     return schema if isinstance(schema, str) else str(schema.toDDL())
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*.parquet"))

@@ -1,6 +1,7 @@
 """A driver that reads a folder of logs, and is killed by the system at a step of that.
 
-``python -m tests.pipeline.killed STEP LOGS WAREHOUSE``
+``python -m tests.pipeline.killed STEP LOGS WAREHOUSE [SECONDS]``; with seconds, of a
+warehouse elsewhere: so long stays held what it holds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.session import open_session
+from celery_fair.pipeline.storage.hadoop import HadoopStore
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["STEPS"]
@@ -31,10 +33,11 @@ def kill(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(step: str, logs: str, warehouse: str) -> None:
-    there = Warehouse(open_session("local[1]", small=True), Path(warehouse))
+def main(step: str, logs: str, warehouse: str, seconds: str = "") -> None:
+    spark = open_session("local[1]", small=True)
+    where = HadoopStore(spark, warehouse, seconds=float(seconds)) if seconds else Path(warehouse)
     setattr(*STEPS[step], kill)
-    ingest(there, Path(logs), include_open=True)
+    ingest(Warehouse(spark, where), logs, include_open=True)
 
 
 if __name__ == "__main__":

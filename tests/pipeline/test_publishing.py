@@ -14,6 +14,7 @@ from celery_fair.pipeline import publish
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.ingest import Ingested
 from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.storage.address import local_path
 from celery_fair.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Table:
         return self
 
     def parquet(self, path: str) -> None:
-        Path(path).mkdir(parents=True)
+        local_path(path).mkdir(parents=True)
 
 
 class Folders(Warehouse):
@@ -145,7 +146,7 @@ def test_a_slow_run_is_not_cleared_away_under_its_hands(tmp_path: Path) -> None:
     for _ in range(3):
         with Folders(tmp_path).publishing() as run:
             run.replace("waits", cast("DataFrame", Table([])))
-    assert scratch.is_dir()
+    assert (tmp_path / scratch).is_dir()
     slow.publish()
     assert all((tmp_path / folder).is_dir() for folder in read_pointer(tmp_path).folders)
 

@@ -9,6 +9,7 @@ from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.silver.unread import unread
+from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
 
@@ -39,7 +40,9 @@ def test_files_that_were_not_read(spark: SparkSession, logs: Logs) -> None:
     logs.write(f"other/{file_of(headless, 70, number=2)}", ["its first files were deleted"])
     logs.write("copy.jsonl", ["not a worker's"])
     read = [(f"file:{logs.folder}/host/{file_of(done, 1)}",), (f"file:{logs.folder}/gone.jsonl",)]
-    rows = unread(spark, logs.folder, spark.createDataFrame(read, "file string")).collect()
+    rows = unread(
+        spark, LocalStore(logs.folder), spark.createDataFrame(read, "file string")
+    ).collect()
     assert {(row["pid"], row["boot"]): row["since"] for row in rows} == {
         (busy.pid, busy.boot): T0 + 5,
         (done.pid, done.boot): None,

@@ -77,7 +77,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
 @on_warehouse
 def audit(
     context: Context,
-    warehouse: Path,
+    warehouse: Path | str,
     fail_on: set[str],
     non_repeatable: bool,
     complete_since: float | None,
@@ -156,7 +156,11 @@ def audit(
 
 
 def _by_key(
-    context: Context, warehouse: Path, audited: "DataFrame", counts: dict[str, int], good: bool
+    context: Context,
+    warehouse: Path | str,
+    audited: "DataFrame",
+    counts: dict[str, int],
+    good: bool,
 ) -> Outcome:
     from pyspark.sql.functions import desc
 

@@ -40,7 +40,7 @@ _BY_KEY = ("queue", "key", "n", "mean", "longest", "seconds", "of the queue", "c
 @by_key_option("A row for each task and cost key, or what each tenant's messages took.")
 @on_warehouse
 def costs(
-    context: Context, warehouse: Path, export: Path | None, keys: int, limit: int, by: str
+    context: Context, warehouse: Path | str, export: Path | None, keys: int, limit: int, by: str
 ) -> Outcome:
     """Learn what a message of each cost key takes, in seconds.
 
@@ -76,7 +76,7 @@ def costs(
     return tabled(rows, _SHOWN, "no task has finished")
 
 
-def _by_key(context: Context, warehouse: Path, limit: int) -> Outcome:
+def _by_key(context: Context, warehouse: Path | str, limit: int) -> Outcome:
     from pyspark.sql.functions import desc
 
     from celery_fair.pipeline.publish import write_costs_by_key

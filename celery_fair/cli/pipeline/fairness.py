@@ -54,7 +54,7 @@ _KEYS = 10_000
 @on_warehouse
 def fairness(
     context: Context,
-    warehouse: Path,
+    warehouse: Path | str,
     interval: float,
     tolerance: float,
     fail_on_unfair: bool,
@@ -113,7 +113,7 @@ def _by_queue(made: "DataFrame", tolerance: float) -> list[dict[str, Any]]:
 
 
 def _by_key(
-    context: Context, warehouse: Path, interval: float, tolerance: float, fail_on_unfair: bool
+    context: Context, warehouse: Path | str, interval: float, tolerance: float, fail_on_unfair: bool
 ) -> Outcome:
     from celery_fair.pipeline.gold.fairness_by_key import by_key
     from celery_fair.pipeline.gold.noisy import by_tenant

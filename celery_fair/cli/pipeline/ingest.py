@@ -5,22 +5,25 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import FOLDER, Outcome
-from celery_fair.cli.pipeline.options import Context, with_spark
+from celery_fair.cli.options import Outcome
+from celery_fair.cli.pipeline.options import PLACE, Context, one_writer_option, with_spark
 
 __all__ = ["ingest"]
 
 
 @click.command()
-@click.argument("logs", type=FOLDER)
-@click.argument("warehouse", type=FOLDER)
+@click.argument("logs", type=PLACE)
+@click.argument("warehouse", type=PLACE)
 @click.option(
     "--include-open",
     is_flag=True,
     help="Also read files that workers are still writing; they are read again once sealed.",
 )
 @with_spark
-def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) -> Outcome:
+@one_writer_option
+def ingest(
+    context: Context, logs: Path | str, warehouse: Path | str, include_open: bool
+) -> Outcome:
     """Read event logs from LOGS into WAREHOUSE.
 
     Reads what is new below LOGS: sealed files, *.jsonl, also packed or
@@ -34,10 +37,14 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     is cut short, the old one stays. On a cluster every machine must reach both folders under the
     same paths. On a terminal a bar shows how much has been read.
 
+    Both may be URIs of any file system that this Spark reads, such as s3a://bucket/logs; its
+    settings and credentials are given by --conf spark.hadoop.fs.….
+
     \b
     Examples:
       python -m celery_fair pipeline ingest /var/log/celery-fair warehouse
       python -m celery_fair pipeline ingest logs warehouse --include-open --json
+      python -m celery_fair pipeline ingest s3a://bucket/logs hdfs://node/warehouse
 
     Exit status: 0, also if lines were quarantined; 1 if nothing could be ingested, or
     LOGS has no files to read.
@@ -45,9 +52,10 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     from celery_fair.pipeline.ingest import check
     from celery_fair.pipeline.ingest import ingest as read
 
-    check(logs)
+    if isinstance(logs, Path):  # else nobody knows before Spark is started
+        check(context.store(logs))
     there = context.warehouse(warehouse, logs)
-    done = read(there, logs, include_open, context.say, context.bar())
+    done = read(there, context.store(logs), include_open, context.say, context.bar())
     news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
         f" {done.files} new files and {done.open_files} open ones"

@@ -7,16 +7,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from celery_fair.cli.options import FOLDER, Outcome, conclude, json_option, table
+from celery_fair.cli.options import Local, Outcome, conclude, json_option, table
 from celery_fair.cli.screen import Bar, Line, PlainScreen, suitable_screen
+from celery_fair.pipeline.storage.address import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from celery_fair.pipeline.progress import Read, Show
+    from celery_fair.pipeline.storage.store import Store
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["Context", "by_key_option", "on_warehouse", "percent", "tabled", "with_spark"]
+__all__ = [
+    "PLACE",
+    "Context",
+    "Place",
+    "by_key_option",
+    "on_warehouse",
+    "one_writer_option",
+    "percent",
+    "tabled",
+    "with_spark",
+]
 
 _PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
 
@@ -24,6 +36,18 @@ _OPTIONS = {"spark.master": "--master", "spark.driver.memory": "--driver-memory"
 """Settings that have an option."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Place(Local):
+    """A path of this machine, or a URI of a file system that Spark reads, as it was given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_remote(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
+PLACE = Place(file_okay=False, path_type=Path)
 
 
 class Context:
@@ -40,6 +64,9 @@ class Context:
     def __init__(
         self, master: str | None, memory: str, conf: dict[str, str], as_json: bool, quiet: bool
     ) -> None:
+        self._session: SparkSession | None = None
+        self._one_writer = False
+        self._catalog: str | None = None
         self._master = master
         self._memory = memory
         self._conf = conf
@@ -75,21 +102,42 @@ class Context:
         """
         from celery_fair.pipeline.session import open_session
 
-        self.say("starting Spark")
-        return open_session(self._master, self._memory, self._conf, small=small)
+        if self._session is None:
+            self.say("starting Spark")
+            self._session = open_session(self._master, self._memory, self._conf, small=small)
+        return self._session
 
-    def warehouse(self, path: Path, logs: Path | None = None) -> "Warehouse":
+    def tables_in(self, schema: str) -> None:
+        """Have tables of a catalog's schema made, too, of all that is published."""
+        self._catalog = schema
+
+    def one_writer(self) -> None:
+        """Take it that no other command writes to the warehouse meanwhile."""
+        self._one_writer = True
+
+    def store(self, where: Path | str) -> "Store":
+        """Return the store of an address; Spark is started for one that is elsewhere."""
+        from celery_fair.pipeline.storage.chosen import store_at
+
+        spark = self.spark() if isinstance(where, str) else None
+        return store_at(where, spark, self._one_writer)
+
+    def warehouse(self, where: Path | str, logs: Path | str | None = None) -> "Warehouse":
         """Return the warehouse in a folder: to ask, as it is now, whatever is published meanwhile.
 
         Arguments:
             logs: the folder that is to be read into it; None: there is none.
         """
+        from celery_fair.pipeline.catalog import Catalog
         from celery_fair.pipeline.session import SMALL, is_small
         from celery_fair.pipeline.warehouse import Warehouse
 
         # An event takes a tenth there of what it takes in the log.
-        small = is_small(path, SMALL // 10) and (logs is None or is_small(logs))
-        found = Warehouse(self.spark(small), path)
+        limits = [(where, SMALL // 10), *([(logs, SMALL)] if logs is not None else [])]
+        small = all(isinstance(path, Path) and is_small(path, most) for path, most in limits)
+        spark = self.spark(small)
+        catalog = None if self._catalog is None else Catalog(spark, self._catalog)
+        found = Warehouse(spark, self.store(where), catalog)
         return found.pin() if logs is None else found
 
 
@@ -166,9 +214,42 @@ def with_spark(command: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def one_writer_option(command: F) -> F:
+    """Give a command, that has a `Context`, the option ``--one-writer``."""
+
+    @click.option(
+        "--one-writer",
+        is_flag=True,
+        help="No other command writes to the warehouse meanwhile; for file systems without locks.",
+    )
+    @wraps(command)
+    def wrapped(context: Context, *args: Any, one_writer: bool, **options: Any) -> Any:
+        if one_writer:
+            context.one_writer()
+        return command(context, *args, **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _tables_option(command: F) -> F:
+    @click.option(
+        "--tables-in",
+        metavar="CATALOG.SCHEMA",
+        help="Make what is published a table of this catalog, too, such as lake.fair.",
+    )
+    @wraps(command)
+    def wrapped(context: Context, *args: Any, tables_in: str | None, **options: Any) -> Any:
+        if tables_in is not None:
+            context.tables_in(tables_in)
+        return command(context, *args, **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
 def on_warehouse(command: F) -> F:
-    """Give a command the argument WAREHOUSE besides."""
-    return with_spark(click.argument("warehouse", type=FOLDER)(command))
+    """Give a command the argument WAREHOUSE besides, and what it needs to publish there."""
+    command = click.argument("warehouse", type=PLACE)(command)
+    return with_spark(one_writer_option(_tables_option(command)))
 
 
 def by_key_option(text: str) -> Callable[[F], F]:

@@ -18,7 +18,7 @@ __all__ = ["report"]
 )
 @on_warehouse
 @click.argument("html", type=NEW_FILE)
-def report(context: Context, warehouse: Path, html: Path, interval: float | None) -> Outcome:
+def report(context: Context, warehouse: Path | str, html: Path, interval: float | None) -> Outcome:
     """Write a report over WAREHOUSE to the file HTML.
 
     The file has everything in it and loads nothing: shares against targets over time, waits, what

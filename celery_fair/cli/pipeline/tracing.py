@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from celery_fair.cli.pipeline.options import Place
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -23,7 +25,7 @@ _FORMATS = ("warehouse", "swf", "azure", *_TABLES)
 class Source(NamedTuple):
     """A trace's file, and how to read it."""
 
-    path: Path
+    path: Path | str
     format: str
     columns: str
     units: str
@@ -55,9 +57,11 @@ class Source(NamedTuple):
         from celery_fair.pipeline.traces.swf import swf_trace
         from celery_fair.pipeline.traces.table import parse_columns, table_trace
 
-        if not self.path.exists():
-            raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
-        path = str(self.path.absolute())
+        path = str(self.path)
+        if isinstance(self.path, Path):
+            if not self.path.exists():
+                raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
+            path = f"file:{self.path.absolute()}"
         if self.format == "azure":
             return azure_trace(context.spark(), path)
         if self.format == "swf":
@@ -78,7 +82,7 @@ class Source(NamedTuple):
 def on_trace(command: F) -> F:
     """Give a command the argument SOURCE and the options that say how to read it."""
     options = [
-        click.argument("source", type=click.Path(path_type=Path)),
+        click.argument("source", type=Place(path_type=Path)),
         click.option(
             "--format",
             type=click.Choice(_FORMATS),

@@ -21,7 +21,7 @@ _LIMIT = 1000
     help="Only messages whose tenant had nothing waiting when they were published.",
 )
 @on_warehouse
-def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
+def waits(context: Context, warehouse: Path | str, by: str, first: bool) -> Outcome:
     """Show how long messages waited, from their publication to their start.
 
     \b

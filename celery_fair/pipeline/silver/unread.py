@@ -6,14 +6,13 @@ made; if that file is gone, nobody knows. A file without a byte, from a crash, i
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
-from celery_fair.pipeline.log_files import log_files
+from celery_fair.pipeline.storage.store import Store
 
 __all__ = ["packed", "unread"]
 
@@ -25,7 +24,7 @@ _NAME = r"-([^-/]+)-([0-9]+)\.jsonl(?:\.gz|\.zst)?$"
 """The end of a file's name: the process's boot, and which of its files it is."""
 
 
-def unread(spark: SparkSession, logs: Path, read: DataFrame) -> DataFrame:
+def unread(spark: SparkSession, logs: Store, read: DataFrame) -> DataFrame:
     """One row per process that has a file below `logs` which is not among those read (`file`).
 
     Call it after the files to read have been listed: every process that lived then has a file.
@@ -61,9 +60,10 @@ def packed(read: DataFrame) -> DataFrame:
     return known.select(F.concat("folder", name).alias("file"))
 
 
-def _named(logs: Path) -> Iterator[FileName]:
-    for path in log_files(logs, "*.jsonl*"):
-        name = FileName.parse(path.name.removesuffix(".gz").removesuffix(".zst"))
+def _named(logs: Store) -> Iterator[FileName]:
+    for path in logs.files("*.jsonl*"):
+        file = path.rpartition("/")[2]
+        name = FileName.parse(file.removesuffix(".gz").removesuffix(".zst"))
         if name is not None:
             yield name
 

@@ -1,0 +1,95 @@
+"""A folder of this machine: paths, renames and locks; no session is needed."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+
+from celery_fair.pipeline.holds import Hold, held
+from celery_fair.pipeline.log_files import log_files
+from celery_fair.pipeline.storage.store import Held
+from celery_fair.pipeline.whole_file import whole_file
+
+__all__ = ["POINTER", "SCRATCH", "LocalStore"]
+
+POINTER = "current.json"
+SCRATCH = ".scratch-"
+_LOCK = ".publishing"
+
+
+class LocalStore:
+    """See `celery_fair.pipeline.storage.store.Store`.
+
+    Arguments:
+        root: a folder that driver and executors see under one path.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    def address(self, name: str = "") -> str:
+        # Without the scheme it would be a path of Hadoop's default file system.
+        return f"file:{self.root / name}"
+
+    def files(self, pattern: str) -> Iterator[str]:
+        return (str(path) for path in log_files(self.root, pattern))
+
+    def has_any(self, patterns: Iterable[str]) -> bool:
+        return any(next(log_files(self.root, pattern), None) for pattern in patterns)
+
+    def read(self, address: str) -> bytes:
+        return Path(address).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        (self.root / name).write_bytes(content)
+
+    def is_folder(self, name: str = "") -> bool:
+        return (self.root / name).is_dir()
+
+    def make(self, name: str = "") -> None:
+        (self.root / name).mkdir(parents=True, exist_ok=True)
+
+    def move(self, name: str, target: str) -> None:
+        path = self.root / target
+        path.parent.mkdir(exist_ok=True)
+        (self.root / name).rename(path)
+
+    def remove(self, name: str) -> None:
+        shutil.rmtree(self.root / name, ignore_errors=True)
+
+    def size(self, name: str) -> int:
+        return sum(path.stat().st_size for path in (self.root / name).rglob("*.parquet"))
+
+    def written(self) -> list[str]:
+        found = (*self.root.glob("*/run=*"), *self.root.glob(f"{SCRATCH}*"))
+        return [path.relative_to(self.root).as_posix() for path in found]
+
+    def check(self) -> None:
+        """What cannot be written here is told when it is tried."""
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other run publishes meanwhile; who is killed leaves it."""
+        with (self.root / _LOCK).open("w") as file:
+            flock(file, LOCK_EX)
+            yield
+
+    def present(self) -> str | None:
+        try:
+            return (self.root / POINTER).read_text()
+        except FileNotFoundError:
+            return None
+
+    def point(self, version: int, text: str) -> bool:
+        """Nobody else does meanwhile: it is called `alone`."""
+        del version
+        with whole_file(self.root / POINTER) as file:
+            file.write(text)
+        return True
+
+    def hold(self, mark: str, folders: Iterable[str]) -> Hold:
+        return Hold(self.root, mark, folders)
+
+    def held(self) -> Held:
+        return held(self.root)

@@ -1,0 +1,265 @@
+"""Logs and warehouse on file systems that are none of this machine's: what holds here, holds there.
+
+Files of `viewfs` are really here, so that no server is needed; HDFS is one, `make hadoop` fetches
+it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from celery_fair.cli import fair
+from celery_fair.pipeline.errors import OvertakenError, PipelineError
+from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.storage.hadoop import HadoopStore
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.documentation.commands import ROOT
+from tests.pipeline.hdfs import JARS, Hdfs
+from tests.pipeline.places import Elsewhere, viewed
+from tests.pipeline.planted import Logs, Process
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def hdfs() -> Iterator[Hdfs]:
+    if not JARS.is_dir():
+        pytest.skip("no HDFS: make hadoop fetches it")
+    server = Hdfs()
+    try:
+        server.start()
+        server.wait_ready()
+        yield server
+    finally:
+        server.end()
+
+
+KINDS = ["viewfs", pytest.param("hdfs", marks=pytest.mark.wide)]
+
+
+@pytest.fixture(params=KINDS)
+def place(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
+) -> Iterator[Elsewhere]:
+    if request.param == "viewfs":
+        (tmp_path / "shared").mkdir()
+        yield from viewed(spark, tmp_path / "shared")
+    else:
+        server: Hdfs = request.getfixturevalue("hdfs")
+        yield Elsewhere(spark, server.url(f"/{tmp_path.name}"))
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(fair, ["pipeline", *map(str, words)])
+
+
+def asked(*words: object) -> Any:
+    done = run(*words, "--json", "--quiet")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def refused(*words: object) -> str:
+    """What a command says that is refused: a line, and what to do."""
+    done = run(*words, "--quiet")
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def plant(logs: Logs) -> None:
+    """A worker that has ended, one whose file is open, and one of which nothing can be read."""
+    worker = Process(queue="q").boots(0)
+    worker.runs("twice", 1, published=0.5)
+    worker.runs("twice", 3, published=0.5)
+    worker.rejects("clean", 5, published=0)
+    worker.ends(10)
+    logs.plant(worker, under="host")
+    busy = Process(queue="q").boots(20)
+    busy.starts("running", 21)
+    logs.write(f"host/_open-1700000020-celery@n-{busy.pid}-{busy.boot}-0.jsonl", busy.lines, "{")
+
+
+def test_what_is_found_there(place: Elsewhere, logs: Logs, tmp_path: Path) -> None:
+    """Bit by bit, by commands; and what was read is not read again."""
+    plant(logs)
+    there, warehouse = place.put(logs.folder, "logs"), f"{place.uri}/ware/house"
+    first = asked("ingest", there, warehouse, "--one-writer", "--include-open")
+    assert (first["version"], first["files"], first["open_files"], first["events"]) == (1, 1, 1, 9)
+    late, others = Process(queue="q").boots(30), Logs(tmp_path / "late")
+    late.runs("late", 31, published=30)
+    others.plant(late)
+    place.put(others.folder, "logs")
+    second = asked("ingest", there, warehouse, "--one-writer")
+    assert (second["version"], second["files"], second["events"]) == (2, 1, 3)
+    verdicts = asked("audit", warehouse, "--one-writer")["verdicts"]
+    assert {name: count for name, count in verdicts.items() if count} == {
+        "DUPLICATE": 1,
+        "REPLAYABLE": 1,
+        "RUNNING": 1,
+        "FINISHED": 1,
+    }
+    store = place.store("ware/house")
+    assert {name.partition("/")[0] for name in store.written()} == {
+        name.partition("/")[0] for name in read_pointer(store).folders
+    }
+
+
+def test_of_those_who_publish_at_once_one_does(place: Elsewhere) -> None:
+    """By themselves, where the store promises it; else those who come after the first see it."""
+    root = place.store("warehouse")
+    root.make()
+    promised = place.uri.startswith("hdfs:")
+    start, at_once = Barrier(3 if promised else 1), 3
+
+    def publish(number: int) -> bool:
+        store = HadoopStore(place.spark, str(root.root), one_writer=True)
+        after = Pointer().with_table("t", [f"t/run=000001-{number}"], "id string")
+        start.wait()
+        try:
+            write_pointer(store, Pointer(), after)
+        except OvertakenError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(at_once if promised else 1) as threads:
+        answers = list(threads.map(publish, range(at_once)))
+    assert sorted(answers) == [False, False, True]
+    present = read_pointer(root)
+    assert present.version == 1
+    assert present.tables["t"] == [f"t/run=000001-{answers.index(True)}"]
+    assert not root.point(1, "{}")  # who had looked before
+    assert root.point(1, root.present() or "")  # who has not heard that it was done
+    assert read_pointer(root) == present
+    assert not root.written()
+    files = root._files  # what a store is asked for whose files are seen when they are whole
+    files.create("once", b"1", conditional=False)
+    with pytest.raises(FileExistsError, match="there is one"):
+        files.create("once", b"2", conditional=False)
+    assert files.read(root.address("once")) == b"1"
+
+
+def test_who_is_gone_holds_nothing_when_its_lease_is_over(place: Elsewhere) -> None:
+    """Meanwhile others publish, and leave alone what it has written."""
+    here = Warehouse(place.spark, place.store("warehouse"))
+    rows = place.spark.range(1)
+    first = here.begin(make=True)
+    first.replace("t", rows)
+    first.publish()
+    first.release()
+    gone = Warehouse(place.spark, place.store("warehouse")).begin()
+    gone.replace("u", rows)
+    left, beats = f"u/run={gone._number}", gone.hold._beats
+    beats._over.set()  # as if its machine had lost its power
+
+    with here.publishing() as run:
+        run.replace("t", rows)
+    assert left in here.store.written()
+    beats._last -= 60
+    with pytest.raises(PipelineError, match=r"for more than 60 seconds: .* run it again"):
+        gone.publish()
+    place.age(f"warehouse/{beats.name_of_file}", 119)
+    assert beats.name_of_file.endswith(tuple(here.store.held().marks))
+    place.age(f"warehouse/{beats.name_of_file}", 121)
+    with here.publishing() as run:
+        run.replace("t", rows)
+    assert left not in here.store.written()
+    assert read_pointer(here.store).version == 3
+
+
+def test_what_cannot_be_done_is_told(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    plant(logs)
+    warehouse = tmp_path / "warehouse"
+    said = refused("ingest", "nosuch://bucket/logs", warehouse)
+    assert 'No FileSystem for scheme "nosuch"' in said
+    said = refused("ingest", "ftp://127.0.0.1/logs", warehouse)
+    assert "cannot be read" in said
+    assert "copy them" in said
+    said = refused("ingest", "s3a://bucket/logs", warehouse)
+    assert "spark.jars.packages=org.apache.hadoop:hadoop-aws:3." in said
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        spark.conf.set("ipc.client.connect.max.retries", "0")
+        down = f"hdfs://127.0.0.1:{nobody.getsockname()[1]}"
+        said = refused("ingest", f"{down}/logs", warehouse)
+        assert "Connection refused; nothing was changed: see that the store runs" in said
+        assert "nothing was changed" in refused("report", f"{down}/w", tmp_path / "report.html")
+        spark.conf.unset("ipc.client.connect.max.retries")
+    assert not warehouse.exists()
+    (tmp_path / "shared").mkdir()
+    for place in viewed(spark, tmp_path / "shared"):
+        there = f"{place.uri}/warehouse"
+        assert "is no folder" in refused("ingest", f"{place.uri}/logs", warehouse)
+        assert "say so with --one-writer" in refused("ingest", logs.folder, there)
+        assert "has no table 'attempts'" in refused("waits", there)
+    done = run("stream", "s3a://bucket/logs", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "'s3a://bucket/logs' is not on this machine" in done.stderr
+
+
+@pytest.mark.wide
+def test_an_ingest_is_killed(spark: SparkSession, hdfs: Hdfs, logs: Logs) -> None:
+    """On HDFS: what was there can be read, the next takes over at once, and later clears up."""
+    place = Elsewhere(spark, hdfs.url("/killed"))
+    warehouse = Warehouse(spark, place.store("warehouse"))
+
+    def ingested(name: str) -> dict[str, Any]:
+        process = Process().boots(0)
+        process.runs(name, 1)
+        logs.plant(process)
+        return asked("ingest", place.put(logs.folder, "logs"), f"{place.uri}/warehouse")
+
+    def ids() -> set[str]:
+        return {row["id"] for row in warehouse.table("attempts").collect()}
+
+    ingested("a")
+    process = Process().boots(0)
+    process.runs("b", 1)
+    logs.plant(process)
+    command = ("tests.pipeline.killed", "silver", place.put(logs.folder, "logs"))
+    killed = subprocess.run(
+        [sys.executable, "-m", *command, f"{place.uri}/warehouse", "1"],
+        cwd=ROOT,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert ids() == {"a"}
+    assert ingested("c")["version"] == 2
+    assert ids() == {"a", "b", "c"}
+    wait_for(lambda: len(warehouse.store.held().marks) == 0, 30)
+    ingested("d")
+    present = read_pointer(warehouse.store)
+    former = json.loads(warehouse.store.read(f"{place.uri}/warehouse/current-000002.json"))
+    kept = {folder for folders in former["tables"].values() for folder in folders}
+    assert set(warehouse.store.written()) <= present.folders | kept
+
+
+@pytest.mark.wide
+def test_a_report_of_what_is_on_hdfs(hdfs: Hdfs, spark: SparkSession, logs: Logs) -> None:
+    plant(logs)
+    place = Elsewhere(spark, hdfs.url("/reported"))
+    warehouse = f"{place.uri}/warehouse"
+    asked("ingest", place.put(logs.folder, "logs"), warehouse)
+    html = logs.folder / "report.html"
+    assert asked("report", warehouse, html)["verdicts"]["DUPLICATE"] == 1
+    for command in ("fairness", "costs"):
+        asked(command, warehouse)
+    assert "<html" in html.read_text()
