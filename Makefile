@@ -116,7 +116,7 @@ brokers:
 
 .PHONY: spark
 spark: chromium
-	@scripts/system-packages.sh openjdk-17-jre-headless
+	@scripts/system-packages.sh openjdk-17-jre-headless rclone
 
 .PHONY: hadoop
 hadoop: environment ## HDFS's servers for the tests, in var/hadoop

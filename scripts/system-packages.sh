@@ -71,7 +71,7 @@ cat >&2 <<MESSAGE
 Missing:$missing
   Debian, Ubuntu:  sudo apt-get install --no-install-recommends$missing
   elsewhere:       the packages of the same purpose (RabbitMQ >= 3.10, Redis >= 6.2, PostgreSQL >= 13,
-                   MariaDB >= 10.6, ZooKeeper >= 3.8, Java >= 17)
+                   MariaDB >= 10.6, ZooKeeper >= 3.8, Java >= 17, rclone >= 1.60)
 MESSAGE
 case "$missing" in *python3-venv*) exit 1 ;; esac
 if [ "${CI:-}" = true ]; then

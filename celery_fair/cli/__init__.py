@@ -33,6 +33,7 @@ _COMMANDS = {
     "pause": "celery_fair.cli.live.pause:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "resume": "celery_fair.cli.live.pause:resume",
+    "seal": "celery_fair.cli.seal:seal",
     "set": "celery_fair.cli.live.set:set_options",
     "set-key": "celery_fair.cli.keys.set:set_key",
     "pause-key": "celery_fair.cli.keys.pause:pause_key",

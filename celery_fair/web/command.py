@@ -1,8 +1,10 @@
 """``fair web``."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +19,18 @@ from celery_fair.settings import Settings
 __all__ = ["web"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_PYARROW = "fair web --warehouse needs PyArrow ({}): pip install celery-fair[web,history]"
 _NEEDED = "fair web needs packages ({}): pip install celery-fair[web]"
+
+
+def _warehouse(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
+    """Refuse an address, which as a path would be a folder that is not there."""
+    if value is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", value):
+        raise click.BadParameter(
+            f"{value} is an address: fair web reads a folder of this machine; mount it, or copy it"
+            " here"
+        )
+    return None if value is None else Path(value)
 
 
 class Options(NamedTuple):
@@ -36,6 +49,7 @@ class Options(NamedTuple):
     provable: Path | None
     timeout: float
     event_log: Path | None = None
+    warehouse: Path | None = None
 
 
 def _taking(command: Callable[..., object]) -> Callable[..., object]:
@@ -88,6 +102,12 @@ def _taking(command: Callable[..., object]) -> Callable[..., object]:
         help="Show the last six hours, by what workers write there (fair_event_log).",
     )
     @click.option(
+        "--warehouse",
+        metavar="FOLDER",
+        callback=_warehouse,
+        help="Show past days, by what pipeline ingest and pipeline fairness have made there.",
+    )
+    @click.option(
         "--timeout",
         "-t",
         type=Seconds(0, 60, min_open=True),
@@ -116,6 +136,7 @@ def web(ctx: click.Context, options: Options) -> None:
       celery -A shop fair web
       celery -A shop fair web --allow-changes --action-log actions.jsonl
       celery -A shop fair web --event-log /var/log/celery-fair
+      celery -A shop fair web --warehouse warehouse
       celery -A shop fair web --host 0.0.0.0 --host-name fair.example.org --passwords passwords
 
     Exit status: 0 when it is stopped; 1 if it cannot listen there, or a package is missing; 2 for
@@ -133,6 +154,11 @@ def web(ctx: click.Context, options: Options) -> None:
         from celery_fair.web.server import Server
     except ImportError as exc:
         raise click.ClickException(_NEEDED.format(exc)) from exc
+    if options.warehouse is not None:
+        try:
+            import_module("pyarrow.dataset")
+        except ImportError as exc:
+            raise click.ClickException(_PYARROW.format(exc)) from exc
     with closing(Server(ctx, options)) as server:
         click.echo(f"http://{server.address}{options.root_path}  (Ctrl-C ends it)", err=True)
         with suppress(KeyboardInterrupt), interruptible():

@@ -42,8 +42,10 @@ class Shell:
             "python3": self._python,
             "rabbitmq-plugins": self._rabbitmq_plugins,
             "rabbitmqctl": self._rabbitmqctl,
+            "rclone": self._rclone,
             "redis-cli": self._redis_cli,
             "service": self._service,
+            "sh": self._sh,
             "spark-submit": self._spark_submit,
             "systemctl": self._systemctl,
         }
@@ -138,6 +140,8 @@ class Shell:
             raise CommandError(f"there is no extra {', '.join(sorted(unknown))}")
 
     def _apt_get(self, words: list[str]) -> None:
+        if words == ["update"]:
+            return
         known = (ROOT / "scripts" / "system-packages.sh").read_text()
         if words[:1] != ["install"]:
             raise CommandError("only apt-get install can be verified")
@@ -192,6 +196,18 @@ class Shell:
     def _redis_cli(self, words: list[str]) -> None:
         if words[:1] != ["ACL"]:  # as above
             raise CommandError("only ACL … can be verified")
+
+    def _rclone(self, words: list[str]) -> None:
+        """Their options; what they do, `tests/pipeline/test_copied_logs.py` shows."""
+        action, *rest = words
+        options = {word for word in rest if word.startswith("--")}
+        if action != "copy" or not options <= {"--filter", "--max-age"}:
+            raise CommandError(f"not known of rclone: {action} {' '.join(sorted(options))}")
+
+    def _sh(self, words: list[str]) -> None:
+        """A script that the page shows."""
+        if not (self.folder / words[0]).is_file():
+            raise CommandError(f"there is no file {words[0]!r}")
 
     def _cd(self, words: list[str]) -> None:
         for folder in (self.folder / words[0], ROOT / words[0]):

@@ -55,9 +55,11 @@ def check_dockerfile(text: str, shell: Shell) -> None:
         if instruction not in _INSTRUCTIONS:
             raise CommandError(f"no instruction of a Dockerfile that is known here: {line!r}")
         if instruction == "RUN" and shlex.split(rest)[0] not in _OF_THE_IMAGE:
-            shell.verify(rest)
-        if instruction == "COPY" and not (shell.folder / rest.split()[0]).is_file():
-            raise CommandError(f"there is nothing to copy: {line!r}")
+            for command in rest.split(" && "):
+                shell.verify(command)
+        for name in rest.split()[:-1] if instruction == "COPY" else ():
+            if not (shell.folder / name).is_file():
+                raise CommandError(f"there is nothing to copy: {line!r}")
         if instruction == "CMD":
             shell.verify(shlex.join(json.loads(rest)))
 
@@ -66,16 +68,24 @@ def check_yaml(text: str, shell: Shell) -> None:
     document = yaml.safe_load(text)
     if "groups" in document:  # of Prometheus: tests/test_docs.py has it read that
         return
-    if document.get("kind") != "Deployment":
-        raise CommandError("neither rules for Prometheus nor a deployment for Kubernetes")
-    _check_deployment(document["spec"], shell)
+    kind = document.get("kind")
+    if kind == "CronJob":
+        _check_pod(document["spec"]["jobTemplate"]["spec"]["template"]["spec"], shell)
+    elif kind in {"DaemonSet", "Deployment"}:
+        template = document["spec"]["template"]
+        if document["spec"]["selector"]["matchLabels"] != template["metadata"]["labels"]:
+            raise CommandError("the selector does not select the template's pods")
+        _check_pod(template["spec"], shell)
+    else:
+        raise CommandError("neither rules for Prometheus nor pods for Kubernetes")
 
 
-def _check_deployment(spec: Mapping[str, Any], shell: Shell) -> None:
-    template = spec["template"]
-    if spec["selector"]["matchLabels"] != template["metadata"]["labels"]:
-        raise CommandError("the selector does not select the template's pods")
-    for container in template["spec"]["containers"]:
+def _check_pod(pod: Mapping[str, Any], shell: Shell) -> None:
+    volumes = {volume["name"] for volume in pod.get("volumes", ())}
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        mounted = {mount["name"] for mount in container.get("volumeMounts", ())}
+        if not mounted <= volumes:
+            raise CommandError(f"there is no volume {sorted(mounted - volumes)}")
         for command in _commands(container):
             if "$(" in " ".join(command):  # which are not replaced in a probe, if from a field
                 raise CommandError(f"variables are a shell's here: {command}")

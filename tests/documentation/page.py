@@ -25,6 +25,7 @@ __all__ = ["Block", "blocks", "problems"]
 NESTING = {"{note}", "{tip}", "{warning}", "{admonition}", "{important}"}
 CHECKED_BY_SPHINX = {"{toctree}", "{raw}", "{eval-rst}"}
 FILE_NAME = re.compile(r"# ([\w/]+\.py)\n")
+SCRIPT_NAME = re.compile(r"# ([\w-]+\.sh)\n")
 UNIT_NAME = re.compile(r"# [\w/.-]*/([\w@-]+\.service)\n")
 TIMEOUT = 60
 
@@ -119,11 +120,25 @@ def check_ini(text: str, shell: Shell) -> None:
         check_unit(match[1], text, dict(parsed["Service"]), shell)
 
 
+def check_script(text: str, shell: Shell) -> None:
+    """A shell script, which is written to the file that it names."""
+    match = SCRIPT_NAME.match(text)
+    if match is None:
+        raise CommandError("a script whose first line does not name it")
+    (shell.folder / match[1]).write_text(text)
+    done = subprocess.run(
+        ["sh", "-n", shell.folder / match[1]], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise CommandError(done.stderr)
+
+
 CHECKERS: dict[str, Callable[[str, Shell], object]] = {
     "console": check_commands,
     "shell": check_commands,
     "dockerfile": check_dockerfile,
     "ini": check_ini,
+    "sh": check_script,
     "toml": lambda text, shell: tomllib.loads(text),
     "text": lambda text, shell: None,
     "yaml": check_yaml,

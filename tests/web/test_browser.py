@@ -21,6 +21,7 @@ from tests.integration.conftest import module_space, start_module_worker
 from tests.processes import ROOT, Process
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
+from tests.web.test_warehouse import fill, interval
 from tests.workers import DEFAULT_APP, StartWorker, WorkerProcess
 
 __all__ = ["module_space", "start_module_worker"]
@@ -35,6 +36,8 @@ CONF: dict[str, Any] = {
     }
 }
 pytestmark = pytest.mark.timeout(300)  # a browser, a server and a worker have to start
+
+PAST = "/warehouse?queue=left"
 
 PATIENCE = 60_000
 """Milliseconds, against hanging."""
@@ -73,7 +76,10 @@ def server(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("web")
     log = str(folder / "actions.jsonl")
-    with serving(module_space, folder, "--allow-changes", "--action-log", log) as address:
+    past = folder / "warehouse"
+    fill(past, 1, {"fairness": {"000001-a": [interval("left", 2, 5), interval("right", 8, 5)]}})
+    options = ("--allow-changes", "--action-log", log, "--warehouse", str(past))
+    with serving(module_space, folder, *options) as address:
         yield address
 
 
@@ -208,9 +214,24 @@ def test_a_queue_is_paused_and_has_that_taken_back(
 def test_at_every_width_nothing_is_cut_off(server: str, page: Page) -> None:
     for width in (400, 900, 1600):
         page.set_viewport_size({"width": width, "height": 800})
-        for path in ("/queues", "/queue?name=left", "/workers", "/dead-letters", "/doctor"):
+        for path in ("/queues", "/queue?name=left", "/workers", "/dead-letters", "/doctor", PAST):
             page.goto(f"{server}{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.either_broker
+def test_past_days_in_the_dark(server: str, page: Page) -> None:
+    """By keyboard, from a share to its reason; the lines are there."""
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{server}/warehouse")
+    expect(page.locator(".plot canvas").first).to_be_visible()
+    page.get_by_label("The last").select_option("week")
+    page.get_by_role("button", name="Show").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="20.0 %").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Why left did not get its share")).to_be_visible()
+    assert "span=7d" in page.url
 
 
 @pytest.mark.either_broker

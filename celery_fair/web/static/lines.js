@@ -20,7 +20,10 @@
   }
 
   function clock(seconds) {
-    return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+    const time = new Date(seconds * 1000);
+    const [first, last] = [known.times[0], known.times[known.times.length - 1]];
+    if (last - first <= 86400) return time.toLocaleTimeString("en-GB");
+    return time.toLocaleString("en-GB", { day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit" });
   }
 
   function series(names, wanted) {

@@ -1,0 +1,40 @@
+"""The tables of a warehouse, as PyArrow reads them: only the columns that are asked for."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.pointer import Pointer
+
+__all__ = ["check", "table_of"]
+
+
+def check(pointer: Pointer, table: str, there: Iterable[str], wanted: Sequence[str]) -> None:
+    missing = sorted(set(wanted) - set(there))
+    if missing:
+        raise PipelineError(
+            f"the table {table!r} of version {pointer.version} has no {', '.join(missing)}: it was"
+            " written by another version of celery-fair; ingest the logs into a new folder"
+        )
+
+
+def table_of(root: Path, pointer: Pointer, name: str, but: str = "") -> Any:
+    """Return a table; only its folders of the run `but`, if that is named."""
+    import pyarrow.dataset as ds
+
+    files = []
+    for folder in pointer.tables.get(name, ()):
+        if but and not folder.endswith(f"run={but}"):
+            continue
+        if not (root / folder).is_dir():
+            raise FileNotFoundError(2, "No such folder", str(root / folder))
+        files += [str(path) for path in sorted((root / folder).rglob("*.parquet"))]
+    try:
+        return ds.dataset(files, format="parquet")
+    except (OSError, ValueError) as exc:
+        if isinstance(exc, FileNotFoundError):
+            raise
+        raise PipelineError(
+            f"the table {name!r} of version {pointer.version} in {root} is broken: {exc}"
+        ) from exc

@@ -1,0 +1,129 @@
+"""A log that a sidecar copies to a store: what arrives of a killed worker's, and what it proves.
+
+The sidecar's script is the documentation's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.brokers import Space
+from tests.brokers.missing import program
+from tests.documentation.commands import ROOT
+from tests.documentation.page import blocks
+from tests.eventlog.reading import records
+from tests.integration.gate import Gate
+from tests.once.conftest import gate
+from tests.pipeline import planted
+from tests.pipeline.planted import T0, Logs
+from tests.processes import Process
+from tests.publishing import publish
+from tests.waiting import wait_for
+from tests.workers import StartWorker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["gate"]
+
+ROTATE = 3.0
+"""Seconds for which a file takes records: those of what is held all go into one."""
+
+
+@pytest.fixture
+def space(rabbitmq_space: Space) -> Space:
+    return rabbitmq_space
+
+
+@contextmanager
+def sidecar(logs: Path, store: Path, folder: Path) -> Iterator[Process]:
+    """The documented script, with pythons of this environment."""
+    page = (ROOT / "docs" / "production" / "kubernetes-logs.md").read_text()
+    (script,) = (block.text for block in blocks(page) if block.language == "sh")
+    (folder / "copy-logs.sh").write_text(script)
+    environment = os.environ | {
+        "LOGS": str(logs),
+        "STORE": str(store),
+        "EVERY": "0.2",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "RCLONE_CONFIG": str(folder / "none.conf"),
+    }
+    command = ["sh", str(folder / "copy-logs.sh")]
+    process = Process(command, folder / "sidecar.log", environment)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+def test_killed_with_an_open_file(
+    spark: SparkSession,
+    space: Space,
+    start_worker: StartWorker,
+    gate: Gate,
+    tmp_path: Path,
+) -> None:
+    """A node that is lost leaves a doubt for ever; the last copy of a sidecar leaves none."""
+    program("rclone", package="rclone")
+    log, store = tmp_path / "log", tmp_path / "store"
+    conf = {"fair_event_log": str(log), "fair_event_log_rotate": ROTATE}
+    options: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "queues": ["a"]}
+    worker = start_worker(space, conf=conf, **options)
+
+    def run(task: str = "before", *args: Any) -> str:
+        published = {"x-fair-published": time.time()}
+        [id_] = publish(space.url, {"a": 1}, task, [*args], headers=published).all()
+        worker.records.started.wait_ids([id_])
+        return id_
+
+    with sidecar(log, store, tmp_path) as first:
+        done = run()
+        worker.records.finished.wait_ids([done])
+        full = time.time() + ROTATE
+        wait_for(lambda: time.time() > full, 30, "the file's time to be over")
+        held = run("before", str(gate.path))  # its first record seals the file before
+        worker.process.send(signal.SIGSTOP)
+        wait_for(lambda: store.exists() and records(store, "finished"), 30, first.log)
+        worker.kill()
+        worker.process.end()
+        first.kill()  # node and all
+    gate.open()
+    assert not [path for path in store.rglob("*") if path.name.startswith("_")]
+    assert held not in {record["id"] for record in records(store, "started")}
+
+    other = planted.Process(queue="a").boots(time.time() - T0 - 1)
+    soon = time.time() - T0 + 100
+    other.rejects("letter", soon + 10, published=soon)
+    other.beats(soon + 20)
+    Logs(store).write("other/log.jsonl", other.lines)
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    assert audited(warehouse, store) == {done: "UNKNOWN", "letter": "UNKNOWN"}
+    doubts = warehouse.table("doubts").where(f"pid = {worker.pid} and not open").collect()
+    assert [(row["why"], row["until"]) for row in doubts] == [("its log breaks off", float("inf"))]
+
+    taken = next(store.glob("*/*-0.jsonl"))
+    taken.unlink()  # when it is there again, the script runs
+    with sidecar(log, store, tmp_path) as last:  # now it is told to end, as when a pod is
+        wait_for(taken.exists, 30, last.log)
+        last.send(15)
+        assert last.wait(60) == 0, last.log()
+    assert audited(warehouse, store) == {done: "FINISHED", held: "LOST", "letter": "REPLAYABLE"}
+
+
+def audited(warehouse: Warehouse, store: Path) -> dict[str, str]:
+    ingest(warehouse, store)
+    made = write_audit(warehouse, None, lambda _: None)
+    return {row["id"]: row["verdict"] for row in made.collect()}

@@ -1,0 +1,171 @@
+"""Past days, from a warehouse's tables: what is summed up, and what is said where they are not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from celery_fair.cli import fair
+from celery_fair.web.pages.warehouse import warehouse_lines
+from celery_fair.web.past import Past, Span
+from celery_fair.web.warehouse_history import WarehouseHistory
+from tests.web.visit import Visit, site_of
+
+NOW = 1_763_720_040.0
+HOUR = 3600.0
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+def interval(
+    queue: str, served: float, due: float, ago: float = 60, verdict: str = "FAIR"
+) -> dict[str, Any]:
+    since = NOW - ago
+    return {
+        "queue": queue,
+        "since": since,
+        "until": since + 60,
+        "served": served,
+        "due": due,
+        "total": 10.0,
+        "verdict": verdict,
+    }
+
+
+def attempt(id_: str, queue: str, wait: float | None, ago: float = 30) -> dict[str, Any]:
+    return {"id": id_, "queue": queue, "started_at": NOW - ago, "wait": wait}
+
+
+def fill(root: Path, version: int, tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+    """Publish a version: of each table the rows of each run."""
+    for name, runs in tables.items():
+        for run, rows in runs.items():
+            folder = root / name / f"run={run}"
+            folder.mkdir(parents=True, exist_ok=True)
+            if rows:
+                pq.write_table(pa.Table.from_pylist(list(rows)), folder / "part-0.parquet")
+    folders = {name: [f"{name}/run={run}" for run in runs] for name, runs in tables.items()}
+    pointer = {"v": 2, "version": version, "tables": folders, "schemas": {}}
+    (root / "current.json").write_text(json.dumps(pointer))
+
+
+def looked(root: Path, length: float = HOUR, until: float | None = None) -> Past:
+    return WarehouseHistory(root).look(Span(length, until))
+
+
+def test_shares_and_waits_of_a_time(tmp_path: Path) -> None:
+    """Of all that was contended in it; an attempt that was made anew counts once."""
+    judged = [
+        interval("mail", 2, 5, 120, "UNFAIR"),
+        interval("mail", 4, 5),
+        interval("bulk", 8, 5, 120),
+        interval("bulk", 6, 5),
+        interval("bulk", 9, 0, 2 * HOUR),
+    ]
+    old = [attempt("a", "mail", 9.0), attempt("b", "mail", 1.0), attempt("c", "mail", -1.0)]
+    new = [attempt("a", "mail", 3.0), attempt("d", "mail", None), attempt("e", "bulk", 8, 9 * HOUR)]
+    tables = {
+        "fairness": {"000002-a": judged},
+        "attempts": {"000001-a": old, "000002-a": new},
+        "replaced": {"000002-a": [{"stale": "000001-a", "id": "a"}]},
+    }
+    fill(tmp_path, 2, tables)
+    past = looked(tmp_path)
+    assert past.trouble == ""
+    assert (past.version, past.since, past.until) == (2, NOW - HOUR, NOW)
+    assert list(past.queues) == ["bulk", "mail"]
+    mail = past.queues["mail"]
+    assert (mail.share, mail.target, mail.started) == (0.3, 0.5, 4)
+    assert mail.verdicts == {"UNFAIR": 1, "FAIR": 1}
+    assert [(each.since, each.share) for each in mail.worst] == [(NOW - 120, 0.2)]
+    assert mail.lines["share"][-2:] == [0.2, 0.4]
+    assert mail.lines["target"][-3:] == [None, 0.5, 0.5]
+    assert mail.median == pytest.approx(1.0)
+    assert mail.lines["p95"][-1] == pytest.approx(3.0, abs=0.5)
+    assert (past.queues["bulk"].share, past.queues["bulk"].started) == (0.7, 0)
+    earlier = looked(tmp_path, HOUR, NOW - HOUR)
+    assert list(earlier.queues) == ["bulk"]
+    week = looked(tmp_path, 7 * 86400)
+    assert len(week.times) <= 502
+    assert week.queues["bulk"].share == pytest.approx(23 / 30)
+
+
+def test_another_version_is_seen(tmp_path: Path) -> None:
+    history = WarehouseHistory(tmp_path)
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    first = history.look(Span(HOUR))
+    assert history.look(Span(HOUR)) is first
+    fill(tmp_path, 2, {"fairness": {"000002-a": [interval("mail", 4, 5)]}})
+    shutil.rmtree(tmp_path / "fairness" / "run=000001-a")
+    assert history.look(Span(HOUR)).queues["mail"].share == 0.4
+
+
+def broken(root: Path) -> None:
+    fill(root, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    (root / "fairness" / "run=000001-a" / "part-0.parquet").write_bytes(b"PAR1 no more")
+
+
+def gone(root: Path) -> None:
+    fill(root, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    shutil.rmtree(root / "fairness")
+
+
+TROUBLES = {
+    "empty": (lambda root: None, "has no version yet"),
+    "not judged": (lambda root: fill(root, 1, {"attempts": {"1": []}}), "pipeline fairness"),
+    "nothing judged": (lambda root: fill(root, 1, {"fairness": {"1": []}}), "No queue had work"),
+    "of another kind": (lambda root: fill(root, 1, {"fairness": {"1": [{"a": 1}]}}), "has no due"),
+    "half a pointer": (lambda root: (root / "current.json").write_text('{"v": 2'), "does not say"),
+    "a later format": (lambda root: (root / "current.json").write_text('{"v": 9}'), "has format 9"),
+    "half a file": (broken, "is broken"),
+    "a folder that is gone": (gone, "is gone"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), TROUBLES.values(), ids=TROUBLES)
+def test_what_is_no_warehouse_is_a_sentence(make: Any, said: str, tmp_path: Path) -> None:
+    make(tmp_path)
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    answer = Visit(site).get("/warehouse")
+    assert answer.status_code == 200
+    assert said in answer.text
+    assert "more" not in looked(tmp_path).trouble.rpartition("log has")[2]
+
+
+def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
+    site = site_of({})
+    assert "--warehouse FOLDER" in Visit(site).get("/warehouse").text
+    assert warehouse_lines(site, {}, None) == (None, None)
+    site.warehouse = WarehouseHistory(tmp_path)
+    rows = [interval(HOSTILE, 2, 5, verdict="HELD"), interval("mail", 8, 5)]
+    fill(tmp_path, 1, {"fairness": {"000001-a": rows}})
+    visit = Visit(site)
+    text = visit.get("/warehouse?span=6h").text
+    assert "<img" not in text
+    assert "\u202e" not in text
+    assert "20.0 %" in text
+    assert "queue=mail#why" in text
+    why = visit.get("/warehouse?queue=mail").text
+    assert "It got its share in each interval" in why
+    held = visit.request("GET", f"/warehouse?queue={HOSTILE.replace('<', '%3C')}").text
+    assert "its own leash or cap held it back" in held
+    assert "is no time such as" in visit.get("/warehouse?until=soon&span=9y").text
+    state, told = warehouse_lines(site, {"queue": "mail"}, None)
+    assert (told["names"], told["lines"][0][-1]) == (["mail"], 0.8)
+    json.dumps(told, allow_nan=False)
+    assert warehouse_lines(site, {"queue": "mail"}, state) == (state, None)
+
+
+@pytest.mark.parametrize("address", ["s3a://bucket/warehouse", "hdfs://host/x", "file:///x"])
+def test_an_address_is_refused(address: str) -> None:
+    outcome = CliRunner().invoke(fair, ["web", "--warehouse", address])
+    assert outcome.exit_code == 2
+    assert "is an address" in outcome.output
