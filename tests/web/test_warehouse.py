@@ -123,7 +123,7 @@ TROUBLES = {
     "nothing judged": (lambda root: fill(root, 1, {"fairness": {"1": []}}), "No queue had work"),
     "of another kind": (lambda root: fill(root, 1, {"fairness": {"1": [{"a": 1}]}}), "has no due"),
     "half a pointer": (lambda root: (root / "current.json").write_text('{"v": 2'), "does not say"),
-    "a later format": (lambda root: (root / "current.json").write_text('{"v": 9}'), "has format 9"),
+    "a later format": (lambda root: (root / "current.json").write_text('{"v": 9}'), "of format 9"),
     "half a file": (broken, "is broken"),
     "a folder that is gone": (gone, "is gone"),
 }
