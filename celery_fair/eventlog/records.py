@@ -39,7 +39,10 @@ FIELDS: Final[Kind] = {
     "kind": ("string", "admitted, started, finished, rejected, queue, settings, process"),
     "node": ("string", "the worker's node name, `celery@host`"),
     "pid": ("long", "process id"),
-    "boot": ("string", "random; different for each process that ever was"),
+    "boot": (
+        "string",
+        "another one for each process that ever was; of one start of a host alike at first",
+    ),
     "seq": ("long", "0, 1, 2, … within the process; not in `dead`"),
     "at": ("microseconds", "when it was written"),
 }

@@ -23,6 +23,7 @@ from pathlib import Path
 from time import time, time_ns
 from typing import Any
 
+from celery_fair.eventlog.kernel import ran_elsewhere
 from celery_fair.eventlog.log_file import NEW, OPEN, FileName, is_behind
 from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.eventlog.writer import Policy, host_folder
@@ -167,7 +168,9 @@ def _death(last: dict[str, Any], lossy: bool) -> dict[str, Any]:
 
 
 def _went_down_after(last: dict[str, Any]) -> bool:
-    """Whether this host has been started again since a record was written, as far as it tells."""
+    """Whether its host has been started again since a record was written, as far as it tells."""
+    if ran_elsewhere(last["boot"]):
+        return True
     clock = getattr(clocks, "CLOCK_BOOTTIME", None)
     if clock is None:  # not Linux
         return False

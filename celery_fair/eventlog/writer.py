@@ -14,7 +14,6 @@ thread that gives up leaves its record to the lock's holder in the same way.
 import json
 import logging
 import os
-import secrets
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from time import time_ns
 from typing import Any
 from weakref import WeakSet
 
+from celery_fair.eventlog.kernel import new_name
 from celery_fair.eventlog.log_file import LogFile, sealed_name
 from celery_fair.eventlog.records import KINDS, VERSION
 
@@ -83,7 +83,7 @@ class EventLog:
         self._writing = self._closing = False
         self._left: deque[tuple[str, str]] = deque()
         self.pid = os.getpid()
-        self.boot = secrets.token_hex(5)
+        self.boot = new_name()
         self.dropped = 0
         self._seq = 0
         self._files = count()

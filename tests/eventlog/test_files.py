@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.eventlog import EventLog, Policy, sweep
+from celery_fair.eventlog import EventLog, Policy, kernel, sweep
 from celery_fair.eventlog.log_file import LogFile
 from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import host_folder
@@ -239,6 +239,27 @@ def test_what_was_written_before_the_host_went_down_may_be_lost(tmp_path: Path, 
     assert sweep(Policy(tmp_path)) == 1
     _, dead = records(tmp_path)
     assert dead.get("dropped") == (1 if age else None)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_volume_that_comes_from_a_host_that_went_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    """To another that has been up for long: no clock tells that something may be lost."""
+    log = log_in(tmp_path)
+    log.record("queue", {"queue": "q"})
+    log.close()
+    (sealed,) = tmp_path.rglob("*.jsonl")
+    sealed.rename(sealed.with_name(f"_open-{sealed.name}"))
+    if elsewhere:
+        other = tmp_path / "boot_id"
+        other.write_text("7b0f9c5e-0000-4000-8000-000000000000\n")
+        monkeypatch.setattr(kernel, "_BOOT_ID", other)
+
+    assert sweep(Policy(tmp_path)) == 1
+
+    _, dead = records(tmp_path)
+    assert dead.get("dropped") == (1 if elsewhere else None)
 
 
 def test_what_another_host_has_left_may_be_cut_off(tmp_path: Path) -> None:
