@@ -97,6 +97,7 @@ def engine_at(url: str, setting: str) -> Engine:
         return create_engine(
             made,
             isolation_level="AUTOCOMMIT",
+            hide_parameters=True,  # or an error shows them: claims are made of tasks' arguments
             execution_options={"preserve_rowcount": True},  # psycopg has forgotten it otherwise
             connect_args=_ARGUMENTS[made.get_backend_name()],
         )

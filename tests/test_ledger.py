@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sqlalchemy import create_engine, text
 from celery_fair.groups import store_at
 from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
 from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
+from tests.conftest import running
 from tests.faults.ledgers import OnPostgreSQL
 from tests.waiting import wait_equal, wait_for
 
@@ -337,3 +339,50 @@ def test_nothing_else_is_in_it(opened: Open, url: str, redis_space: Any) -> None
         with redis_space.server.client_of(redis_space.place) as client:
             assert set(client.keys()) == {b"celery-fair:ledger", b"celery-fair:claim:w"}
             assert 0 < client.pttl("celery-fair:claim:w") <= 3_600_000
+
+
+def test_a_redis_that_is_the_master_again_proves_nothing(own_redis: RedisServer) -> None:
+    """What another was told meanwhile, it may lack; it is the same process all the time."""
+    with (
+        contextmanager(running)(RedisServer()) as other,
+        closing(ledger_at(own_redis.url(), 3600)) as ledger,
+        redis.Redis.from_url(own_redis.url()) as one,
+    ):
+        before = ledger.claim("u", "m1", doubt=True)
+        assert ledger.claim("v", "m1", doubt=True).epoch == before.epoch
+        one.replicaof("127.0.0.1", str(other.port))
+        wait_for(lambda: one.info("replication")["master_link_status"] == "up", 30, "a replica")
+        one.replicaof("NO", "ONE")
+        after = ledger.claim("w", "m1", doubt=True)
+        assert after.epoch > before.now
+
+
+def test_a_locked_database_is_waited_for_once(tmp_path: Path) -> None:
+    """It is not one without tables, which would take as long again to find out."""
+    with closing(ledger_at(f"sqlite:///{tmp_path}/l.db", 3600)) as ledger:
+        ledger.claim("v", "m1", doubt=False)
+        with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            asked = time.monotonic()
+            with pytest.raises(LedgerUnreachableError, match="locked"):
+                ledger.claim("w", "m1", doubt=False)
+            once = time.monotonic() - asked
+            with closing(sqlite3.connect(tmp_path / "l.db", timeout=2)) as third:
+                asked = time.monotonic()
+                with pytest.raises(sqlite3.OperationalError):
+                    third.execute("SELECT * FROM celery_fair_claims")
+                assert once < 1.7 * (time.monotonic() - asked)
+            other.execute("ROLLBACK")
+        assert ledger.claim("w", "m1", doubt=False).owner is None
+
+
+def test_claims_stay_out_of_errors(tmp_path: Path) -> None:
+    """They are made of tasks' arguments."""
+    with closing(ledger_at(f"sqlite:///{tmp_path}/l.db", 3600)) as ledger:
+        ledger.claim("card 4111", "m1", doubt=False)
+        with sqlite3.connect(tmp_path / "l.db") as database:
+            database.execute("DROP TABLE celery_fair_claims")
+            database.execute("CREATE TABLE celery_fair_claims (a INTEGER)")
+        with pytest.raises(LedgerUnreachableError) as error:
+            ledger.claim("card 4111", "m2", doubt=False)
+    assert "4111" not in str(error.value)

@@ -3,7 +3,7 @@
 Terms
 -----
 A *member* is a worker that has a lease. An *owner* of a partition may consume it. A *grant* makes a
-member an owner and has a number, the *fencing token*, which grows by one with each grant of the
+member an owner and has a number, the *fencing token*, which grows with each grant of the
 partition: what is done under an old one can be told from what is done under a new one. The *plan*
 says who should be the owner.
 
@@ -73,8 +73,8 @@ class Terms:
 class Grant:
     """Who owns a partition; None if nobody does, and the token is that of the last owner.
 
-    The token of a partition that was never granted is the store's clock, in seconds: even if a
-    store loses the group, the next tokens are greater than the earlier ones.
+    A token is greater than the one before, and than the store's clock, in seconds: even if a store
+    loses the group, or its last grants, the next tokens are greater than the earlier ones.
     """
 
     owner: str | None = None
@@ -252,7 +252,7 @@ def _released(group: Group, me: str, now: float, holds: Collection[str]) -> Grou
 def _granted(group: Group, me: str, now: float) -> Group:
     grants = {}
     for name in (name for name, owner in group.plan.items() if owner == me):
-        last = group.grants.get(name) or Grant(token=int(now))
+        last = group.grants.get(name, Grant())
         if last.owner is None:
-            grants[name] = Grant(me, last.token + 1, now)
+            grants[name] = Grant(me, max(last.token, int(now)) + 1, now)
     return replace(group, grants={**group.grants, **grants}) if grants else group

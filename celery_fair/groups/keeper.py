@@ -5,11 +5,15 @@ and the loop picks it up. The loop puts down what it holds. As long as a turn ha
 up, because a task keeps the loop busy, the thread renews the lease and gives nothing up: it assumes
 that everything it owns is held. What is no longer held is told to the group at once, because
 somebody is waiting for it.
+
+Without its broker a worker consumes nothing, and the loop does not look. Then the thread goes on
+alone: what is planned for the member stays its own, and what is planned for another is given up as
+soon as nothing of it runs. The loop consumes again when no such turn is under way any more.
 """
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from random import uniform
@@ -99,6 +103,8 @@ class Keeper:
         self._news: list[Taken | Trouble] = []
         self._held: frozenset[str] = frozenset()
         self._untaken = False
+        self._runs: Callable[[str], bool] | None = None  # while nothing is consumed
+        self._is_back = True
         self._in_trouble = False
         self._renewed = float("-inf")
         self._told: Mapping[str, int] = {}
@@ -130,14 +136,47 @@ class Keeper:
                 self._held = held
                 self._untaken = False
 
+    def consumes_nothing(self, runs: Callable[[str], bool]) -> None:
+        """Put down that nothing is consumed until `is_back`; what runs is still held.
+
+        Arguments:
+            runs: whether something of a partition still runs here; called in the thread.
+        """
+        with self._lock:
+            self._runs, self._is_back = runs, False
+
+    def is_back(self) -> bool:
+        """End that; return whether the news tell what is owned, of which all may be consumed."""
+        with self._lock:
+            self._runs = None
+            if not self._is_back:
+                self._soon.set()
+            return self._is_back
+
     def leave(self) -> None:
         """Nothing is held any more: give everything up, so that nobody waits for the lease."""
+        until = monotonic() + self._options.margin
         self._stop.set()
         self._soon.set()
         if self._thread.is_alive():
             self._thread.join(self._options.margin)
-        with suppress(StoreUnreachableError, ValueError):
+        with suppress(ValueError):  # it is none of ours
+            while not self._left(until):
+                sleep(_PAUSE)
+
+    def _left(self, until: float) -> bool:
+        """Leave, and say whether that is done or cannot be."""
+        try:
             self._take(leaving=True)
+        except StoreUnreachableError as exc:
+            if monotonic() < until:
+                return False
+            logger.warning(
+                "Group %s: others wait for the lease, as what is given up could not be told: %s",
+                self.group,
+                exc,
+            )
+        return True
 
     def _run(self) -> None:
         wait = 0.0
@@ -182,13 +221,16 @@ class Keeper:
             snapshot = self._store.read(self.group)
             judged_from = self._watch.judges_from(snapshot.now, asked, monotonic())
             group = self._checked(snapshot, judged_from)
-            taken = self._turn(group, snapshot.now, leaving, judged_from)
+            runs = self._runs
+            taken = self._turn(group, snapshot.now, leaving, judged_from, runs)
             seems_over = group.members.get(self.me, snapshot.now) <= snapshot.now
             if not (leaving or seems_over or self._is_news(taken, asked)):
+                self._turn_ends(runs is None)
                 return
             if self._store.write(self.group, snapshot.version, encoded(taken.group)):
                 self._renewed, self._told = asked, taken.granted
                 self._tell(Taken(taken, asked))
+                self._turn_ends(runs is None)
                 return
             sleep(uniform(0, longest_pause(attempt)))  # noqa: S311 - no secret
         raise StoreUnreachableError(
@@ -202,13 +244,31 @@ class Keeper:
             self._news = [news for news in self._news if isinstance(news, Trouble)]
             self._news.append(taken)
 
+    def _turn_ends(self, looked_at: bool) -> None:
+        """What is in the store is told.
+
+        Arguments:
+            looked_at: whether the turn went by what the loop had put down.
+        """
+        with self._lock:
+            self._is_back = looked_at and self._runs is None
+
     def _is_news(self, taken: Turn, asked: float) -> bool:
         due = asked >= self._renewed + self._options.heartbeat
         return due or taken.changed or taken.granted != self._told
 
-    def _turn(self, group: Group, now: float, leaving: bool, judged_from: float) -> Turn:
+    def _turn(
+        self,
+        group: Group,
+        now: float,
+        leaving: bool,
+        judged_from: float,
+        runs: Callable[[str], bool] | None,
+    ) -> Turn:
         with self._lock:
             held = frozenset(group.owned_by(self.me)) if self._untaken else self._held
+        if runs is not None:
+            held = frozenset(filter(runs, group.owned_by(self.me)))
         return turn(group, self.me, now, self._terms, held, leaving, judged_from, self._broker)
 
     def _checked(self, snapshot: Snapshot, judged_from: float) -> Group:

@@ -10,10 +10,12 @@ if expiry ~= ARGV[2] then
     epoch = false -- others may have claimed something for a shorter time
 end
 if not epoch or ARGV[3] == '1' then
-    -- A server that was restarted may have lost its last claims, one that evicts keys any.
+    -- A server that was restarted may have lost its last claims, one that evicts keys any; and what
+    -- another one was told, while it was the master, this one may lack that is the master again.
     local info = redis.pcall('INFO')
     local present = type(info) == 'string'
         and (string.match(info, 'run_id:(%w+)') or '?') .. ':' .. (string.match(info, 'evicted_keys:(%d+)') or '?')
+        .. ':' .. (string.match(info, 'master_replid:(%w+)') or '?')
     if not epoch or not present or present ~= server then
         epoch = now
         redis.call('HSET', KEYS[2], 'at', epoch, 'server', present or '?', 'expiry', ARGV[2])

@@ -101,7 +101,9 @@ class SqlLedger(Ledger):
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
         try:
             return self._claim(key, owner, doubt)
-        except DatabaseError:
+        except DatabaseError as exc:
+            if "database is locked" in str(exc):  # SQLite's, who has waited for it once
+                raise LedgerUnreachableError(str(exc)) from exc
             self._epoch = None  # perhaps the table is gone
         except SQLAlchemyError as exc:
             raise LedgerUnreachableError(str(exc)) from exc

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from celery import bootsteps
+from celery.bootsteps import RUN  # type: ignore[attr-defined]
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of
@@ -114,13 +115,19 @@ class GroupStep(bootsteps.StartStopStep):
 
     def stop(self, c: Any) -> None:
         """The connection is gone, or the worker is to end."""
+        self._stop_looking()
+        if c.blueprint.state == RUN:  # else what is held goes back first
+            for each in self.partitions:
+                each.lost_broker()
+
+    def _stop_looking(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def shutdown(self, c: Any) -> None:
         """All work has ended: leave."""
-        self.stop(c)
+        self._stop_looking()
         partitions, self.partitions = self.partitions, []
         for each in partitions:
             each.close(c.fair.consumer)

@@ -69,7 +69,7 @@ class Partitions:
         self._tokens = tokens
         self._queues = queues
         self._sender = sender
-        self._delay = options.delay
+        self._delay, self._patience = options.delay, options.patience
         self.tenure = Tenure(options.lease - options.margin, options.patience)
         self._begins: dict[str, float] = {}
         self._undeclared: set[str] = set()
@@ -85,12 +85,18 @@ class Partitions:
             self._joined = True
             self._keeper.start()
 
+    def lost_broker(self) -> None:
+        """Nothing is consumed, and nobody looks, until there is another connection."""
+        until = monotonic() + self._patience
+        self._keeper.consumes_nothing(lambda name: monotonic() < until and self._runs(name))
+
     def look(self, consumer: FairTaskConsumer | None) -> None:
         """Bring what is consumed up to date.
 
         Arguments:
             consumer: the present connection's, if there is one.
         """
+        is_back = self._keeper.is_back()  # first: then the news tell of all that was given up
         for news in self._keeper.news():  # a lease that was renewed while the loop stood still
             if isinstance(news, Trouble):
                 self._failed(news)
@@ -98,9 +104,12 @@ class Partitions:
                 self._take_up(news, consumer)
         now = monotonic()
         self._revoke(self.tenure.lapsed(now), consumer)
-        self._consume_what_is_due(now, consumer)
-        in_flight = self._in_flight
-        self._keeper.holds(self.tenure.holds(now, lambda name: in_flight.of(name) > 0))
+        if is_back:
+            self._consume_what_is_due(now, consumer)
+        self._keeper.holds(self.tenure.holds(now, self._runs))
+
+    def _runs(self, name: str) -> bool:
+        return self._in_flight.of(name) > 0
 
     def _take_up(self, taken: Taken, consumer: FairTaskConsumer | None) -> None:
         change = self.tenure.took(taken.turn, taken.asked, monotonic())

@@ -117,7 +117,7 @@ def test_owner_is_waited_for_and_token_grows() -> None:
     assert taken.group.grants["0"] == Grant(None, 1, 2.0)
     assert taken.group.plan == {"1": "a"}
     again = taken.group.putting_back({"0", "unknown"})
-    assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 2, "1": 1}
+    assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 4, "1": 1}
 
 
 def test_other_partitions() -> None:
@@ -137,10 +137,11 @@ def test_plan_as_if_all_had_just_come() -> None:
 
 def test_lease_that_has_run_out_is_lost() -> None:
     group = joined("a", partitions=1)
-    assert turn(group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {"0": 2}
+    new = int(TERMS.lease) + 1
+    assert turn(group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {"0": new}
     assert turn(group, "a", TERMS.lease - 0.1, TERMS, holds={"0"}).granted == {"0": 1}
     taken = turn(group, "b", TERMS.lease, TERMS)
-    assert taken.granted == {"0": 2}
+    assert taken.granted == {"0": new}
     assert turn(taken.group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {}
 
 
@@ -152,6 +153,17 @@ def test_group_that_was_lost() -> None:
     assert taken.granted.keys() == group.active
     assert all(taken.granted[name] > grant.token for name, grant in group.grants.items())
     assert turn(taken.group, "b", 60.5, TERMS, holds=group.owned_by("b")).granted == {}
+
+
+def test_store_that_was_put_back() -> None:
+    """To a time before the last grants: of those that come after, the tokens are greater."""
+    saved = group = joined("a", partitions=1)
+    for before, after, now in (("a", "b", 10.0), ("b", "c", 20.0)):
+        group = turn(group, after, now, TERMS).group
+        group = turn(group, before, now, TERMS, leaving=True).group
+        group = turn(group, after, now, TERMS).group
+    last = group.owned_by("c")["0"]
+    assert turn(saved, "d", 61.0, TERMS).granted["0"] > last
 
 
 def test_plans_are_a_pause_apart() -> None:
@@ -182,7 +194,7 @@ def test_another_token_is_another_grant() -> None:
     lapsed = turn(first.group, "b", TERMS.lease, TERMS, leaving=True)
     again = turn(lapsed.group, "a", TERMS.lease, TERMS)
     change = tenure.took(again, 1.0, 1.0)
-    assert (change.revoked, change.assigned) == ({"0"}, {"0": 2})
+    assert (change.revoked, change.assigned) == ({"0"}, {"0": again.granted["0"]})
 
 
 def test_on_another_broker() -> None:

@@ -121,3 +121,24 @@ def test_broker_is_away(own_space: Space, start_worker: StartWorker, tmp_path: P
         assert fleet.owned(a, b) == before
         assert kinds(fleet) == said
         assert {event["worker"] for event in began(fleet)} == {a.hostname, b.hostname}
+
+
+def test_broker_is_away_while_another_joins(
+    own_space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """Who has no broker keeps nobody else from what is planned for them."""
+    store = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(own_space, start_worker, tmp_path, store, lease=STEADY)
+    with Proxy(own_space) as proxy:
+        a = fleet.worker(proxy.url)
+        fleet.wait_counts([6], a)
+        proxy.refuse()
+        proxy.cut()
+        b = fleet.worker()
+        wait_for(lambda: fleet.counts(b) == [3], 30, lambda: f"three partitions: {fleet.events}")
+        fleet.publish(KEYS, 1)
+        wait_for(lambda: {e["worker"] for e in began(fleet)} == {b.hostname}, 30, "b to work")
+        proxy.release()
+        fleet.wait_counts([3, 3], a, b)
+        fleet.records.finished.wait(len(KEYS))
+        assert {event["worker"] for event in began(fleet)} == {a.hostname, b.hostname}

@@ -141,7 +141,7 @@ def test_running_work_is_waited_for(
     )
     ((partition, token),) = moved["partitions"].items()
     ended = [e for e in fleet.events if e["kind"] == "ended" and e["partition"] == partition]
-    assert ended[0]["token"] == token - 1
+    assert ended[0]["token"] < token
     assert moved["at"] > ended[0]["at"]
 
 

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from celery_fair.core.membership import Group, Terms, turn
-from celery_fair.groups import GroupStore, Snapshot
+from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trouble
 from celery_fair.groups.memory_store import MemoryStore
@@ -79,6 +79,57 @@ def test_a_revocation_does_not_wait_for_the_heartbeat(store: GroupStore) -> None
         b = Member(store, "b")
         stack.callback(b.keeper.leave)
         wait_counts([30, 30], a, b)
+
+
+def test_who_consumes_nothing_gives_up_what_is_planned_for_others(store: GroupStore) -> None:
+    """What still runs excepted; and consumes nothing before it knows what is left."""
+    with ExitStack() as stack:
+        a = Member(store, "a")
+        stack.callback(a.keeper.leave)
+        wait_counts([60], a)
+        running = {PARTITIONS[0], PARTITIONS[59]}
+        a.keeper.consumes_nothing(lambda name: name in running)
+        b = Member(store, "b")
+        stack.callback(b.keeper.leave)
+        wait_counts([29], b)
+        assert len(b.owned & running) == 0
+        running.clear()
+        wait_counts([30], b)
+        assert not a.keeper.is_back()
+        wait_for(a.keeper.is_back, 20, "a turn by what is held")
+        wait_counts([30, 30], a, b)
+        assert not a.owned & b.owned
+
+
+class Hiccup(MemoryStore):
+    """Cannot be reached once, when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = 0
+
+    def read(self, group: str) -> Snapshot:
+        if self.away:
+            self.away -= 1
+            raise StoreUnreachableError("away")
+        return super().read(group)
+
+
+@pytest.mark.parametrize(("away", "left"), [(3, True), (10**9, False)])
+def test_who_leaves_tries_again_for_a_while(
+    away: int, left: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Hiccup()
+    a = Member(store, "a", margin=0.5)
+    wait_counts([60], a)
+    a.keeper._stop.set()
+    a.keeper._soon.set()
+    a.keeper._thread.join()
+    store.away = away
+    a.keeper.leave()
+    assert ("could not be told" in caplog.text) is not left
+    store.away = 0
+    assert ("a" not in decoded(store.read("g").text).members) is left
 
 
 def test_many_start_at_once(store: GroupStore) -> None:

@@ -85,7 +85,7 @@ def test_asks_again_after_the_delay() -> None:
     turns = len(member.look())
     member.store.is_away = False
     wait_for(lambda: len(member.look()) > turns, 30, "a turn")
-    assert dict(member.taken[-1].turn.granted) == {"p": tokens["p"] + 1}
+    assert member.taken[-1].turn.granted["p"] > tokens["p"]
     member.keeper.leave()
 
 

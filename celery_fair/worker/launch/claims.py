@@ -106,7 +106,11 @@ class Claims:
             try:
                 self._ledger.forget(work)
             except LedgerUnreachableError as exc:
-                logger.warning("Claimed, and not started: %s (%s)", work, exc)
+                logger.warning(
+                    "A claim of what has not started is left in the ledger: %s. A message for the"
+                    " same work is dead-lettered until it expires",
+                    exc,
+                )
 
     def open(self) -> None:
         """Ask for the first time, so that the ledger's epoch is no later than the first message."""
