@@ -347,12 +347,14 @@ def test_a_redis_that_is_the_master_again_proves_nothing(own_redis: RedisServer)
         contextmanager(running)(RedisServer()) as other,
         closing(ledger_at(own_redis.url(), 3600)) as ledger,
         redis.Redis.from_url(own_redis.url()) as one,
+        redis.Redis.from_url(other.url()) as second,
     ):
         before = ledger.claim("u", "m1", doubt=True)
         assert ledger.claim("v", "m1", doubt=True).epoch == before.epoch
-        one.replicaof("127.0.0.1", str(other.port))
-        wait_for(lambda: one.info("replication")["master_link_status"] == "up", 30, "a replica")
-        one.replicaof("NO", "ONE")
+        for server, master in ((second, own_redis), (one, other)):
+            server.replicaof("127.0.0.1", str(master.port))
+            wait_for(lambda to=server: to.info("replication")["master_link_status"] == "up", 30)
+            server.replicaof("NO", "ONE")
         after = ledger.claim("w", "m1", doubt=True)
         assert after.epoch > before.now
 
@@ -364,8 +366,8 @@ def test_a_locked_database_is_waited_for_once(tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "l.db", isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             asked = time.monotonic()
-            with pytest.raises(LedgerUnreachableError, match="locked"):
-                ledger.claim("w", "m1", doubt=False)
+            with pytest.raises(LedgerUnreachableError, match="locked") as error:
+                ledger.claim("card 4111", "m1", doubt=False)
             once = time.monotonic() - asked
             with closing(sqlite3.connect(tmp_path / "l.db", timeout=2)) as third:
                 asked = time.monotonic()
@@ -373,16 +375,5 @@ def test_a_locked_database_is_waited_for_once(tmp_path: Path) -> None:
                     third.execute("SELECT * FROM celery_fair_claims")
                 assert once < 1.7 * (time.monotonic() - asked)
             other.execute("ROLLBACK")
-        assert ledger.claim("w", "m1", doubt=False).owner is None
-
-
-def test_claims_stay_out_of_errors(tmp_path: Path) -> None:
-    """They are made of tasks' arguments."""
-    with closing(ledger_at(f"sqlite:///{tmp_path}/l.db", 3600)) as ledger:
-        ledger.claim("card 4111", "m1", doubt=False)
-        with sqlite3.connect(tmp_path / "l.db") as database:
-            database.execute("DROP TABLE celery_fair_claims")
-            database.execute("CREATE TABLE celery_fair_claims (a INTEGER)")
-        with pytest.raises(LedgerUnreachableError) as error:
-            ledger.claim("card 4111", "m2", doubt=False)
-    assert "4111" not in str(error.value)
+        assert ledger.claim("card 4111", "m1", doubt=False).owner is None
+    assert "4111" not in str(error.value)  # a claim is made of a task's arguments

@@ -120,6 +120,10 @@ class Gate(Generic[L]):
         """Whether the queue may become somebody else's."""
         return self._is_over is not None
 
+    def is_over(self, now: float) -> bool:
+        """Whether the queue is not ours any more."""
+        return self._is_over is not None and self._is_over(now)
+
     def hold(self, now: float, running: int) -> Hold | None:
         """Return why the queue may not start a message now, or None and take a token for it.
 
@@ -135,7 +139,7 @@ class Gate(Generic[L]):
         """As `hold`, by pause and cap alone, and without taking anything."""
         if self.paused:
             return Hold("paused", math.inf)
-        if self._is_over is not None and self._is_over(now):
+        if self.is_over(now):
             return Hold("paused", now + _FENCED)
         cap = self.options.max_in_flight
         if cap is not None and running >= cap:

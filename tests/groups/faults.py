@@ -66,6 +66,14 @@ FAULTS = (
         ("tests/groups/test_away.py::test_broker_is_away",),
     ),
     Fault(
+        "a worker loses the broker, and others come or go",
+        "what is planned for another is given up when nothing of it runs here any more",
+        (
+            "tests/groups/test_keeper.py::test_without_a_broker_others_get_what_is_theirs",
+            "tests/groups/test_away.py::test_broker_is_away_while_another_joins",
+        ),
+    ),
+    Fault(
         "the broker restarts",
         "the same for all: nothing is revoked or assigned",
         ("tests/groups/test_away.py::test_broker_is_away",),

@@ -81,7 +81,7 @@ def test_a_revocation_does_not_wait_for_the_heartbeat(store: GroupStore) -> None
         wait_counts([30, 30], a, b)
 
 
-def test_who_consumes_nothing_gives_up_what_is_planned_for_others(store: GroupStore) -> None:
+def test_without_a_broker_others_get_what_is_theirs(store: GroupStore) -> None:
     """What still runs excepted; and consumes nothing before it knows what is left."""
     with ExitStack() as stack:
         a = Member(store, "a")

@@ -224,6 +224,27 @@ def test_what_comes_due_of_a_partition_that_was_revoked_does_not_start() -> None
     assert not one.leftover
 
 
+def test_what_the_broker_gave_when_the_lease_was_over_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker may have stood still between the question and the answer."""
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    one.gate.fence(lambda now: now >= 105.0)
+    [message] = one.put("a")
+    take = one.take
+
+    def late(now: float, started: int) -> Any:
+        scene.now += 10.0
+        return take(now, started)
+
+    monkeypatch.setattr(one, "take", late)
+    assert scene.run() == ""
+    one.hand_back()
+    assert message.acknowledged
+    assert not one.buffer
+
+
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_request_that_comes_due_when_its_message_has_gone_back_does_not_start(
     cancelled: bool,

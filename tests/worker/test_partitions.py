@@ -32,6 +32,9 @@ class Turns:
         news, self._news = self._news, []
         return news
 
+    def is_back(self) -> bool:
+        return True
+
     def holds(self, held: frozenset[str]) -> None:
         self.held = held
 

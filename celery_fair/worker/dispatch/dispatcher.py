@@ -259,6 +259,9 @@ class Dispatcher:
         if feed.must_ask:
             self._crew.depart()  # nobody waits for an answer
         item = feed.take(now, self._in_flight.boarded)
+        if item is not None and feed.gate.is_over(self._clock()):  # the broker took its time
+            feed.buffer.appendleft(item)
+            item = None
         if item is None:
             feed.gate.give_back(now)
             self._look_at_next(feed, 0.0)
