@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from random import uniform
-from time import monotonic, sleep
+from time import sleep
 from typing import NamedTuple
 
+from celery_fair.clock import elapsed
 from celery_fair.core.clock_watch import ClockWatch
 from celery_fair.core.membership import Group, Terms, Turn, elsewhere, living, turn
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
@@ -60,7 +61,7 @@ class Taken(NamedTuple):
     """A turn that is in the store."""
 
     turn: Turn
-    asked: float  # on the monotonic clock, before the store was
+    asked: float  # by `elapsed`, before the store was
 
 
 class Trouble(NamedTuple):
@@ -155,7 +156,7 @@ class Keeper:
 
     def leave(self) -> None:
         """Nothing is held any more: give everything up, so that nobody waits for the lease."""
-        until = monotonic() + self._options.margin
+        until = elapsed() + self._options.margin
         self._stop.set()
         self._soon.set()
         if self._thread.is_alive():
@@ -169,7 +170,7 @@ class Keeper:
         try:
             self._take(leaving=True)
         except StoreUnreachableError as exc:
-            if monotonic() < until:
+            if elapsed() < until:
                 return False
             logger.warning(
                 "Group %s: others wait for the lease, as what is given up could not be told: %s",
@@ -201,7 +202,7 @@ class Keeper:
     def _trouble(self, error: Exception) -> float:
         """Tell of it once; return when to try again."""
         options = self._options
-        lost = monotonic() >= self._renewed + options.lease - options.margin
+        lost = elapsed() >= self._renewed + options.lease - options.margin
         if not self._in_trouble:
             self._in_trouble = True
             with self._lock:
@@ -217,9 +218,9 @@ class Keeper:
         for attempt in range(ATTEMPTS):
             if self._stop.is_set() and not leaving:
                 return
-            asked = monotonic()
+            asked = elapsed()
             snapshot = self._store.read(self.group)
-            judged_from = self._watch.judges_from(snapshot.now, asked, monotonic())
+            judged_from = self._watch.judges_from(snapshot.now, asked, elapsed())
             group = self._checked(snapshot, judged_from)
             runs = self._runs
             taken = self._turn(group, snapshot.now, leaving, judged_from, runs)

@@ -8,12 +8,12 @@ knows when that is, and lets nothing pass then.
 
 import logging
 from collections.abc import Mapping
-from time import monotonic
 from typing import Any
 
 from amqp import ChannelError
 from celery.utils.dispatch import Signal
 
+from celery_fair.clock import elapsed
 from celery_fair.core.tenure import Tenure
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
@@ -87,8 +87,8 @@ class Partitions:
 
     def lost_broker(self) -> None:
         """Nothing is consumed, and nobody looks, until there is another connection."""
-        until = monotonic() + self._patience
-        self._keeper.consumes_nothing(lambda name: monotonic() < until and self._runs(name))
+        until = elapsed() + self._patience
+        self._keeper.consumes_nothing(lambda name: elapsed() < until and self._runs(name))
 
     def look(self, consumer: FairTaskConsumer | None) -> None:
         """Bring what is consumed up to date.
@@ -102,7 +102,7 @@ class Partitions:
                 self._failed(news)
             else:
                 self._take_up(news, consumer)
-        now = monotonic()
+        now = elapsed()
         self._revoke(self.tenure.lapsed(now), consumer)
         if is_back:
             self._consume_what_is_due(now, consumer)
@@ -112,14 +112,14 @@ class Partitions:
         return self._in_flight.of(name) > 0
 
     def _take_up(self, taken: Taken, consumer: FairTaskConsumer | None) -> None:
-        change = self.tenure.took(taken.turn, taken.asked, monotonic())
+        change = self.tenure.took(taken.turn, taken.asked, elapsed())
         self._revoke(change.revoked, consumer)
         if change.assigned:
             logger.info("Group %s: assigned %s", self._keeper.group, ", ".join(change.assigned))
             partitions_assigned.send(
                 self._sender, partitions=dict(change.assigned), group=self._keeper.group
             )
-            self._begins |= dict.fromkeys(change.assigned, monotonic() + self._delay)
+            self._begins |= dict.fromkeys(change.assigned, elapsed() + self._delay)
             self._tokens.update(change.assigned)
 
     def _revoke(self, revoked: frozenset[str], consumer: FairTaskConsumer | None) -> None:
@@ -177,8 +177,8 @@ class Partitions:
             )
         self._begins[name] = now + _AGAIN
 
-    def _is_over(self, now: float) -> bool:
-        return now >= self.tenure.until
+    def _is_over(self, _: float) -> bool:
+        return elapsed() >= self.tenure.until
 
     def _failed(self, trouble: Trouble) -> None:
         where = "fair_group_store: " if isinstance(trouble.error, StoreUnreachableError) else ""
@@ -201,5 +201,5 @@ class Partitions:
     def close(self, consumer: FairTaskConsumer | None) -> None:
         """Everything has ended here: let others have it."""
         if self._joined:
-            self._revoke(self.tenure.left(monotonic()), consumer)
+            self._revoke(self.tenure.left(elapsed()), consumer)
             self._keeper.leave()

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from celery_fair.clock import elapsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.storage import lease
 from celery_fair.pipeline.storage.address import scheme_of
@@ -62,7 +63,7 @@ class HadoopStore:
         self._files = JavaFiles(spark, root)
         self._one_writer = one_writer
         self._seconds = seconds
-        self._looked = lease.now()
+        self._looked = elapsed()
 
     def address(self, name: str = "") -> str:
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
@@ -111,7 +112,7 @@ class HadoopStore:
 
     def present(self) -> str | None:
         """The newest pointer; else that of a warehouse that was copied from a machine."""
-        self._looked = lease.now()
+        self._looked = elapsed()
         while pointers := self._pointers():
             with suppress(FileNotFoundError):  # removed just now: there are newer ones
                 return self.read(self.address(pointers[-1])).decode()
@@ -130,7 +131,7 @@ class HadoopStore:
             return False
         pointers = self._pointers()
         # The pointer of the version may have been there, and been removed, since it was looked for.
-        if lease.now() - self._looked > self._seconds and pointers[-1] != name:
+        if elapsed() - self._looked > self._seconds and pointers[-1] != name:
             self._files.remove(name)
             return False
         self._forget(pointers)

@@ -15,23 +15,18 @@ from collections.abc import Iterable
 from contextlib import suppress
 from threading import Event, Thread, current_thread
 
+from celery_fair.clock import elapsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.storage.java_files import JavaFiles
 from celery_fair.pipeline.storage.store import Held
 
-__all__ = ["SECONDS", "Lease", "leased", "now"]
+__all__ = ["SECONDS", "Lease", "leased"]
 
 SECONDS = 60.0
 """How long a lease is good for if it is not renewed; others give it twice as long."""
 
 _NAME = ".held-"
 _BEAT = ".beat"
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def now() -> float:
-    """Return seconds that go on while the machine sleeps, and that nobody sets."""
-    return time.clock_gettime(_CLOCK)
 
 
 class _Beats(Thread):
@@ -43,15 +38,15 @@ class _Beats(Thread):
         self.name_of_file = f"{_NAME}{mark}"
         self._seconds = seconds
         self._over = Event()
-        self._last = now()
+        self._last = elapsed()
 
     @property
     def is_late(self) -> bool:
-        return now() - self._last > self._seconds
+        return elapsed() - self._last > self._seconds
 
     def run(self) -> None:
         while not self._over.wait(self._seconds / 3):
-            began = now()
+            began = elapsed()
             if self.is_late:  # others may have taken it for left: it does not come back
                 return
             with suppress(OSError, PipelineError):  # once more in a while
