@@ -143,11 +143,10 @@ class Keeper:
         Arguments:
             runs: whether something of a partition still runs here; called in the thread.
         """
-        with self._lock:
-            self._runs, self._is_back = runs, False
+        self._runs = runs
 
     def is_back(self) -> bool:
-        """End that; return whether the news tell what is owned, of which all may be consumed."""
+        """End that; return whether the news tell of all that was given up meanwhile."""
         with self._lock:
             self._runs = None
             if not self._is_back:
@@ -222,16 +221,15 @@ class Keeper:
             snapshot = self._store.read(self.group)
             judged_from = self._watch.judges_from(snapshot.now, asked, elapsed())
             group = self._checked(snapshot, judged_from)
-            runs = self._runs
-            taken = self._turn(group, snapshot.now, leaving, judged_from, runs)
+            taken = self._turn(group, snapshot.now, leaving, judged_from)
             seems_over = group.members.get(self.me, snapshot.now) <= snapshot.now
             if not (leaving or seems_over or self._is_news(taken, asked)):
-                self._turn_ends(runs is None)
+                self._is_back = True
                 return
             if self._store.write(self.group, snapshot.version, encoded(taken.group)):
                 self._renewed, self._told = asked, taken.granted
                 self._tell(Taken(taken, asked))
-                self._turn_ends(runs is None)
+                self._is_back = True
                 return
             sleep(uniform(0, longest_pause(attempt)))  # noqa: S311 - no secret
         raise StoreUnreachableError(
@@ -245,31 +243,16 @@ class Keeper:
             self._news = [news for news in self._news if isinstance(news, Trouble)]
             self._news.append(taken)
 
-    def _turn_ends(self, looked_at: bool) -> None:
-        """What is in the store is told.
-
-        Arguments:
-            looked_at: whether the turn went by what the loop had put down.
-        """
-        with self._lock:
-            self._is_back = looked_at and self._runs is None
-
     def _is_news(self, taken: Turn, asked: float) -> bool:
         due = asked >= self._renewed + self._options.heartbeat
         return due or taken.changed or taken.granted != self._told
 
-    def _turn(
-        self,
-        group: Group,
-        now: float,
-        leaving: bool,
-        judged_from: float,
-        runs: Callable[[str], bool] | None,
-    ) -> Turn:
+    def _turn(self, group: Group, now: float, leaving: bool, judged_from: float) -> Turn:
         with self._lock:
             held = frozenset(group.owned_by(self.me)) if self._untaken else self._held
-        if runs is not None:
-            held = frozenset(filter(runs, group.owned_by(self.me)))
+            if self._runs is not None:
+                held = frozenset(filter(self._runs, group.owned_by(self.me)))
+                self._is_back = False  # until what is given up is told, or is not
         return turn(group, self.me, now, self._terms, held, leaving, judged_from, self._broker)
 
     def _checked(self, snapshot: Snapshot, judged_from: float) -> Group:

@@ -95,10 +95,39 @@ def test_without_a_broker_others_get_what_is_theirs(store: GroupStore) -> None:
         assert len(b.owned & running) == 0
         running.clear()
         wait_counts([30], b)
-        assert not a.keeper.is_back()
-        wait_for(a.keeper.is_back, 20, "a turn by what is held")
+        wait_for(a.keeper.is_back, 20, "what is given up to be told")
         wait_counts([30, 30], a, b)
         assert not a.owned & b.owned
+
+
+class SlowStore(MemoryStore):
+    """Keeps who writes waiting while a test wants that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes, self.goes_on = Event(), Event()
+        self.goes_on.set()
+
+    def write(self, group: str, version: int, text: str) -> bool:
+        self.writes.set()
+        assert self.goes_on.wait(60)
+        return super().write(group, version, text)
+
+
+def test_who_consumes_again_waits_for_what_is_being_given_up() -> None:
+    store = SlowStore()
+    with ExitStack() as stack:
+        a = Member(store, "a", heartbeat=0.1)
+        stack.callback(a.keeper.leave)
+        wait_counts([60], a)
+        assert a.keeper.is_back()
+        a.keeper.consumes_nothing(lambda name: False)
+        store.goes_on.clear()
+        store.writes.clear()
+        assert store.writes.wait(20)
+        assert not a.keeper.is_back()
+        store.goes_on.set()
+        wait_for(a.keeper.is_back, 20, "the turn to end")
 
 
 class Hiccup(MemoryStore):
