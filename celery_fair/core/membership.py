@@ -73,8 +73,8 @@ class Terms:
 class Grant:
     """Who owns a partition; None if nobody does, and the token is that of the last owner.
 
-    A token is greater than the one before, and than the store's clock, in seconds: even if a store
-    loses the group, or its last grants, the next tokens are greater than the earlier ones.
+    A token is greater than the one before, and than the store's clock, in milliseconds: even if a
+    store loses the group, or its last grants, the next tokens are greater than the earlier ones.
     """
 
     owner: str | None = None
@@ -254,5 +254,5 @@ def _granted(group: Group, me: str, now: float) -> Group:
     for name in (name for name, owner in group.plan.items() if owner == me):
         last = group.grants.get(name, Grant())
         if last.owner is None:
-            grants[name] = Grant(me, max(last.token, int(now)) + 1, now)
+            grants[name] = Grant(me, max(last.token, int(now * 1000)) + 1, now)
     return replace(group, grants={**group.grants, **grants}) if grants else group

@@ -117,7 +117,7 @@ def test_owner_is_waited_for_and_token_grows() -> None:
     assert taken.group.grants["0"] == Grant(None, 1, 2.0)
     assert taken.group.plan == {"1": "a"}
     again = taken.group.putting_back({"0", "unknown"})
-    assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 4, "1": 1}
+    assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 3001, "1": 1}
 
 
 def test_other_partitions() -> None:
@@ -137,7 +137,7 @@ def test_plan_as_if_all_had_just_come() -> None:
 
 def test_lease_that_has_run_out_is_lost() -> None:
     group = joined("a", partitions=1)
-    new = int(TERMS.lease) + 1
+    new = int(TERMS.lease * 1000) + 1
     assert turn(group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {"0": new}
     assert turn(group, "a", TERMS.lease - 0.1, TERMS, holds={"0"}).granted == {"0": 1}
     taken = turn(group, "b", TERMS.lease, TERMS)
