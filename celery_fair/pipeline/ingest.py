@@ -47,7 +47,7 @@ _ENDS = ("jsonl", "jsonl.gz", "jsonl.zst")
 _NAMES = f"*.{{{','.join(_ENDS)}}}"
 _TRIES = 3
 _SHOWN = 10
-_GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
+_GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND", "there is none")
 _GROWING = ("files", "numbers", "events", "attempts")
 """The tables that get a folder more with each run."""
 

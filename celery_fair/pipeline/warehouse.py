@@ -366,13 +366,19 @@ class Run:
         """Remove what this run has written, unless others can see it."""
         store = self.warehouse.store
         try:
-            # Not by what this process remembers: an interrupt may come just when it is published.
-            if not any(folder.endswith(self._number) for folder in read_pointer(store).folders):
+            if not self._may_be_seen():
                 for folder in store.written():
                     if folder.endswith(self._number):
                         store.remove(folder)
         finally:  # a store that is down is told
             self.release()
+
+    def _may_be_seen(self) -> bool:
+        """Whether it is published, or may be: then the next run removes what is not needed."""
+        # Not by what this process remembers: an interrupt may come just when it is published.
+        store = self.warehouse.store
+        folders = read_pointer(store).folders
+        return store.in_doubt or any(folder.endswith(self._number) for folder in folders)
 
     def _write(self, table: str, rows: "DataFrame") -> str:
         folder = self._folder(table)

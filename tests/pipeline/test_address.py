@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.storage.address import is_remote, local_path
+from celery_fair.pipeline.storage.chosen import store_at
+from celery_fair.pipeline.storage.java_files import JavaFiles
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,38 @@ def test_what_is_here(address: str, path: str) -> None:
 @pytest.mark.parametrize("address", ["s3a://b/a", "hdfs:/a", "viewfs:///a", "file://host/a"])
 def test_what_is_elsewhere(address: str) -> None:
     assert is_remote(address)
+
+
+def test_a_password_in_an_address_is_not_told() -> None:
+    with pytest.raises(PipelineError, match=r"address of s3a has a password in it") as refused:
+        store_at("s3a://key:secret@bucket/logs")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_copy_of_a_warehouse_elsewhere_is_no_empty_one(tmp_path: Path) -> None:
+    """A first version would remove what the copy has."""
+    for version in (11, 12):
+        (tmp_path / f"current-{version:06d}.json").write_text("{}")
+    with pytest.raises(PipelineError, match=r"rename current-000012\.json to current\.json"):
+        read_pointer(tmp_path)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_is_not_written_whole_is_not_closed(fails: bool) -> None:
+    """To close it is to publish it, in a store of objects."""
+    done: list[str] = []
+
+    class Opened:
+        def write(self, content: bytes) -> None:
+            if fails:
+                raise OSError("no room for its parts")
+
+        def abort(self) -> None:
+            done.append("abort")
+
+        def close(self) -> None:
+            done.append("close")
+
+    with pytest.raises(OSError, match="no room") if fails else nullcontext():
+        JavaFiles._fill(Opened(), b"all")
+    assert done == ["abort" if fails else "close"]

@@ -62,8 +62,9 @@ def test_a_bar_on_a_terminal(
     ("words", "said"),
     [
         (["spark.sql.shuffle.partitions"], "is no setting of Spark's"),
+        (["fs.s3a.secret.key=hidden"], "Hadoop's is spark.hadoop.fs.s3a.secret.key=…"),
         (["spark.sql.shuffle.partitions="], "written like spark.sql.shuffle.partitions=64"),
-        (["shuffle.partitions=3"], "'shuffle.partitions=3' is no setting"),
+        (["shuffle.partitions=3"], "'shuffle.partitions' is no setting"),
         (["spark.a=1", "spark.a=2"], "'spark.a' is given twice"),
         (["spark.master=local"], "'spark.master' is given by --master"),
         (["spark.driver.memory=2g"], "given by --driver-memory"),

@@ -201,3 +201,15 @@ def test_a_mistyped_folder_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="has no table 'attempts'"):
         publish.write_waits(Folders(tmp_path / "warehose"), lambda _: None)
     assert not (tmp_path / "warehose").exists()
+
+
+def test_what_may_be_published_yet_keeps_its_tables(tmp_path: Path) -> None:
+    """Who breaks off a store's answer does not know what became of the question."""
+    version(tmp_path, 1)
+    warehouse = Folders(tmp_path)
+    for in_doubt in (False, True):
+        run = warehouse.begin()
+        folder = run._write("waits", cast("DataFrame", Table([])))
+        warehouse.store.in_doubt = in_doubt
+        run.discard()
+        assert (tmp_path / folder).exists() is in_doubt

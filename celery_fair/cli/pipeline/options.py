@@ -146,9 +146,10 @@ def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not value or not key.startswith("spark."):
-            raise click.BadParameter(
-                f"{word!r} is no setting of Spark's, which is written like"
-                " spark.sql.shuffle.partitions=64"
+            hint = f"; Hadoop's is spark.hadoop.{key}=…" if key.startswith("fs.") else ""
+            raise click.BadParameter(  # without the value, which may be a secret
+                f"{key!r} is no setting of Spark's, which is written like"
+                f" spark.sql.shuffle.partitions=64{hint}"
             )
         if key in _OPTIONS:
             raise click.BadParameter(f"{key!r} is given by {_OPTIONS[key]}: use that")

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from celery_fair.pipeline.storage.address import is_remote, local_path
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.storage.address import is_remote, local_path, scheme_of
 from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.storage.store import Store
 
@@ -28,6 +30,12 @@ def store_at(
         return where
     if not is_remote(where):
         return LocalStore(local_path(where))
+    if ":" in urlsplit(where).netloc.rpartition("@")[0]:
+        raise PipelineError(
+            f"an address of {scheme_of(where)} has a password in it, which would be told with each"
+            " file: leave it out, and give it by --conf spark.hadoop.…, or by one of Hadoop's"
+            " credential providers"
+        )
     if spark is None:
         raise ValueError(f"{where} is read by a Spark session: give one")
     from celery_fair.pipeline.storage.hadoop import HadoopStore

@@ -64,6 +64,7 @@ class HadoopStore:
         self._one_writer = one_writer
         self._seconds = seconds
         self._looked = elapsed()
+        self.in_doubt = False
 
     def address(self, name: str = "") -> str:
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
@@ -113,9 +114,14 @@ class HadoopStore:
     def present(self) -> str | None:
         """The newest pointer; else that of a warehouse that was copied from a machine."""
         self._looked = elapsed()
+        missed = ""
         while pointers := self._pointers():
-            with suppress(FileNotFoundError):  # removed just now: there are newer ones
+            try:
                 return self.read(self.address(pointers[-1])).decode()
+            except FileNotFoundError as exc:  # removed just now: there are newer ones
+                if missed == pointers[-1]:
+                    raise PipelineError(f"{exc}, though it is listed") from exc
+                missed = pointers[-1]
         with suppress(FileNotFoundError):
             return self.read(self.address(POINTER)).decode()
         return None
@@ -125,6 +131,12 @@ class HadoopStore:
         return sorted((name for name in found if _version(name) >= 0), key=_version)
 
     def point(self, version: int, text: str) -> bool:
+        self.in_doubt = True  # if this is broken off, it may be done yet
+        done = self._points(version, text)
+        self.in_doubt = False
+        return done
+
+    def _points(self, version: int, text: str) -> bool:
         name = f"current-{version:06d}.json"
         # Whoever has not heard of its success tries again, and is told that there is one: its own.
         if not (self._create(name, version, text.encode()) or self._is(name, text)):

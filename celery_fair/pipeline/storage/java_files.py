@@ -153,10 +153,14 @@ class JavaFiles:
 
     @staticmethod
     def _fill(opened: Any, content: bytes) -> None:
+        """Write what is whole when it is closed, and closed only when it is whole."""
         try:
             opened.write(content)
-        finally:
-            opened.close()
+        except BaseException:  # an interrupt too; re-raised
+            with suppress(Exception):  # most have no such method, and are left open
+                opened.abort()
+            raise
+        opened.close()
 
     def rename(self, name: str, target: str) -> bool:
         """Give something another name; False if something has that."""
@@ -196,17 +200,19 @@ class JavaFiles:
         except Py4JJavaError as exc:
             said = _classes(exc.java_exception)
             cause = root_cause(exc)
-            if "FileNotFoundException" in said:
+            if "FileNotFoundException" in said and "Permission denied" not in said:
                 raise FileNotFoundError(f"{told}: there is none") from exc
             if _any(_THERE, said):
                 raise FileExistsError(f"{told}: there is one") from exc
-            if _any(_REFUSED, said):  # what to do is told with it
+            if (
+                _any(_REFUSED, said) or "FileNotFoundException" in said
+            ):  # what to do is told with it
                 message = str(exc.java_exception.getMessage()).splitlines()[0]
                 raise PermissionError(f"{told}: {message}") from exc
             if _any(_UNKNOWN, said):
                 raise PipelineError(f"{told}: {cause}; {self._jar()}") from exc
             raise PipelineError(
-                f"{told}: {cause}; nothing was changed: see that the store runs and that its"
+                f"{told}: {cause}; see that the store runs and that its"
                 " settings (--conf spark.hadoop.…) are right, and run it again"
             ) from exc
 

@@ -25,6 +25,9 @@ __all__ = ["SECONDS", "Lease", "leased"]
 SECONDS = 60.0
 """How long a lease is good for if it is not renewed; others give it twice as long."""
 
+_PATIENCE = 5.0
+"""Seconds for a renewal that is under way: a store that is down is tried for minutes by Hadoop."""
+
 _NAME = ".held-"
 _BEAT = ".beat"
 
@@ -56,7 +59,9 @@ class _Beats(Thread):
     def end(self) -> None:
         self._over.set()
         if self.is_alive() and current_thread() is not self:  # else it may write once more
-            self.join()
+            self.join(_PATIENCE)
+            if self.is_alive():  # in a store that does not answer
+                return
         for name in (self.name_of_file, f"{self.name_of_file}{_BEAT}"):
             with suppress(OSError, PipelineError):  # it runs out
                 self._files.remove(name)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 
+from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.holds import Hold, held
 from celery_fair.pipeline.log_files import log_files
 from celery_fair.pipeline.storage.store import Held
@@ -24,6 +25,8 @@ class LocalStore:
     Arguments:
         root: a folder that driver and executors see under one path.
     """
+
+    in_doubt = False
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -76,6 +79,12 @@ class LocalStore:
             yield
 
     def present(self) -> str | None:
+        if newest := max(self.root.glob("current-*.json"), default=None):
+            raise PipelineError(
+                f"{self.root} is a warehouse of another file system ({newest.name} is its pointer):"
+                f" name it by the URI by which it was written; if it is a copy of that, rename"
+                f" {newest.name} to {POINTER}, and remove the others of its kind"
+            )
         try:
             return (self.root / POINTER).read_text()
         except FileNotFoundError:

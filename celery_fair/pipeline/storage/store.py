@@ -42,6 +42,9 @@ class Store(Protocol):
         PipelineError: the store cannot be reached, or asked for this.
     """
 
+    in_doubt: bool
+    """Whether a pointer may have been published, or be yet, though `point` has not said so."""
+
     @property
     def root(self) -> Path | str:
         """The folder, as it is told to a reader."""
