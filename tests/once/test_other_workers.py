@@ -57,7 +57,7 @@ def test_expired_and_revoked(
 ) -> None:
     past = datetime.now(UTC) - timedelta(hours=1)
     late = publish(space.url, {"a": 3}, task, expires=past).all()
-    worker = start_worker(space, app=APP, queues=QUEUES, conf=SHORT)
+    worker = start_worker(space, app=APP, queues=QUEUES)  # in no time do they come once more
     later = publish(space.url, {"a": 2}, task, countdown=600).all()
     wait_equal(lambda: len(worker.inspect("scheduled")), len(later))
     assert worker.control("revoke", task_id=later)
