@@ -364,7 +364,13 @@ def test_whose_messages_wait_is_told_by_workers(
         options: dict[str, Any] = {"concurrency": 5, "queues": [QUEUE], "conf": KEYED}
         workers = [start_worker(space, pool="threads", **options) for _ in range(2)]
         workers[0].records.started.wait(10)
-        document = json.loads(run("keys", QUEUE, "--json").stdout)
+
+        def told() -> Any:
+            """Once all lanes are known: until then what is in one is unsorted."""
+            found = json.loads(run("keys", QUEUE, "--json").stdout)
+            return None if found["unsorted"] else found
+
+        document = wait_for(told, 30, "whose messages are in lanes")
         rows = {row["tenant"]: row for row in document["top"]}
         waiting = sum(row["waiting"] for row in rows.values())
         assert waiting + document["unsorted"] == document["waiting"]
