@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from celery_fair.eventlog import Policy, sweep
+from celery_fair.eventlog.log_file import OPEN
 
 __all__ = ["seal"]
 
@@ -29,3 +30,9 @@ def seal(logs: Path) -> None:
     """
     sealed = sweep(Policy(logs, limit=sys.maxsize))
     click.echo(f"sealed {sealed} files of processes that are gone")
+    if left := sorted(logs.glob(f"*/{OPEN}*.jsonl")):
+        click.echo(
+            f"{len(left)} are left open, as {left[0]}: their processes live, or they may not be"
+            " written here, or another host has written them within the hour",
+            err=True,
+        )

@@ -73,6 +73,7 @@ class Partitions:
         self.tenure = Tenure(options.lease - options.margin, options.patience)
         self._begins: dict[str, float] = {}
         self._undeclared: set[str] = set()
+        self._lost_until: float | None = None
         self._joined = False
 
     def is_on(self, broker: str) -> None:
@@ -87,7 +88,9 @@ class Partitions:
 
     def lost_broker(self) -> None:
         """Nothing is consumed, and nobody looks, until there is another connection."""
-        until = elapsed() + self._patience
+        if self._lost_until is None:  # a broker that comes and goes begins nothing anew
+            self._lost_until = elapsed() + self._patience
+        until = self._lost_until
         self._keeper.consumes_nothing(lambda name: elapsed() < until and self._runs(name))
 
     def look(self, consumer: FairTaskConsumer | None) -> None:
@@ -96,6 +99,7 @@ class Partitions:
         Arguments:
             consumer: the present connection's, if there is one.
         """
+        self._lost_until = None
         is_back = self._keeper.is_back()  # first: then the news tell of all that was given up
         for news in self._keeper.news():  # a lease that was renewed while the loop stood still
             if isinstance(news, Trouble):

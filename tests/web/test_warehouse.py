@@ -164,6 +164,19 @@ def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
     assert warehouse_lines(site, {"queue": "mail"}, state) == (state, None)
 
 
+def test_who_is_not_among_the_worst_did_not_get_its_share_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("celery_fair.web.past._OFF", 1)
+    rows = [interval("mail", 1, 5, verdict="UNFAIR"), interval("bulk", 4, 5, verdict="UNFAIR")]
+    fill(tmp_path, 1, {"fairness": {"000001-a": rows}})
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    why = Visit(site).get("/warehouse?queue=bulk").text
+    assert "choose a shorter time" in why
+    assert "It got its share" not in why
+
+
 @pytest.mark.parametrize("address", ["s3a://bucket/warehouse", "hdfs://host/x", "file:///x"])
 def test_an_address_is_refused(address: str) -> None:
     outcome = CliRunner().invoke(fair, ["web", "--warehouse", address])
