@@ -26,6 +26,7 @@ from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
 from celery_fair.pipeline.storage.hadoop import HadoopStore
 from celery_fair.pipeline.warehouse import Warehouse
+from tests.conftest import running
 from tests.documentation.commands import ROOT
 from tests.pipeline.hdfs import JARS, Hdfs
 from tests.pipeline.places import Elsewhere, viewed
@@ -40,13 +41,7 @@ if TYPE_CHECKING:
 def hdfs() -> Iterator[Hdfs]:
     if not JARS.is_dir():
         pytest.skip("no HDFS: make hadoop fetches it")
-    server = Hdfs()
-    try:
-        server.start()
-        server.wait_ready()
-        yield server
-    finally:
-        server.end()
+    yield from running(Hdfs())
 
 
 KINDS = ["viewfs", pytest.param("hdfs", marks=pytest.mark.wide)]
