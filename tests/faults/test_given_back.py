@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +18,23 @@ from tests.waiting import wait_equal, wait_for
 NOT_GIVEN_BACK = "could not be given back"
 
 
+@contextmanager
+def at_work(rabbitmq: RabbitMQ, folder: Path, **options: Any) -> Iterator[tuple[Scene, Gate]]:
+    """A worker that is ready, and a gate that is open in the end."""
+    scene, gate = Scene(rabbitmq.space(), folder, **options), Gate()
+    try:
+        scene.ready()
+        yield scene, gate
+    finally:
+        gate.open()
+        scene.end()
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_confirmation_of_what_was_given_back_is_lost(
     rabbitmq: RabbitMQ, tmp_path: Path, when: str
 ) -> None:
-    scene, gate = Scene(rabbitmq.space(), tmp_path), Gate()
-    try:
-        scene.ready()
+    with at_work(rabbitmq, tmp_path) as (scene, gate):
         held = scene.publish(2, "before", str(gate.path), QUEUES[0])
         scene.records.started.wait_ids(held)
         ids = scene.publish(30, "before")
@@ -35,18 +48,13 @@ def test_confirmation_of_what_was_given_back_is_lost(
         scene.settle()
 
         scene.account([*held, *ids]).check()
-    finally:
-        gate.open()
-        scene.end()
 
 
 def test_confirmation_is_late_and_the_worker_lives(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     """It tries again, and what may be at the broker twice by then counts as redelivered."""
     capped = {"fair_queues": {QUEUES[0]: {"max_in_flight": 1}, QUEUES[1]: {}}}
     conf = capped | {"fair_give_back_after": 0.5}
-    scene, gate = Scene(rabbitmq.space(), tmp_path, conf=conf), Gate()
-    try:
-        scene.ready()
+    with at_work(rabbitmq, tmp_path, conf=conf) as (scene, gate):
         held = scene.publish(1, "before", str(gate.path), QUEUES[0])
         scene.records.started.wait_ids(held)
         trap = scene.proxy.on("confirm", nth=3, action="mute")  # after two probes
@@ -61,18 +69,13 @@ def test_confirmation_is_late_and_the_worker_lives(rabbitmq: RabbitMQ, tmp_path:
         scene.account([*held, *ids]).check()
         assert len(scene.records.started.times(ids)) == len(ids)
         assert len(scene.dead_letters()) == 1
-    finally:
-        gate.open()
-        scene.end()
 
 
 def test_what_counts_as_redelivered_still_does_when_it_was_given_back(
     rabbitmq: RabbitMQ, tmp_path: Path
 ) -> None:
     """Who had it before may have started it, whoever has had it since."""
-    scene, gate = Scene(rabbitmq.space(), tmp_path), Gate()
-    try:
-        scene.ready()
+    with at_work(rabbitmq, tmp_path) as (scene, gate):
         held = scene.publish(2, "before", str(gate.path), QUEUES[0])
         scene.records.started.wait_ids(held)
         ids = scene.publish(1, "before", queue=QUEUES[0])
@@ -91,6 +94,3 @@ def test_what_counts_as_redelivered_still_does_when_it_was_given_back(
 
         scene.account([*busy, *ids]).check()
         assert scene.dead_letters().keys() == set(ids)
-    finally:
-        gate.open()
-        scene.end()
