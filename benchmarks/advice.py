@@ -1,6 +1,6 @@
 """How often advice meets its target on a part of a trace that it was not made from.
 
-    python -m benchmarks.advice [--data FOLDER] [--json]
+    python -m benchmarks.advice [--data FOLDER] [--jobs N] [--json]
 
 Real traces: requests to two services of language models (Azure Public Dataset), in `../shared/data`
 beside the checkout unless another folder is named. Each is replayed with as many slots as make it
@@ -17,6 +17,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -152,15 +153,20 @@ def _case(base: Scenario, goal: Goal, so_far: Replays, after: Replays) -> Counte
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if not arguments.data.is_dir():
         sys.exit(f"there are no traces in {arguments.data}: name their folder with --data")
-    rows = []
+    traces = requests(arguments.data)
+    cases = [(name, busy) for name in traces for busy in BUSY]
+    rows: list[dict[str, Any]] = []
     total = Counted()
-    for name, trace in requests(arguments.data).items():
-        for busy in BUSY:
-            counted = measure(trace, busy)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        counts = pool.map(
+            measure, *zip(*((traces[name], busy) for name, busy in cases), strict=True)
+        )
+        for (name, busy), counted in zip(cases, counts, strict=True):
             total.add(counted)
             rows.append({"trace": name, "busy": busy} | vars(counted))
             if not arguments.json:

@@ -16,12 +16,10 @@ from benchmarks.pipeline.lean import on_duckdb, on_spark
 
 def celery_fair(logs: Path, out: Path, memory: str) -> None:
     """As the command does."""
+    from celery_fair.cli.pipeline.options import Context
     from celery_fair.pipeline.ingest import ingest
-    from celery_fair.pipeline.session import open_session
-    from celery_fair.pipeline.warehouse import Warehouse
 
-    warehouse = Warehouse(open_session(None, memory), out)
-    ingest(warehouse, logs)
+    ingest(Context(None, memory, {}, as_json=True, quiet=True).warehouse(out, logs), logs)
 
 
 def spark(logs: Path, out: Path, memory: str) -> None:

@@ -29,12 +29,11 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
     Arguments:
         memory: of the driver, and of each executor of a cluster.
     """
+    from celery_fair.cli.pipeline.options import Context
     from celery_fair.pipeline import publish
-    from celery_fair.pipeline.session import open_session
-    from celery_fair.pipeline.warehouse import Warehouse
 
-    session = open_session(master, memory, {"spark.executor.memory": memory})
-    made = Warehouse(session, warehouse)
+    conf = {"spark.executor.memory": memory}
+    made = Context(master, memory, conf, as_json=True, quiet=True).warehouse(warehouse)
 
     def say(_: str) -> None:
         pass
@@ -49,7 +48,7 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
     began = monotonic()
     makers[table]()
     seconds = monotonic() - began
-    session.stop()
+    made.spark.stop()
     return seconds
 
 

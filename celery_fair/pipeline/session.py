@@ -7,7 +7,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import IntEnum
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.errors import PipelineError, root_cause
@@ -16,7 +18,7 @@ from celery_fair.pipeline.java import JAVA_NEEDED, candidates, find_java, listed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SMALL", "is_small", "open_session"]
+__all__ = ["LOG", "WAREHOUSE", "Work", "open_session", "work_below"]
 
 _LOCAL = {
     # A laptop's name may resolve to an address that a VPN has taken away.
@@ -25,20 +27,40 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-SMALL = 64 << 20
-"""Bytes of a log, of which half a minute is spent in starting Spark and its compilers."""
 
-_SMALL = {
-    # What is compiled for a minute's work, or compiled well, never pays; nor does planning it anew.
-    # What is compiled at all is more than Java keeps by default if it does not compile well.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    " -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    # Filters that are inferred save reading; to look for them is a third of the planning.
-    "spark.sql.constraintPropagation.enabled": "false",
+
+class Work(IntEnum):
+    """How much there is to do on this machine: half a minute goes into starting Spark and what it
+    compiles, and that pays only if it is used for longer."""
+
+    LITTLE = 0
+    SOME = 1
+    MUCH = 2
+
+
+LOG = (64 << 20, 128 << 20)
+"""Bytes of a log that are little work, and some."""
+
+WAREHOUSE = (LOG[0] // 10, LOG[0])
+"""The same of a warehouse, where an event takes a tenth."""
+
+_COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+"""What is compiled for a minute's work is not worth compiling well. All that is compiled is more
+than Java keeps by default if it compiles so."""
+
+_FOR = {
+    Work.LITTLE: {
+        "spark.driver.extraJavaOptions": f"{_COMPILED_ONCE} -XX:+UseSerialGC",
+        # Nor does it pay to have Spark write Java, which is compiled first, or to plan anew.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        # Filters that are inferred save reading; to look for them is a third of the planning.
+        "spark.sql.constraintPropagation.enabled": "false",
+    },
+    Work.SOME: {"spark.driver.extraJavaOptions": _COMPILED_ONCE},
+    Work.MUCH: {},
 }
 _ALWAYS = {
     # Times are seconds since 1970; dates are theirs in UTC, wherever the driver stands.
@@ -61,7 +83,7 @@ def open_session(
     master: str | None = None,
     memory: str = "1g",
     options: dict[str, str] | None = None,
-    small: bool = False,
+    work: Work = Work.MUCH,
 ) -> "SparkSession":
     """Return the session; under spark-submit, its own options take precedence over these.
 
@@ -69,7 +91,7 @@ def open_session(
         master: URL of the cluster; None: every core of this machine.
         memory: of the driver, which under a local master is all there is.
         options: further Spark settings.
-        small: whether there is little to do, see `is_small`.
+        work: how much there is to do, see `work_below`.
 
     Raises:
         PipelineError: PySpark is not installed, no Java is found, or the session does not start.
@@ -81,19 +103,27 @@ def open_session(
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
-            settings = {**_LOCAL, **(_SMALL if small else {}), **settings}
+            settings = {**_LOCAL, **_FOR[work], **settings}
     return _started(master, settings, silenced=not submitted)
 
 
-def is_small(folder: Path, most: int = SMALL) -> bool:
-    """Whether all files below a folder that this machine sees take no more than so many bytes."""
+def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None) -> Work:
+    """Return how much work there is with the files below a folder that this machine sees.
+
+    Arguments:
+        bounds: bytes, `LOG` or `WAREHOUSE`.
+        since: only with files that have come or changed since, in seconds since 1970; None: all.
+    """
     size = 0
     for path in folder.rglob("*"):
         with suppress(OSError):
-            size += path.stat().st_size
-        if size > most:
-            return False
-    return True
+            found = path.stat()
+            # A copy may have the time of what it was copied from.
+            if S_ISREG(found.st_mode) and (since is None or found.st_ctime > since):
+                size += found.st_size
+        if size > bounds[1]:
+            return Work.MUCH
+    return Work.LITTLE if size <= bounds[0] else Work.SOME
 
 
 def _prepare_java() -> None:

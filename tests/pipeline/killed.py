@@ -13,7 +13,7 @@ from pathlib import Path
 
 from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.session import open_session
+from celery_fair.pipeline.session import Work, open_session
 from celery_fair.pipeline.storage.hadoop import HadoopStore
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
@@ -34,7 +34,7 @@ def kill(*_: object) -> None:
 
 
 def main(step: str, logs: str, warehouse: str, seconds: str = "") -> None:
-    spark = open_session("local[1]", small=True)
+    spark = open_session("local[1]", work=Work.LITTLE)
     where = HadoopStore(spark, warehouse, seconds=float(seconds)) if seconds else Path(warehouse)
     setattr(*STEPS[step], kill)
     ingest(Warehouse(spark, where), logs, include_open=True)

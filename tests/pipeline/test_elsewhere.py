@@ -25,6 +25,7 @@ from celery_fair.cli import fair
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
 from celery_fair.pipeline.storage.hadoop import HadoopStore
+from celery_fair.pipeline.storage.java_files import JavaFiles
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.conftest import running
 from tests.documentation.commands import ROOT
@@ -206,6 +207,33 @@ def test_what_cannot_be_done_is_told(spark: SparkSession, logs: Logs, tmp_path: 
     done = run("stream", "s3a://bucket/logs", tmp_path / "out")
     assert done.exit_code == 2
     assert "'s3a://bucket/logs' is not on this machine" in done.stderr
+
+
+def test_a_store_is_tried_that_speaks_like_one_that_promises(
+    spark: SparkSession, logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No store is to be had here whose rename replaces a file; that of `viewfs` is made to."""
+    plant(logs)
+    rename = JavaFiles.rename
+
+    def replacing(files: JavaFiles, name: str, target: str) -> bool:
+        if target.endswith(("/once", ".json")):
+            files.remove(target)
+        return rename(files, name, target)
+
+    monkeypatch.setattr("celery_fair.pipeline.storage.hadoop._RENAMES", ("file",))
+    monkeypatch.setattr(JavaFiles, "rename", replacing)
+    (tmp_path / "shared").mkdir()
+    for place in viewed(spark, tmp_path / "shared"):
+        there = f"{place.uri}/warehouse"
+        said = refused("ingest", logs.folder, there)
+        assert "has let a file be replaced that was to be made only once" in said
+        assert "say so with --one-writer" in said
+        assert not place.store("warehouse").written()
+        assert asked("ingest", logs.folder, there, "--one-writer")["version"] == 1
+        monkeypatch.setattr(JavaFiles, "rename", rename)
+        assert asked("waits", there)
+        assert not place.store("warehouse")._files.fitting("*tried*")
 
 
 @pytest.mark.wide

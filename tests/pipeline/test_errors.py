@@ -11,7 +11,7 @@ import pytest
 
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
-from celery_fair.pipeline.session import is_small
+from celery_fair.pipeline.session import Work, work_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,8 +82,22 @@ def test_an_error_that_says_nothing() -> None:
     assert root_cause(RuntimeError("one\ntwo")) == "one"
 
 
-def test_what_is_small(tmp_path: Path) -> None:
-    assert is_small(tmp_path / "missing")
+def test_how_much_work_there_is(tmp_path: Path) -> None:
+    bounds = 4, 9
+    assert work_below(tmp_path / "missing", bounds) is Work.LITTLE
     (tmp_path / "a").write_bytes(b"1234")
-    assert is_small(tmp_path, 10_000)
-    assert not is_small(tmp_path, 3)
+    (tmp_path / "b").mkdir()
+    assert work_below(tmp_path, bounds) is Work.LITTLE
+    (tmp_path / "b" / "c").write_bytes(b"56789")
+    assert work_below(tmp_path, bounds) is Work.SOME
+    (tmp_path / "b" / "d").write_bytes(b"0")
+    assert work_below(tmp_path, bounds) is Work.MUCH
+
+
+def test_what_was_read_is_no_work(tmp_path: Path) -> None:
+    """However old what has come since was when it was copied."""
+    (tmp_path / "a").write_bytes(b"1234")
+    come = (tmp_path / "a").stat().st_ctime
+    assert work_below(tmp_path, (0, 3), since=come) is Work.LITTLE
+    os.utime(tmp_path / "a", (0, 0))
+    assert work_below(tmp_path, (0, 3), since=come - 1) is Work.MUCH

@@ -1,6 +1,7 @@
 """What all pipeline commands take, and how they end."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from celery_fair.pipeline.progress import Read, Show
+    from celery_fair.pipeline.session import Work
     from celery_fair.pipeline.storage.store import Store
     from celery_fair.pipeline.warehouse import Warehouse
 
@@ -94,17 +96,19 @@ class Context:
 
         return show
 
-    def spark(self, small: bool = False) -> "SparkSession":
+    def spark(self, work: "Work | None" = None) -> "SparkSession":
         """Return the session, which starts with the first call.
 
         Arguments:
-            small: whether there is little to do.
+            work: how much there is to do; None: much.
         """
-        from celery_fair.pipeline.session import open_session
+        from celery_fair.pipeline.session import Work, open_session
 
         if self._session is None:
             self.say("starting Spark")
-            self._session = open_session(self._master, self._memory, self._conf, small=small)
+            self._session = open_session(
+                self._master, self._memory, self._conf, Work.MUCH if work is None else work
+            )
         return self._session
 
     def tables_in(self, schema: str) -> None:
@@ -129,16 +133,28 @@ class Context:
             logs: the folder that is to be read into it; None: there is none.
         """
         from celery_fair.pipeline.catalog import Catalog
-        from celery_fair.pipeline.session import SMALL, is_small
         from celery_fair.pipeline.warehouse import Warehouse
 
-        # An event takes a tenth there of what it takes in the log.
-        limits = [(where, SMALL // 10), *([(logs, SMALL)] if logs is not None else [])]
-        small = all(isinstance(path, Path) and is_small(path, most) for path, most in limits)
-        spark = self.spark(small)
+        spark = self.spark(_work(where, logs))
         catalog = None if self._catalog is None else Catalog(spark, self._catalog)
         found = Warehouse(spark, self.store(where), catalog)
         return found.pin() if logs is None else found
+
+
+def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
+    """How much there is to do; of what is not on this machine nobody knows."""
+    from celery_fair.pipeline.session import LOG, WAREHOUSE, Work, work_below
+
+    if isinstance(warehouse, str) or isinstance(logs, str):
+        return Work.MUCH
+    work = work_below(warehouse, WAREHOUSE)
+    if logs is None:
+        return work
+    read = None  # when files were read last; others may just publish
+    with suppress(FileNotFoundError):
+        runs = warehouse.glob("files/run=*")
+        read = max((folder.stat().st_mtime for folder in runs), default=None)
+    return max(work, work_below(logs, LOG, since=read))
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]) -> dict[str, str]:

@@ -53,6 +53,7 @@ _WORKER = ("node", "worker")
 _GROUP = (*_WORKER, "level", "bucket")
 _KEY = (*_GROUP, "queue")
 _TIMES = ("ready_seconds", "starved_seconds", "held_seconds")
+_HERE = "_here"
 _SUMMED = ("served", "due", "total", "seconds", "total_seconds", *_TIMES)
 
 
@@ -72,14 +73,19 @@ def fairness(
     pieces = _pieces(backlog, interval)
     workers = units(processes)
     starts = _with_state(_starts(attempts, workers, interval), pieces)
-    here = _shares(pieces, starts, F.col("state") == "ready")
-    demand = _shares(pieces, starts, (F.col("state") == "ready") | F.col("starved"))
-    surplus = here.select(*_KEY, _off(tolerance).alias("off_here"))
+    ready = F.col("state") == "ready"
     judged = (
-        _times(pieces)
-        .join(demand, list(_KEY), "left")
-        .join(surplus, list(_KEY), "left")
-        .withColumn("off", _off(tolerance))
+        shares(
+            pieces,
+            starts,
+            _GROUP,
+            ["queue"],
+            views={"": ready | F.col("starved"), _HERE: ready},
+            besides=[F.sum(name).alias(name) for name in _TIMES],
+        )
+        # An interval in which a queue only was empty says nothing of it.
+        .where("ready_seconds + starved_seconds + held_seconds > 0")
+        .withColumns({f"off{view}": _off(tolerance, view) for view in ("", _HERE)})
         .join(F.broadcast(workers.select(*_WORKER, "unit").distinct()), list(_WORKER), "left")
     )
     return _concluded(judged, interval)
@@ -87,6 +93,9 @@ def fairness(
 
 def _pieces(backlog: DataFrame, interval: float) -> DataFrame:
     """Backlog intervals, cut where an interval of the result ends."""
+    length = F.col("to") - F.col("from")
+    states = {"ready": F.col("state") == "ready", "starved": F.col("starved")}
+    states["held"] = F.col("state") == "throttled"
     return (
         cut(backlog, "since", "until", interval)
         .where("quantum > 0")
@@ -100,7 +109,11 @@ def _pieces(backlog: DataFrame, interval: float) -> DataFrame:
             "to",
             "state",
             "starved",
-            "quantum",
+            F.col("quantum").alias("weight"),
+            *(
+                F.when(state, length).otherwise(0.0).alias(f"{name}_seconds")
+                for name, state in states.items()
+            ),
         )
     )
 
@@ -127,7 +140,8 @@ def _with_state(starts: DataFrame, pieces: DataFrame) -> DataFrame:
         .orderBy("from", "is_start")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    both = starts.unionByName(pieces, allowMissingColumns=True)
+    changes = pieces.select(*_KEY, "from", "state", "starved")
+    both = starts.unionByName(changes, allowMissingColumns=True)
     # Windows are sorted by columns: by an expression each of them would be sorted anew.
     both = both.withColumn("is_start", F.col("amount").isNotNull())
     last = {
@@ -140,39 +154,19 @@ def _with_state(starts: DataFrame, pieces: DataFrame) -> DataFrame:
     )
 
 
-def _shares(pieces: DataFrame, starts: DataFrame, backlogged: Column) -> DataFrame:
-    """What each queue got and was due while it was backlogged, in one sense of the word."""
-    weighed = pieces.withColumnRenamed("quantum", "weight")
-    return shares(weighed.where(backlogged), starts.where(backlogged), _GROUP, ["queue"])
-
-
-def _off(tolerance: float) -> Column:
+def _off(tolerance: float, view: str) -> Column:
     """How much more than its due a queue got, as a part of it; null if within the bound."""
     group = Window.partitionBy(*_GROUP)
-    least = F.min("weight").over(group)
-    per_cost = F.sum("served").over(group) / F.nullif(F.sum("charged").over(group), F.lit(0.0))
-    longest = F.max("longest").over(group)
-    each = 2 * longest + least * F.coalesce(per_cost, F.lit(0.0))
-    bound = F.col("times") * (F.col("weight") / least * each + F.max("slots").over(group) * longest)
-    difference = F.col("served") - F.col("due")
-    notable = (F.abs(difference) > bound) & (F.abs(difference) > tolerance * F.col("due"))
-    return F.when(notable, difference / F.col("due"))
-
-
-def _times(pieces: DataFrame) -> DataFrame:
-    length = F.col("to") - F.col("from")
-    states = {"ready": F.col("state") == "ready", "starved": F.col("starved")}
-    states["held"] = F.col("state") == "throttled"
-    sums = [
-        F.sum(F.when(state, length).otherwise(0.0)).alias(f"{name}_seconds")
-        for name, state in states.items()
-    ]
-    # A bucket in which a queue only was empty says nothing of it.
-    return (
-        pieces.groupBy(*_KEY)
-        .agg(F.max("quantum").alias("quantum"), *sums)
-        .where("ready_seconds + starved_seconds + held_seconds > 0")
+    served, due, weight, longest, slots, charged, times = (
+        F.col(f"{name}{view}")
+        for name in ("served", "due", "weight", "longest", "slots", "charged", "times")
     )
+    least, longest = F.min(weight).over(group), F.max(longest).over(group)
+    per_cost = F.sum(served).over(group) / F.nullif(F.sum(charged).over(group), F.lit(0.0))
+    each = 2 * longest + least * F.coalesce(per_cost, F.lit(0.0))
+    bound = times * (weight / least * each + F.max(slots).over(group) * longest)
+    notable = (F.abs(served - due) > bound) & (F.abs(served - due) > tolerance * due)
+    return F.when(notable, (served - due) / due)
 
 
 def _concluded(judged: DataFrame, interval: float) -> DataFrame:
@@ -185,7 +179,7 @@ def _concluded(judged: DataFrame, interval: float) -> DataFrame:
         *bounds(interval),
         "queue",
         "level",
-        "quantum",
+        F.col("weighs").alias("quantum"),
         "unit",
         "served",
         "due",

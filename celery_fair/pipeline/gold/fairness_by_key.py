@@ -61,12 +61,17 @@ def fairness_by_key(
     mine = keyed(attempts)
     pieces = _pieces(mine, settings, interval)
     starts = _starts(mine, processes, interval)
-    got = shares(pieces, starts, _AMONG, _MEMBER, inclusive=True)
-    had = pieces.groupBy(*_AMONG, *_MEMBER).agg(
-        F.max("weight").alias("weighs"), F.max("limited").alias("limited")
+    got = shares(
+        pieces,
+        starts,
+        _AMONG,
+        _MEMBER,
+        views={"": F.lit(True)},
+        besides=[F.max("limited").alias("limited")],
+        inclusive=True,
     )
     judged = (
-        had.join(got.drop("slots"), [*_AMONG, *_MEMBER], "left")
+        got.drop("slots")
         .join(F.broadcast(_schedulers(starts)), ["queue", "bucket"], "left")
         .withColumn("off", _off(tolerance))
         .withColumn("left", _left())

@@ -195,17 +195,44 @@ class HadoopStore:
         return lease.Lease(self._files, mark, folders, self._seconds)
 
     def check(self) -> None:
+        if self._one_writer:
+            return
         scheme = scheme_of(self.root)
-        if self._exclusive is Exclusive.NO and not self._one_writer:
-            hint = (
+        hint = (
+            "; if no other command writes there meanwhile, say so with --one-writer, and look that"
+            " nobody does"
+        )
+        if self._exclusive is Exclusive.NO:
+            newer = (
                 " (S3A does from Hadoop 3.4.2 on, with fs.s3a.create.conditional.enabled)"
                 if scheme == "s3a"
                 else ""
             )
             raise PipelineError(
                 f"{self.root} does not promise that of two who publish a version at once only one"
-                f" does{hint}; if no other command writes there meanwhile, say so with --one-writer"
+                f" does{newer}{hint}"
             )
+        if not self._keeps_its_promise():
+            raise PipelineError(
+                f"{self.root} has let a file be replaced that was to be made only once, by"
+                f" {self._exclusive.value}: its store does not do what {scheme} does{hint}"
+            )
+
+    def _keeps_its_promise(self) -> bool:
+        """Try what publishing rests on: a store that speaks like another need not do what it does.
+
+        Twice, for who publishes meanwhile may take this for what was left behind.
+        """
+        return self._makes_once() or self._makes_once()
+
+    def _makes_once(self) -> bool:
+        place = f"{SCRATCH}tried-{0:06d}-{secrets.token_hex(3)}"
+        name = f"{place}/once"
+        self.make(place)
+        try:
+            return self._create(name, 0, b"1") and not self._create(name, 0, b"2")
+        finally:
+            self.remove(place)
 
     def held(self) -> Held:
         return lease.leased(self._files)
