@@ -53,11 +53,11 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
 
 
 def lean(table: str, warehouse: Path, folder: Path, memory: str) -> float:
-    """Answer it as one would who trusts the log; the rows go into `folder`."""
+    """Answer it in a sentence of SQL, in a session like the command's; rows go into `folder`."""
     from benchmarks.pipeline.lean_gold import answer
-    from celery_fair.pipeline.session import open_session
+    from celery_fair.cli.pipeline.options import Context
 
-    session = open_session(None, memory)
+    session = Context(None, memory, {}, as_json=True, quiet=True).warehouse(warehouse).spark
     began = monotonic()
     answer(session, table, warehouse, folder / "lean" / table)
     seconds = monotonic() - began
