@@ -4,7 +4,8 @@
 
 Prints as JSON how long it took, without the start of the engine. Both read the same silver files.
 Spark makes the whole table, as the commands do; *lean* asks Spark in a sentence of SQL, see
-`benchmarks.pipeline.lean_gold`; DuckDB is asked by the tests' oracle, in `tests/pipeline/oracle`, by other formulas.
+`benchmarks.pipeline.lean_gold`; DuckDB is asked by the tests' oracle, in `tests/pipeline/oracle`,
+by other formulas.
 """
 
 import json
