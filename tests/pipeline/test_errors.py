@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_fair.cli.pipeline.options import _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
 from celery_fair.pipeline.session import Work, work_below
@@ -101,3 +102,23 @@ def test_what_was_read_is_no_work(tmp_path: Path) -> None:
     assert work_below(tmp_path, (0, 3), since=come) is Work.LITTLE
     os.utime(tmp_path / "a", (0, 0))
     assert work_below(tmp_path, (0, 3), since=come - 1) is Work.MUCH
+
+
+def test_a_large_log_that_may_be_read_is_no_little_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be another folder than that of the last ingest."""
+    monkeypatch.setattr("celery_fair.pipeline.session.LOG", (2, 3))
+    logs, warehouse = tmp_path / "logs", tmp_path / "warehouse"
+    logs.mkdir()
+    assert _work(warehouse, logs) is Work.LITTLE
+    (logs / "a").write_bytes(b"1234")
+    assert _work(warehouse, logs) is Work.MUCH
+    run = warehouse / "files" / "run=000001-abcdef"
+    run.mkdir(parents=True)
+    come = (logs / "a").stat().st_ctime
+    os.utime(run, (come + 1, come + 1))
+    assert _work(warehouse, logs) is Work.SOME
+    os.utime(run, (come - 1, come - 1))
+    assert _work(warehouse, logs) is Work.MUCH
+    assert _work(warehouse, "hdfs://host/logs") is Work.MUCH

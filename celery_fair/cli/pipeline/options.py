@@ -142,7 +142,11 @@ class Context:
 
 
 def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
-    """How much there is to do; of what is not on this machine nobody knows."""
+    """How much there is to do; of what is not on this machine nobody knows.
+
+    What was there before the last ingest is taken for read. It need not be, if that was of another
+    folder: so a session for little work, which fails at much, is only for a log that is small.
+    """
     from celery_fair.pipeline.session import LOG, WAREHOUSE, Work, work_below
 
     if isinstance(warehouse, str) or isinstance(logs, str):
@@ -150,11 +154,14 @@ def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
     work = work_below(warehouse, WAREHOUSE)
     if logs is None:
         return work
-    read = None  # when files were read last; others may just publish
-    with suppress(FileNotFoundError):
+    every = work_below(logs, LOG)
+    if every is Work.LITTLE:
+        return work
+    read = None
+    with suppress(FileNotFoundError):  # others may just publish
         runs = warehouse.glob("files/run=*")
         read = max((folder.stat().st_mtime for folder in runs), default=None)
-    return max(work, work_below(logs, LOG, since=read))
+    return max(work, Work.SOME, work_below(logs, LOG, since=read))
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]) -> dict[str, str]:

@@ -214,8 +214,8 @@ class HadoopStore:
             )
         if not self._keeps_its_promise():
             raise PipelineError(
-                f"{self.root} has let a file be replaced that was to be made only once, by"
-                f" {self._exclusive.value}: its store does not do what {scheme} does{hint}"
+                f"{self.root} has let a file be replaced that was to be made only once"
+                f" ({self._exclusive.value}): its store does not do what {scheme} does{hint}"
             )
 
     def _keeps_its_promise(self) -> bool:
