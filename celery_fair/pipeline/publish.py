@@ -66,7 +66,7 @@ def write_audit(
         doubted = run.replace("doubts", doubts(processes, gaps, unread, unreadable))
         audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
         run.replace("replayable", replayable(audited))
-        run.replace("changes", changes(audited.limit(0) if before is None else before, audited))
+        run.replace("changes", changes(before, audited))
     return audited
 
 

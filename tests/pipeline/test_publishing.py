@@ -89,7 +89,7 @@ def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(publish, "doubts", doubts)
     monkeypatch.setattr(publish, "audit", audit)
     for name in ("replayable", "changes"):
-        monkeypatch.setattr(publish, name, lambda *tables: tables[0])
+        monkeypatch.setattr(publish, name, lambda *tables: tables[-1])
     publish.write_audit(Folders(tmp_path), None, lambda _: None)
     assert read_pointer(tmp_path).version == 3
 

@@ -117,14 +117,16 @@ def replayable(audited: DataFrame) -> DataFrame:
     )
 
 
-def changes(before: DataFrame, now: DataFrame) -> DataFrame:
+def changes(before: DataFrame | None, now: DataFrame) -> DataFrame:
     """What was said of an attempt otherwise before: its verdict then (`before`), and now.
 
     Arguments:
-        before, now: two audits, the second of a log that has more.
+        before, now: two audits, the second of a log that has more; None: it is the first.
     """
     keys = ["id", "retries"]
-    said = before.select(*keys, F.col("verdict").alias("before"))
+    said = (now.limit(0) if before is None else before).select(
+        *keys, F.col("verdict").alias("before")
+    )
     # Hardly anything has changed that is FINISHED in both, which nearly all is.
     unsettled = said.where("before <> 'FINISHED'").select(*keys)
     unsettled = unsettled.union(now.where("verdict <> 'FINISHED'").select(*keys)).distinct()
