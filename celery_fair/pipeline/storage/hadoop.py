@@ -226,7 +226,7 @@ class HadoopStore:
         return self._makes_once() or self._makes_once()
 
     def _makes_once(self) -> bool:
-        place = f"{SCRATCH}tried-{0:06d}-{secrets.token_hex(3)}"
+        place = f"{SCRATCH}tried-000000-{secrets.token_hex(3)}"
         name = f"{place}/once"
         self.make(place)
         try:
