@@ -225,6 +225,7 @@ def test_one_is_asked_for_while_the_front_is_not_sorted() -> None:
         feed.feed._front = 1
         feed.broker.send(got(1, 0, "b"))
         assert feed.feed._first_of_front() is not None
+        feed.feed._look_at = math.inf
         feed.feed._tags.tenants.hold("b")  # and so all the next turns are a's
         feed.feed._waiting._until["b"] = math.inf
         feed.broker.send(got(2, 8))
