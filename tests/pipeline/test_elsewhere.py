@@ -178,6 +178,37 @@ def test_who_is_gone_holds_nothing_when_its_lease_is_over(place: Elsewhere) -> N
     assert left not in here.store.written()
     assert read_pointer(here.store).version == 3
 
+    lone, files = (".held-aaaaaa.beat", ".clock-1-2"), place.store("warehouse")._files
+    for seconds, there in ((86_300, lone), (86_500, ())):
+        for name in lone:
+            files.write(name, b"")
+            place.age(f"warehouse/{name}", seconds)
+        assert not here.store.held().folders
+        assert sorted(files.fitting(".*")) == sorted(there)
+
+
+def test_an_error_after_a_version_was_published_is_none(
+    place: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store may make the file, and its answer be lost, or be one that nobody knows."""
+    store, made = place.store("warehouse"), JavaFiles.rename
+    store.make()
+
+    def unheard(files: JavaFiles, name: str, target: str) -> bool:
+        if loses:
+            made(files, name, target)
+        raise PipelineError("409")
+
+    monkeypatch.setattr(JavaFiles, "rename", unheard)
+    monkeypatch.setattr("celery_fair.pipeline.storage.hadoop._RENAMES", (store._files.scheme,))
+    loses = False
+    with pytest.raises(PipelineError, match="409"):
+        store.point(1, "{}")
+    assert store.in_doubt
+    loses = True
+    assert store.point(1, "{}")
+    assert not store.in_doubt
+
 
 def test_what_cannot_be_done_is_told(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     plant(logs)

@@ -139,7 +139,7 @@ class HadoopStore:
     def _points(self, version: int, text: str) -> bool:
         name = f"current-{version:06d}.json"
         # Whoever has not heard of its success tries again, and is told that there is one: its own.
-        if not (self._create(name, version, text.encode()) or self._is(name, text)):
+        if not (self._is_created(name, version, text) or self._is(name, text)):
             return False
         pointers = self._pointers()
         # The pointer of the version may have been there, and been removed, since it was looked for.
@@ -148,6 +148,16 @@ class HadoopStore:
             return False
         self._forget(pointers)
         return True
+
+    def _is_created(self, name: str, version: int, text: str) -> bool:
+        try:
+            return self._create(name, version, text.encode())
+        except (OSError, PipelineError):
+            # An answer may have been lost, or be one that nobody knows, after the file was made.
+            with suppress(OSError, PipelineError):
+                if self._is(name, text):
+                    return True
+            raise
 
     def _create(self, name: str, version: int, content: bytes) -> bool:
         """Make a file, whole; return whether there was none."""

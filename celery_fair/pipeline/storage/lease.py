@@ -30,6 +30,10 @@ _PATIENCE = 5.0
 
 _NAME = ".held-"
 _BEAT = ".beat"
+_CLOCK = ".clock-"
+
+_OLD = 86400.0
+"""Seconds after which what nobody holds is removed: a clock, a beat without its lease."""
 
 
 class _Beats(Thread):
@@ -107,14 +111,19 @@ class Lease:
 def leased(files: JavaFiles) -> Held:
     """Return what is held, and remove what those left who are gone."""
     found = Held(set(), set())
-    names = set(files.fitting(f"{_NAME}*"))
+    names = set(files.fitting(f"{{{_NAME},{_CLOCK}}}*"))
     if not names:
         return found
-    clock = f".clock-{os.getpid()}-{time.time_ns()}"
+    clock = f"{_CLOCK}{os.getpid()}-{time.time_ns()}"
     files.write(clock, b"")
     present = files.changed(clock)
     files.remove(clock)
-    for name in sorted(name for name in names if not name.endswith(_BEAT)):
+    leases = {name for name in names if name.startswith(_NAME) and not name.endswith(_BEAT)}
+    for name in names - leases - {f"{lease}{_BEAT}" for lease in leases}:
+        with suppress(FileNotFoundError):  # another run has removed it
+            if present - files.changed(name) > 1000 * _OLD:
+                files.remove(name)
+    for name in sorted(leases):
         beat = f"{name}{_BEAT}" if f"{name}{_BEAT}" in names else name
         try:
             said = json.loads(files.read(f"{files.root.rstrip('/')}/{name}"))
