@@ -14,6 +14,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     create_engine,
+    event,
     extract,
     func,
     literal_column,
@@ -24,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from celery_fair.settings.values import unread
 
-__all__ = ["NOW", "TABLE_OPTIONS", "ExactText", "LongText", "engine_at"]
+__all__ = ["NOW", "TABLE_OPTIONS", "ExactText", "LongText", "engine_at", "has_waited"]
 
 NOW: dict[str, Any] = {
     "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Double()),
@@ -36,7 +37,10 @@ NOW: dict[str, Any] = {
 """The database's clock, finer than a second, whatever its time zone."""
 
 _TIMEOUT = 2
-"""Seconds for a connection, or for a lock."""
+"""Seconds for a connection, for a lock, or for an answer."""
+
+_WAITED = ("database is locked", "timed out", "timeout expired")
+"""What the drivers say when that has passed; PyMySQL and psycopg, and SQLite itself."""
 
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "sqlite": {"timeout": _TIMEOUT},
@@ -94,7 +98,7 @@ def engine_at(url: str, setting: str) -> Engine:
     try:
         made = make_url(url)
         _refuse_untried(made, setting)
-        return create_engine(
+        engine = create_engine(
             made,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,  # or an error shows them: claims are made of tasks' arguments
@@ -108,6 +112,20 @@ def engine_at(url: str, setting: str) -> Engine:
         ) from exc
     except (ArgumentError, ValueError) as exc:  # such as a port that is no number
         raise ImproperlyConfigured(f"{setting}: {unread(url, exc)}") from None
+    if engine.driver == "psycopg":
+        event.listen(engine, "do_connect", _connected)
+    return engine
+
+
+def _connected(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) -> Any:
+    from celery_fair.psycopg_deadline import connecting
+
+    return connecting(_TIMEOUT).connect(*args, **options)
+
+
+def has_waited(exc: Exception) -> bool:
+    """Whether a database has been waited for in vain: to ask it again takes as long again."""
+    return any(said in str(exc) for said in _WAITED)
 
 
 def _refuse_untried(url: URL, setting: str) -> None:

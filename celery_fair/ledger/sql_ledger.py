@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
-from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, engine_at
+from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, engine_at, has_waited
 
 __all__ = ["SqlLedger"]
 
@@ -102,7 +102,7 @@ class SqlLedger(Ledger):
         try:
             return self._claim(key, owner, doubt)
         except DatabaseError as exc:
-            if "database is locked" in str(exc):  # SQLite's, who has waited for it once
+            if has_waited(exc):
                 raise LedgerUnreachableError(str(exc)) from exc
             self._epoch = None  # perhaps the table is gone
         except SQLAlchemyError as exc:

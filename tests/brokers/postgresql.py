@@ -9,8 +9,12 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+
+import psutil
 
 from tests.brokers.missing import program
 from tests.ports import free_port
@@ -81,6 +85,20 @@ class PostgreSQL:
                 self._process.wait()
             self._process.end()
             self._process = None
+
+    @contextmanager
+    def held_up(self) -> Iterator[None]:
+        """Let none of its processes run for a while."""
+        assert self._process is not None
+        own = self._process.pid
+        pids = [own, *(child.pid for child in psutil.Process(own).children(recursive=True))]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def end(self) -> None:
         self.stop()
