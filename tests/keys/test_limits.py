@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from threading import Event, Thread
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists, Turn
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli import fair
+from celery_fair.clock import elapsed
 from celery_fair.core.gate import SLACK
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.places import Places
@@ -444,6 +444,20 @@ def test_a_message_whose_place_is_lost_does_not_start(
 
 
 @on_redis
+def test_a_machine_that_slept_has_lost_its_places(
+    space: Space, taken: KeyedQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing starts by them, even before Redis has been asked again."""
+    message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
+    places.take(QUEUE, message, elapsed())
+    assert places.holds(QUEUE, message)
+    awake = elapsed
+    monkeypatch.setattr("celery_fair.worker.queues.keyed.places.elapsed", lambda: awake() + 3600)
+    assert not places.holds(QUEUE, message)
+    places.close()
+
+
+@on_redis
 def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQueue) -> None:
     """Also if it is the last thing that the worker does."""
     connecting, go = Event(), Event()
@@ -454,7 +468,7 @@ def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQu
         return Connection(space.url)
 
     message, places = Message(), Places(connect, {QUEUE: replace(taken, lease=600)})
-    places.take(QUEUE, message, monotonic())
+    places.take(QUEUE, message, elapsed())
     assert connecting.wait(30)
     assert places.leave(QUEUE, message, unused=False)
     closing = Thread(target=places.close)
@@ -470,7 +484,7 @@ def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQu
 def test_a_message_that_is_gone_leaves_its_place(space: Space, taken: KeyedQueue) -> None:
     """Whoever had it has forgotten it, for an error say."""
     message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
-    places.take(QUEUE, message, monotonic())
+    places.take(QUEUE, message, elapsed())
     del message
     with Redis.from_url(space.url) as redis:
         wait_equal(lambda: redis.zcard(RUNNING), 0)

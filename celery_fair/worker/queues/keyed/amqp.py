@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 from amqp import ChannelError, NotFound, RecoverableConnectionError
 
 from celery_fair.brokers.keyed.lists import Left, Turn
+from celery_fair.clock import elapsed
 from celery_fair.core.sketch import RecentKeys
 from celery_fair.core.tags import Served
 from celery_fair.worker.queues.delivery import message_of
@@ -277,7 +278,7 @@ class KeyedAmqpFeed(Placed, PulledAmqpFeed):
     def _permitted(self, message: Any, turn: Turn, permit: Permit) -> None:
         message.come_by(turn._replace(has=permit.has, place=permit.place))
         if permit.has == "place":
-            self._leases.take(self.name, message, monotonic())
+            self._leases.take(self.name, message, elapsed())
 
     def _unused(self, tenant: str, permit: Permit) -> None:
         """Nothing has started by it."""

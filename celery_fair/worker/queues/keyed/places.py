@@ -10,12 +10,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
-from time import monotonic
 from typing import Any, NamedTuple
 from weakref import ref
 
 from celery_fair.brokers.keyed.lists import KeyedLists, Left
 from celery_fair.brokers.redis import Commands
+from celery_fair.clock import elapsed
 from celery_fair.settings import KeyedQueue
 
 __all__ = ["Places"]
@@ -56,7 +56,7 @@ class Places:
         self._connection: Any = None
 
     def take(self, queue: str, message: Any, asked: float) -> None:
-        """A message has come with a place, for which it was asked at this time."""
+        """A message has come with a place, for which it was asked at this time, by `elapsed`."""
         with self._lock:
             turn = message.turn
             self._held[queue][turn.place] = _Place(turn.tenant, ref(message), asked + self._lease)
@@ -70,7 +70,7 @@ class Places:
             return True
         with self._lock:
             place = self._held[queue].get(message.turn.place)
-        return place is not None and monotonic() < place.until - _MARGIN * self._lease
+        return place is not None and elapsed() < place.until - _MARGIN * self._lease
 
     def leave(self, queue: str, message: Any, unused: bool) -> bool:
         """A message needs its place no longer, or token if it did not start; whether it had one."""
@@ -126,7 +126,7 @@ class Places:
             self.untold(queue, left)
             raise
         gone = [name for name, place in held.items() if place.message() is None]
-        asked = monotonic()
+        asked = elapsed()
         alive = [(place.tenant, name) for name, place in held.items() if name not in gone]
         lost = self._lists(queue).renew(alive) if alive else []
         with self._lock:

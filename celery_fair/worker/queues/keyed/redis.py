@@ -18,6 +18,7 @@ from typing import Any
 from kombu.transport import virtual
 
 from celery_fair.brokers.keyed.lists import KeyedLists, Left, Turn
+from celery_fair.clock import elapsed
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
@@ -100,7 +101,7 @@ class KeyedRedisFeed(Placed, RedisFeed):
         """Take messages; return how many are left, and how many of those are unsorted."""
         settled = [self._settled.popleft() for _ in range(len(self._settled))]
         left = self._leases.left(self.name)
-        charge, prefix, asked = self._usual(), self._source.new_tag(), monotonic()
+        charge, prefix, asked = self._usual(), self._source.new_tag(), elapsed()
         try:
             waiting, unsorted, taken = self._lists.pop(wanted, charge, prefix, settled, left)
         except Exception:  # whatever it is, it was perhaps not told; re-raised
