@@ -16,8 +16,10 @@ __all__ = [
     "COUNT",
     "FOLDER",
     "NEW_FILE",
+    "NUMBER",
     "SECONDS",
     "Local",
+    "Number",
     "Outcome",
     "Seconds",
     "assignments",
@@ -44,18 +46,25 @@ FOLDER = Local(file_okay=False, path_type=Path)
 NEW_FILE = Local(dir_okay=False, writable=True, path_type=Path)
 
 
-class Seconds(click.FloatRange):
+class Number(click.FloatRange):
+    """A finite number, within bounds."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):  # a range lets nan pass, and one without an end infinity
+            self.fail(f"{value!r} is no finite number: give one in digits", param, ctx)
+        return number
+
+
+class Seconds(Number):
     """A time, within bounds."""
 
     name = "seconds"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):  # a range does not notice
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return seconds
 
-
+NUMBER = Number()
 SECONDS = Seconds(0, min_open=True)
 
 

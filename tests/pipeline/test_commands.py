@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
+from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import Warehouse
@@ -105,6 +107,45 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
     assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
     check_documented_tables(Warehouse(spark, warehouse))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fairness", "w", "--fail-on-unfair", "--tolerance"),
+        ("fairness", "w", "--fail-on-unfair", "--interval"),
+        ("report", "w", "r.html", "--interval"),
+        ("audit", "w", "--complete-since"),
+        ("audit", "w", "--redelivered-within"),
+        ("advise", "w", "--slo", "a=p95:1s", "--held-out"),
+        ("advise", "w", "--slo", "a=p95:1s", "--since"),
+        ("whatif", "w", "--until"),
+        ("stream", "l", "o", "--starvation"),
+        ("stream", "l", "o", "--silence"),
+        ("stream", "l", "o", "--lag"),
+        ("stream", "l", "o", "--every"),
+    ],
+    ids=lambda words: f"{words[0]} {words[-1]}",
+)
+def test_what_is_no_finite_number_is_refused(words: tuple[str, ...], value: str) -> None:
+    """A tolerance of nan finds nothing unfair; intervals that never end make no table."""
+    refused = run(*words, value)
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{words[-1]}'" in refused.stderr
+
+
+def test_what_is_unfair_is_counted_and_shown_however_many_there_are(spark: SparkSession) -> None:
+    verdicts = ["FAIR", None, "FAIR", "UNFAIR", "UNFAIR"]
+    rows = spark.createDataFrame(
+        list(zip("abcde", verdicts, strict=True)), "queue string, verdict string"
+    )
+    shown, judged, unfair = _judged(rows.orderBy("queue"), 3)
+    assert ["".join(row["queue"] for row in shown), judged, unfair] == ["dea", 5, 2]
+    assert _left_out(shown, judged) == ["3 of 5 are shown: first those that are UNFAIR"]
+    every, judged, unfair = _judged(rows.orderBy("queue"), 5)
+    assert ["".join(row["queue"] for row in every), judged, unfair] == ["abcde", 5, 2]
+    assert _left_out(every, judged) == []
 
 
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.options import Outcome, table
+from celery_fair.cli.options import Number, Outcome, table
 from celery_fair.cli.pipeline.options import Context, with_spark
 from celery_fair.cli.pipeline.tracing import Source, on_trace
 
@@ -60,7 +60,7 @@ def _goals(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--held-out",
     metavar="PART",
-    type=click.FloatRange(0, 0.9),
+    type=Number(0, 0.9),
     default=0.5,
     help="The last part of the trace's time, on which advice is checked; 0: none.",
 )

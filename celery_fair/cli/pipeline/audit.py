@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import COUNT, NEW_FILE, SECONDS, Outcome, table
+from celery_fair.cli.options import COUNT, NEW_FILE, NUMBER, SECONDS, Outcome, table
 from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse
 from celery_fair.pipeline.key_names import named
 
@@ -48,7 +48,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
 @click.option(
     "--complete-since",
     metavar="SECONDS",
-    type=float,
+    type=NUMBER,
     help="Since when every worker has written its log, in seconds since 1970.",
 )
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
 
 if TYPE_CHECKING:
@@ -116,9 +117,18 @@ def on_trace(command: F) -> F:
             help="Of swf: what becomes the queue.",
         ),
         click.option(
-            "--since", metavar="SECONDS", type=float, help="Only what was published then."
+            "--since",
+            metavar="SECONDS",
+            type=NUMBER,
+            help="Leave out what was published before this time, in seconds since 1970 (or as the"
+            " trace counts).",
         ),
-        click.option("--until", metavar="SECONDS", type=float, help="Or before."),
+        click.option(
+            "--until",
+            metavar="SECONDS",
+            type=NUMBER,
+            help="Leave out what was published at this time or later.",
+        ),
         click.option(
             "--base",
             metavar="'CHANGE …'",

@@ -117,7 +117,7 @@ def _by_key(
     last = F.col("tenant").isNull()
     costs, counts = write_costs_by_key(warehouse, say), write_audit_by_key(warehouse, audited, say)
     return KeyFigures(
-        keys=_rows(keys.orderBy(F.col("verdict") != "UNFAIR", last, F.desc("served"))),
+        keys=_rows(keys.orderBy(~F.col("verdict").eqNullSafe("UNFAIR"), last, F.desc("served"))),
         unfair=keys.where("verdict = 'UNFAIR'").count(),
         noisy=_rows(by_tenant(loud)),
         first_waits=_rows(write_first_waits(warehouse, say).orderBy(F.desc("started"))),
@@ -155,7 +155,7 @@ def _states(processes: DataFrame) -> DataFrame:
 
 def first_queues(judged: DataFrame) -> tuple[list[Row], int, int]:
     """Return the queues that are shown, the unfair ones first; of how many, and how many are."""
-    is_unfair = F.col("verdict") == "UNFAIR"
+    is_unfair = F.col("verdict").eqNullSafe("UNFAIR")
     judged = judged.cache()
     of = judged.agg(
         F.count_distinct("queue").alias("queues"),
