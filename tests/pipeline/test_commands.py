@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
+from celery_fair.cli.pipeline.audit import _none_listed
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
+from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import Warehouse
@@ -103,6 +105,9 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     model = json.loads(costs.read_text())
     assert model["v"] == 1
     assert model["keys"]["t"]["k"]["n"] == 1
+    assert run("costs", warehouse, "--limit", "0", "-q").stdout == (
+        "no row is shown, with --limit 0\n"
+    )
     html = tmp_path / "report.html"
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
     assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
@@ -146,6 +151,17 @@ def test_what_is_unfair_is_counted_and_shown_however_many_there_are(spark: Spark
     every, judged, unfair = _judged(rows.orderBy("queue"), 5)
     assert ["".join(row["queue"] for row in every), judged, unfair] == ["abcde", 5, 2]
     assert _left_out(every, judged) == []
+
+
+def test_an_audit_that_lists_nothing_says_what_is_true() -> None:
+    counts = {**dict.fromkeys(VERDICTS, 0), "DUPLICATE": 1, "LOST": 1}
+    assert _none_listed(counts, {"REPLAYABLE", "UNKNOWN"}, 50) == (
+        "no attempt is REPLAYABLE or UNKNOWN"
+    )
+    assert _none_listed(counts, set(), 0) == "no attempt is listed, with --limit 0"
+    well = {**dict.fromkeys(VERDICTS, 0), "RUNNING": 1}
+    assert _none_listed(well, set(), 50) == "every attempt finished once or is running"
+    assert _none_listed(dict.fromkeys(VERDICTS, 0), set(), 50) == "there is no attempt"
 
 
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:

@@ -143,7 +143,7 @@ def audit(
             "changed": [row.asDict() for row in changed],
         },
         [
-            *table(_SHOWN, rows, "every attempt finished once or is running"),
+            *table(_SHOWN, rows, _none_listed(counts, only, limit)),
             summary,
             *(_of_doubt(row) for row in doubts),
             *(
@@ -153,6 +153,19 @@ def audit(
         ],
         good=good,
     )
+
+
+def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
+    """What is to be said where no attempt is listed."""
+    from celery_fair.pipeline.gold.audit_by_key import WELL
+
+    if not limit:
+        return "no attempt is listed, with --limit 0"
+    if only:
+        return f"no attempt is {' or '.join(sorted(only))}"
+    if not any(counts[verdict] for verdict in WELL):
+        return "there is no attempt"
+    return "every attempt finished once or is running"
 
 
 def _by_key(
