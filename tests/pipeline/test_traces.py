@@ -179,6 +179,58 @@ def test_whatif_and_advise() -> None:
     assert ("not kept" in shown.stdout) == (not found["kept"])
 
 
+def jobs(path: Path, *rows: str) -> tuple[object, ...]:
+    """Write a table of jobs; return the words that name it."""
+    path.write_text("\n".join(("at,took,team", *rows, "")))
+    return path, "--format", "csv", "--columns", "published=at,runtime=took,queue=team", "--quiet"
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_target_is_kept_only_where_it_was_checked(tmp_path: Path) -> None:
+    """On a part of the trace without messages of its queue, nothing was."""
+    rows = [f"{at},0.1,steady" for at in range(0, 100, 5)]
+    table = jobs(tmp_path / "jobs.csv", *rows, "1,0.1,early", "99,0.1,late")
+    wide = ("--base", "concurrency=4")
+    early = run("advise", *table, *wide, "--slo", "early=p50:1m", "--slo", "steady=p50:1m")
+    assert early.exit_code == 1
+    assert "not checked: early, without a message in the part that was held out" in early.stdout
+    assert "\nkept" not in early.stdout
+    found = json.loads(run("advise", *table, *wide, "--slo", "early=p50:1m", "--json").stdout)
+    assert (found["means"], found["kept"]) == ("nothing", None)
+    late = run("advise", *table, *wide, "--slo", "late=p50:1m")
+    assert late.exit_code == 2
+    assert "'late' has no message in the first part of the trace" in late.stderr
+    every = run("advise", *table, *wide, "--slo", "late=p50:1m", "--held-out", "0")
+    assert every.exit_code == 0
+    assert "kept" not in every.stdout
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_time_without_messages_is_told(tmp_path: Path) -> None:
+    table = jobs(tmp_path / "jobs.csv", "10,1,a", "20,1,a")
+    for command in (("whatif", *table), ("advise", *table, "--slo", "a=p95:1s")):
+        none = run(*command, "--since", "30", "--until", "40.5")
+        assert none.exit_code == 1
+        assert "no message was published at 30 or later and before 40.5" in none.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--slo", "a=p95:1.2.3s"), "'a=p95:1.2.3s' is not of the form"),
+        (("--slo", "a=p95:1s", "--slo", "a=p95:2s"), "p95 of 'a' has more than one target"),
+        (
+            ("--slo", "a=p95:1s", "--since", "5", "--until", "4"),
+            "--since 5 is not before --until 4, and so no message",
+        ),
+    ],
+)
+def test_wrong_targets_and_times(words: tuple[str, ...], says: str) -> None:
+    refused = run("advise", "warehouse", *words)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+
+
 @pytest.mark.usefixtures("spark")
 def test_the_page_on_own_traces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

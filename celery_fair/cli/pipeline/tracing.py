@@ -9,6 +9,7 @@ import click
 
 from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
+from celery_fair.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,7 +78,21 @@ class Source(NamedTuple):
             trace = trace.where(col("published") >= self.since)
         if self.until is not None:
             trace = trace.where(col("published") < self.until)
-        return trace.cache()
+        trace = trace.cache()
+        if (self.since, self.until) != (None, None) and trace.isEmpty():
+            raise PipelineError(f"no message was published {self._when()}: name another time")
+        return trace
+
+    def _when(self) -> str:
+        """In words, which time is looked at."""
+        since = "" if self.since is None else f"at {_plain(self.since)} or later"
+        until = "" if self.until is None else f"before {_plain(self.until)}"
+        return " and ".join(filter(None, (since, until)))
+
+
+def _plain(seconds: float) -> str:
+    """As it was given, or nearly so."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 def on_trace(command: F) -> F:
@@ -140,7 +155,12 @@ def on_trace(command: F) -> F:
 
     @wraps(command)
     def wrapped(*args: Any, **values: Any) -> Any:
-        path = values.pop("source")
+        path, since, until = values.pop("source"), values["since"], values["until"]
+        if since is not None and until is not None and since >= until:
+            raise click.UsageError(
+                f"--since {_plain(since)} is not before --until {_plain(until)}, and so no message"
+                " is between them: exchange them, or name another time"
+            )
         return command(*args, source=Source(path, *map(values.pop, Source._fields[1:])), **values)
 
     for option in reversed(options):
