@@ -232,6 +232,56 @@ def test_wrong_targets_and_times(words: tuple[str, ...], says: str) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("scenario", "says"),
+    [
+        ("x: bulkk.quantum=2", "no message of queue 'bulkk'; did you mean 'bulk'?"),
+        ("x: zzz.class=1", "no message of queue 'zzz'; there are 'bulk', 'mail'"),
+        (
+            "x: bulk[acne].weight=2",
+            "key 'acne' in queue 'bulk'; did you mean 'acme'?",
+        ),
+        (
+            "x: mail[acme].weight=2",
+            "key 'acme' in queue 'mail'; none there has a key",
+        ),
+    ],
+)
+def test_a_scenario_about_what_the_trace_lacks_is_refused(
+    tmp_path: Path, scenario: str, says: str
+) -> None:
+    path, *words = jobs(tmp_path / "jobs.csv", "1,1,bulk", "2,1,bulk", "9,1,mail")
+    assert isinstance(path, Path)
+    path.write_text("at,took,team,who\n1,1,bulk,\n2,1,bulk,acme/42\n9,1,mail,\n")
+    words[words.index("--columns") + 1] = "published=at,runtime=took,queue=team,key=who"
+    for option in ("--scenario", "--base"):
+        refused = run("whatif", path, *words, option, scenario.removeprefix("x: "))
+        assert refused.exit_code == 1
+        assert says in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_scenario_may_be_about_what_comes_late_and_about_all_keys(tmp_path: Path) -> None:
+    table = jobs(tmp_path / "jobs.csv", "1,1,bulk", "900,1,mail")
+    supposed = ("--scenario", "x: mail.paused=1..2 bulk[*].weight=2 concurrency=2")
+    assert run("whatif", *table, *supposed).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--columns", "published=a"), "--columns is for --format csv or jsonl or parquet"),
+        (("--queue", "queue"), "--queue is for --format swf, and the format is warehouse"),
+        (("--format", "swf", "--runtime", "a"), "--runtime is for --format csv"),
+    ],
+)
+def test_options_of_another_format_are_refused(words: tuple[str, ...], says: str) -> None:
+    refused = run("whatif", "warehouse", *words)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
 def test_the_page_on_own_traces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
@@ -22,6 +23,8 @@ __all__ = ["Source", "on_trace"]
 F = TypeVar("F", bound=Callable[..., Any])
 _TABLES = ("csv", "jsonl", "parquet")
 _FORMATS = ("warehouse", "swf", "azure", *_TABLES)
+_OF = {"columns": _TABLES, "units": _TABLES, "runtime": _TABLES, "queue": ("swf",)}
+"""Of which formats an option is."""
 
 
 class Source(NamedTuple):
@@ -42,6 +45,7 @@ class Source(NamedTuple):
 
         That is the one it was recorded under, as far as that is known, changed by ``--base``.
         """
+        from celery_fair.pipeline.replay.absent import refuse_absent
         from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
         from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
 
@@ -52,7 +56,10 @@ class Source(NamedTuple):
             trace = recorded_trace(attempts, warehouse.table("processes"))
         else:
             recorded, trace = Scenario("recorded"), self._foreign(context)
-        return self._cut(trace), parse_scenario(f"recorded: {self.base}", recorded)
+        trace, base = self._cut(trace), f"recorded: {self.base}"
+        scenario = parse_scenario(base, recorded)
+        refuse_absent([base], trace)
+        return trace, scenario
 
     def _foreign(self, context: "Context") -> "DataFrame":
         from celery_fair.pipeline.traces.azure import azure_trace
@@ -93,6 +100,18 @@ class Source(NamedTuple):
 def _plain(seconds: float) -> str:
     """As it was given, or nearly so."""
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
+
+
+def _check_options(kind: str) -> None:
+    """Refuse options that are of another kind of trace."""
+    context = click.get_current_context()
+    for name, kinds in _OF.items():
+        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if given and kind not in kinds:
+            raise click.UsageError(
+                f"--{name} is for --format {' or '.join(kinds)}, and the format is {kind}:"
+                f" say another, or leave --{name} out"
+            )
 
 
 def on_trace(command: F) -> F:
@@ -161,6 +180,7 @@ def on_trace(command: F) -> F:
                 f"--since {_plain(since)} is not before --until {_plain(until)}, and so no message"
                 " is between them: exchange them, or name another time"
             )
+        _check_options(values["format"])
         return command(*args, source=Source(path, *map(values.pop, Source._fields[1:])), **values)
 
     for option in reversed(options):
