@@ -35,10 +35,10 @@ def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
 
 def started() -> Finding:
     """Say whether a local session starts, and counts to 1000."""
-    from celery_fair.pipeline.session import open_session
+    from celery_fair.pipeline.session import Work, open_session
 
     try:
-        session = open_session("local[1]")
+        session = open_session("local[1]", work=Work.LITTLE)  # which asks more of Java than much
     except PipelineError as exc:
         return Finding("session", False, str(exc))
     counted = session.range(1000).count()

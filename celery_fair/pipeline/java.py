@@ -12,6 +12,7 @@ __all__ = [
     "LEAST_VERSION",
     "Java",
     "candidates",
+    "chooses_collector",
     "find_java",
     "listed",
     "version_of",
@@ -26,6 +27,8 @@ JAVA_NEEDED = (
 _PLACES = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home", "/opt/java/*")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_SAID = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _TIMEOUT = 20
 
 
@@ -50,6 +53,12 @@ def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
         home = None if version is None else _home(program)
         if version is not None and home is not None:
             yield Java(home, version, found)
+
+
+def chooses_collector(environ: Mapping[str, str], options: str = "") -> bool:
+    """Whether a garbage collector is named in the environment, or in these options."""
+    said = [options, *(environ.get(name, "") for name in _SAID)]
+    return any(_COLLECTOR.search(each) for each in said)
 
 
 def listed(found: Iterable[Java]) -> str:

@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from celery_fair.pipeline.errors import PipelineError
 
-__all__ = ["log_files", "unglobbed"]
+__all__ = ["files_below", "log_files", "unglobbed"]
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
@@ -19,19 +19,34 @@ def unglobbed(path: str) -> str:
 
 
 def log_files(logs: Path, pattern: str) -> Iterator[Path]:
-    """Yield the files below a folder, also below folders that are links: Spark reads these, too.
+    """Yield the files below a folder whose names fit a pattern, as `files_below`.
 
     Raises:
         PipelineError: a folder cannot be read; so nobody knows whose logs are in it.
     """
+    return (path for path in files_below(logs, _unread) if fnmatchcase(path.name, pattern))
+
+
+def files_below(
+    folder: Path, unread: Callable[[OSError], object] = lambda _: None
+) -> Iterator[Path]:
+    """Yield the files below a folder, also below folders that are links: Spark reads these, too.
+
+    Arguments:
+        unread: is told of what cannot be read.
+    """
     seen = set()
-    for folder, folders, names in os.walk(logs, onerror=_unread, followlinks=True):
-        stat = Path(folder).stat()
+    for place, folders, names in os.walk(folder, onerror=unread, followlinks=True):
+        try:
+            stat = Path(place).stat()
+        except OSError as exc:
+            unread(exc)
+            continue
         if (stat.st_dev, stat.st_ino) in seen:  # a link to a folder above
             folders.clear()
             continue
         seen.add((stat.st_dev, stat.st_ino))
-        yield from (Path(folder, name) for name in names if fnmatchcase(name, pattern))
+        yield from (Path(place, name) for name in names)
 
 
 def _unread(exc: OSError) -> None:

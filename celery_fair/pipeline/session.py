@@ -1,6 +1,7 @@
 """The Spark session: a local one, or that of the cluster which spark-submit has chosen."""
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -13,7 +14,8 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.errors import PipelineError, root_cause
-from celery_fair.pipeline.java import JAVA_NEEDED, candidates, find_java, listed
+from celery_fair.pipeline.java import JAVA_NEEDED, candidates, chooses_collector, find_java, listed
+from celery_fair.pipeline.log_files import files_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,13 +46,18 @@ LOG = (64 << 20, 128 << 20)
 WAREHOUSE = (LOG[0] // 10, LOG[0])
 """The same of a warehouse, where an event takes a tenth."""
 
+_COMPRESSED, _SQUEEZED = (".gz", ".zst"), 10
+"""Files of a log in which an event takes a tenth, too, and so counts as often."""
+
+_ONE_COLLECTOR = "-XX:+UseSerialGC"
+
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """What is compiled for a minute's work is not worth compiling well. All that is compiled is more
 than Java keeps by default if it compiles so."""
 
 _FOR = {
     Work.LITTLE: {
-        "spark.driver.extraJavaOptions": f"{_COMPILED_ONCE} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"{_COMPILED_ONCE} {_ONE_COLLECTOR}",
         # Nor does it pay to have Spark write Java, which is compiled first, or to plan anew.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -103,24 +110,35 @@ def open_session(
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
-            settings = {**_LOCAL, **_FOR[work], **settings}
+            settings = {**_LOCAL, **_for(work, settings), **settings}
     return _started(master, settings, silenced=not submitted)
+
+
+def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
+    """Return the settings for so much work; Java does not start if two collectors are named."""
+    found, options = dict(_FOR[work]), "spark.driver.extraJavaOptions"
+    if options in found and chooses_collector(
+        os.environ, settings.get("spark.driver.defaultJavaOptions", "")
+    ):
+        found[options] = found[options].replace(_ONE_COLLECTOR, "")
+    return found
 
 
 def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None) -> Work:
     """Return how much work there is with the files below a folder that this machine sees.
 
     Arguments:
+        folder: it, and those that links below it lead to; what cannot be read has none.
         bounds: bytes, `LOG` or `WAREHOUSE`.
         since: only with files that have come or changed since, in seconds since 1970; None: all.
     """
     size = 0
-    for path in folder.rglob("*"):
+    for path in files_below(folder):
         with suppress(OSError):
             found = path.stat()
             # A copy may have the time of what it was copied from.
             if S_ISREG(found.st_mode) and (since is None or found.st_ctime > since):
-                size += found.st_size
+                size += found.st_size * (_SQUEEZED if path.suffix in _COMPRESSED else 1)
         if size > bounds[1]:
             return Work.MUCH
     return Work.LITTLE if size <= bounds[0] else Work.SOME
@@ -157,6 +175,8 @@ def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "S
                 "python -m celery_fair pipeline doctor looks for the cause"
             ) from exc
     session.sparkContext.setLogLevel("ERROR")
+    if silenced:
+        _silence_context_loggers()
     if not str(session.sparkContext.master).startswith("local"):
         _ship(session)
     return session
@@ -180,6 +200,14 @@ def _java_told_to(file: TextIO, silenced: bool) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _silence_context_loggers() -> None:
+    """Have PySpark write no error besides raising it, as JSON with the whole of Java's stack."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _ship(session: "SparkSession") -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.pointer import read_pointer
-from celery_fair.pipeline.storage.address import is_remote, local_path
+from celery_fair.pipeline.storage.address import is_remote, local_path, refuse_secrets
 from celery_fair.pipeline.storage.chosen import store_at
 from celery_fair.pipeline.storage.java_files import JavaFiles
 
@@ -31,10 +31,23 @@ def test_what_is_elsewhere(address: str) -> None:
     assert is_remote(address)
 
 
-def test_a_password_in_an_address_is_not_told() -> None:
-    with pytest.raises(PipelineError, match=r"address of s3a has a password in it") as refused:
-        store_at("s3a://key:secret@bucket/logs")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3a://key:secret@bucket/logs",
+        "s3a://KEY:wJalr/secret+K7#/x?@bucket/logs",
+        "abfss://box@account.host/logs?sv=1&SIG=secret",
+    ],
+)
+def test_a_password_in_an_address_is_not_told(address: str) -> None:
+    with pytest.raises(PipelineError, match=r"address of \w+ has a password or a sig") as refused:
+        store_at(address)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["hdfs://host:8020/logs/celery@a", "abfss://box@account/logs"])
+def test_what_is_no_password(address: str) -> None:
+    refuse_secrets(address)
 
 
 def test_a_copy_of_a_warehouse_elsewhere_is_no_empty_one(tmp_path: Path) -> None:

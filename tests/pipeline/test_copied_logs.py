@@ -123,6 +123,24 @@ def test_killed_with_an_open_file(
     assert audited(warehouse, store) == {done: "FINISHED", held: "LOST", "letter": "REPLAYABLE"}
 
 
+def test_a_store_that_is_away_when_a_pod_ends(tmp_path: Path) -> None:
+    """The last copy, and the one that was under way, are tried until it is back."""
+    program("rclone", package="rclone")
+    store = tmp_path / "store"
+    store.write_text("no folder")
+    worker = planted.Process().boots(0)
+    Logs(tmp_path / "log").write(f"{worker.node}/{worker.boot}-0.jsonl", worker.lines)
+    with sidecar(tmp_path / "log", store, tmp_path) as script:
+        wait_for(lambda: "it is tried again" in script.log(), 30, script.log)
+        script.send(signal.SIGTERM)
+        wait_for(lambda: "sealed 0 files" in script.log(), 60, script.log)
+        ended = len(script.log())
+        wait_for(lambda: "it is tried again" in script.log()[ended:], 60, script.log)
+        store.unlink()
+        assert script.wait(60) == 0, script.log()
+    assert len(records(store, "process")) == 1
+
+
 def audited(warehouse: Warehouse, store: Path) -> dict[str, str]:
     ingest(warehouse, store)
     made = write_audit(warehouse, None, lambda _: None)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from pathlib import Path
+from shutil import rmtree
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from celery_fair.cli.pipeline.options import _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
-from celery_fair.pipeline.session import Work, work_below
+from celery_fair.pipeline.session import Work, _for, work_below
+from celery_fair.pipeline.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_OPTIONS = "spark.driver.extraJavaOptions"
+_SERIAL = "-XX:+UseSerialGC"
 
 FULL = """An error occurred while calling o123.parquet.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed
@@ -93,6 +101,73 @@ def test_how_much_work_there_is(tmp_path: Path) -> None:
     assert work_below(tmp_path, bounds) is Work.SOME
     (tmp_path / "b" / "d").write_bytes(b"0")
     assert work_below(tmp_path, bounds) is Work.MUCH
+
+
+def test_work_is_what_is_read(tmp_path: Path) -> None:
+    """Below links, too; and what is compressed is ten times as much."""
+    logs, elsewhere = tmp_path / "logs", tmp_path / "elsewhere"
+    for folder in (logs, elsewhere):
+        folder.mkdir()
+    (elsewhere / "a.jsonl").write_bytes(b"1234567890")
+    (logs / "host").symlink_to(elsewhere)
+    (logs / "again").symlink_to(logs)
+    assert work_below(logs, (9, 10)) is Work.SOME
+    assert work_below(logs, (10, 11)) is Work.LITTLE
+    (elsewhere / "a.jsonl").rename(elsewhere / "a.pack.jsonl.gz")
+    assert work_below(logs, (9, 99)) is Work.MUCH
+
+
+def test_what_vanishes_meanwhile_is_no_work(tmp_path: Path) -> None:
+    """Other runs remove their folders."""
+    over = Event()
+
+    def others() -> None:
+        while not over.is_set():
+            (tmp_path / "run=1" / "deep").mkdir(parents=True, exist_ok=True)
+            rmtree(tmp_path / "run=1")
+
+    thread = Thread(target=others)
+    thread.start()
+    try:
+        for _ in range(2000):
+            assert work_below(tmp_path, (1, 1)) is Work.LITTLE
+            LocalStore(tmp_path).written()
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", "conf"])
+def test_of_two_garbage_collectors_one_is_chosen(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other is the user's; Java would not start with both."""
+    said, settings = "-Xmx1g -XX:+UseParallelGC", {}
+    if name == "conf":
+        settings["spark.driver.defaultJavaOptions"] = said
+    assert _SERIAL in _for(Work.LITTLE, {})[_OPTIONS]
+    if name != "conf":
+        monkeypatch.setenv(name, said)
+    for work in Work:
+        assert _SERIAL not in _for(work, settings).get(_OPTIONS, "")
+
+
+def test_an_error_is_told_once(spark: SparkSession) -> None:
+    """PySpark would write it, too, as JSON and with the whole of Java's stack."""
+    for name, expression in (("SQL", "1 / (id - id)"), ("DataFrame", F.lit(1) / F.lit(0))):
+        written: list[str] = []
+        handler = logging.Handler()
+        handler.emit = lambda record, all_=written: all_.append(record.getMessage())  # type: ignore[method-assign]
+        logger = logging.getLogger(f"{name}QueryContextLogger")
+        logger.addHandler(handler)
+        try:
+            with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+                spark.range(1).select(
+                    F.expr(expression) if isinstance(expression, str) else expression
+                ).collect()
+        finally:
+            logger.removeHandler(handler)
+        assert not written
 
 
 def test_what_was_read_is_no_work(tmp_path: Path) -> None:

@@ -105,6 +105,21 @@ def test_intervals_weigh_what_was_due_in_them(spark: SparkSession) -> None:
     assert a["verdict"] == "UNFAIR"
 
 
+def test_tasks_that_still_run_have_shared_messages_and_no_seconds_yet(
+    spark: SparkSession,
+) -> None:
+    """As a log says that is read while it is written."""
+    process = Process().boots(0, costs="one", concurrency=4)
+    for number, queue in enumerate("abab"):
+        process.says(queue, "ready", 0, 1.0)
+        process.starts(f"{number}", 1 + number, queue=queue, cost=1.0)
+    process.beats(30)
+    made = fairness(*Silver.of(bronze(spark, [process])))
+    assert [str(row["total_seconds"]) for row in made.collect()] == ["0.0", "0.0"]
+    for row in by_queue(made).collect():
+        assert (row["served"], row["share"], row["share_of_seconds"]) == (2.0, 0.5, None)
+
+
 def test_a_worker_with_default_settings(
     spark: SparkSession, rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:

@@ -246,7 +246,7 @@ def by_queue(made: DataFrame, tolerance: float = TOLERANCE) -> DataFrame:
             F.expr("due / total").alias("target"),
             F.expr("served / due - 1").alias("deviation"),
             "seconds",
-            F.expr("seconds / total_seconds").alias("share_of_seconds"),
+            F.expr("seconds / nullif(total_seconds, 0)").alias("share_of_seconds"),
             *_TIMES,
             unfair.alias("unfair"),
             F.when(unfair > tolerance, "UNFAIR")

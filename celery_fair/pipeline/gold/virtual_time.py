@@ -156,7 +156,7 @@ class _View:
                 "slots": F.max(F.when(self._has_work, F.col("slots"))),
                 "due": -F.sum(step * weight * v),
                 "total": -F.sum(step * self._of("w")),
-                "total_seconds": -F.sum(step * self._of("s")),
+                "total_seconds": 0.0 - F.sum(step * self._of("s")),
                 "weight": F.max(F.when(self._has_work, weight)),
                 "pieces": F.count_if(step == 1),
             }

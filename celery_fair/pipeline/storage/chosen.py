@@ -2,10 +2,8 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.storage.address import is_remote, local_path, scheme_of
+from celery_fair.pipeline.storage.address import is_remote, local_path, refuse_secrets
 from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.storage.store import Store
 
@@ -23,6 +21,9 @@ def store_at(
     Arguments:
         spark: whose Hadoop reads what is not on this machine; paths need none.
         one_writer: whether nobody else writes there, see `celery_fair.pipeline.storage`.
+
+    Raises:
+        PipelineError: the address has a secret in it, or there is no such file system.
     """
     if isinstance(where, Path):
         return LocalStore(where)
@@ -30,12 +31,7 @@ def store_at(
         return where
     if not is_remote(where):
         return LocalStore(local_path(where))
-    if ":" in urlsplit(where).netloc.rpartition("@")[0]:
-        raise PipelineError(
-            f"an address of {scheme_of(where)} has a password in it, which would be told with each"
-            " file: leave it out, and give it by --conf spark.hadoop.…, or by one of Hadoop's"
-            " credential providers"
-        )
+    refuse_secrets(where)
     if spark is None:
         raise ValueError(f"{where} is read by a Spark session: give one")
     from celery_fair.pipeline.storage.hadoop import HadoopStore

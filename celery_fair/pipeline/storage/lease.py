@@ -120,7 +120,7 @@ def leased(files: JavaFiles) -> Held:
     files.remove(clock)
     leases = {name for name in names if name.startswith(_NAME) and not name.endswith(_BEAT)}
     for name in names - leases - {f"{lease}{_BEAT}" for lease in leases}:
-        with suppress(FileNotFoundError):  # another run has removed it
+        with suppress(OSError, PipelineError):  # another run has removed it, or only its owner may
             if present - files.changed(name) > 1000 * _OLD:
                 files.remove(name)
     for name in sorted(leases):
@@ -129,8 +129,9 @@ def leased(files: JavaFiles) -> Held:
             said = json.loads(files.read(f"{files.root.rstrip('/')}/{name}"))
             age = (present - files.changed(beat)) / 1000
             if age > 2 * said["seconds"]:
-                for left in {name, beat}:
-                    files.remove(left)
+                with suppress(OSError, PipelineError):  # only its owner may
+                    for left in {name, beat}:
+                        files.remove(left)
                 continue
             found.folders.update(said["folders"])
         except (FileNotFoundError, ValueError):  # released just now, or made just now

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 
@@ -65,7 +65,11 @@ class LocalStore:
         return sum(path.stat().st_size for path in (self.root / name).rglob("*.parquet"))
 
     def written(self) -> list[str]:
-        found = (*self.root.glob("*/run=*"), *self.root.glob(f"{SCRATCH}*"))
+        found = list(self.root.glob(f"{SCRATCH}*"))
+        for table in self.root.iterdir():
+            # Another run may just be removing its own, and glob of Python 3.11 does not expect it.
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found += [path for path in table.iterdir() if path.name.startswith("run=")]
         return [path.relative_to(self.root).as_posix() for path in found]
 
     def check(self) -> None:
