@@ -282,6 +282,35 @@ def test_options_of_another_format_are_refused(words: tuple[str, ...], says: str
 
 
 @pytest.mark.usefixtures("spark")
+def test_a_trace_is_read_whatever_its_name(tmp_path: Path) -> None:
+    table = jobs(tmp_path / "jobs[1] {a,b} 100%.csv", "1,1,a")
+    assert json.loads(run("whatif", *table, "--json").stdout)[0]["started"] == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_trace_is_not_called_a_warehouse(tmp_path: Path) -> None:
+    path, *_, columns, _ = jobs(tmp_path / "jobs.csv", "1,1,a")
+    read = run("whatif", path, "--format", "parquet", "--columns", columns)
+    assert read.exit_code == 1
+    assert "jobs.csv is not a Parquet file" in read.stderr
+    assert "warehouse" not in read.stderr
+    forgotten = run("whatif", path, "--columns", columns)
+    assert forgotten.exit_code == 2
+    assert "jobs.csv is a file, and a warehouse is a folder: say with --format" in forgotten.stderr
+    assert "starting Spark" not in forgotten.stderr
+
+
+def test_a_password_in_the_address_of_a_trace_is_refused() -> None:
+    secret = "s3a://me:hidden@bucket/jobs.csv"
+    for kind in ("csv", "jsonl", "parquet", "swf", "azure"):
+        refused = run("whatif", secret, "--format", kind, "--conf", "spark.x=1")
+        assert refused.exit_code == 1
+        assert "has a password or a signature in it" in refused.stderr
+        assert "hidden" not in refused.output
+        assert "starting Spark" not in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
 def test_the_page_on_own_traces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

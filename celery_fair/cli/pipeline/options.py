@@ -73,6 +73,7 @@ class Context:
         self._memory = memory
         self._conf = conf
         self.as_json = as_json
+        self.of_warehouse = True  # and of no trace, which is somebody else's file
         self._quiet = quiet
 
     def say(self, what: str) -> None:
@@ -218,8 +219,9 @@ def with_spark(command: F) -> F:
     ) -> Any:
         from celery_fair.pipeline.errors import PipelineError, root_cause
 
+        context = Context(master, memory, conf, as_json, quiet)
         try:
-            found = command(Context(master, memory, conf, as_json, quiet), *args, **options)
+            found = command(context, *args, **options)
             if found is not None:
                 conclude(found, as_json)
         except ModuleNotFoundError as exc:
@@ -233,7 +235,8 @@ def with_spark(command: F) -> F:
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
                 raise
-            raise click.ClickException(f"Spark failed: {root_cause(exc)}") from exc
+            why = root_cause(exc, of_warehouse=context.of_warehouse)
+            raise click.ClickException(f"Spark failed: {why}") from exc
 
     return wrapped  # type: ignore[return-value]
 

@@ -11,6 +11,8 @@ from click.core import ParameterSource
 from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
 from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.log_files import unglobbed
+from celery_fair.pipeline.storage.address import refuse_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,11 +68,13 @@ class Source(NamedTuple):
         from celery_fair.pipeline.traces.swf import swf_trace
         from celery_fair.pipeline.traces.table import parse_columns, table_trace
 
+        context.of_warehouse = False
         path = str(self.path)
         if isinstance(self.path, Path):
             if not self.path.exists():
                 raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
-            path = f"file:{self.path.absolute()}"
+            path = f"file:{unglobbed(str(self.path.absolute()))}"
+        refuse_secrets(path)
         if self.format == "azure":
             return azure_trace(context.spark(), path)
         if self.format == "swf":
@@ -179,6 +183,12 @@ def on_trace(command: F) -> F:
             raise click.UsageError(
                 f"--since {_plain(since)} is not before --until {_plain(until)}, and so no message"
                 " is between them: exchange them, or name another time"
+            )
+        if values["format"] == "warehouse" and isinstance(path, Path) and path.is_file():
+            raise click.BadParameter(
+                f"{path} is a file, and a warehouse is a folder: say with --format what it is,"
+                f" {', '.join(_FORMATS[1:-1])} or {_FORMATS[-1]}",
+                param_hint="SOURCE",
             )
         _check_options(values["format"])
         return command(*args, source=Source(path, *map(values.pop, Source._fields[1:])), **values)
