@@ -311,6 +311,58 @@ def test_a_password_in_the_address_of_a_trace_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("spark")
+def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    rows = ("02.03.2026 09:00,1,a", "5,1,a", "inf,1,a", "6,-1,a", "7,soon,a", "8,,a", ",1,a")
+    table = jobs(tmp_path / "jobs.csv", *rows)
+    some = run("whatif", *table, "--json")
+    assert some.exit_code == 0
+    assert [row["started"] for row in json.loads(some.stdout)] == [1]
+    assert some.stderr.splitlines() == [
+        "3 of 7 rows left out: '-1' in took is no run time",
+        "3 of 7 rows left out: '02.03.2026 09:00' in at is no time",
+    ]
+    table = jobs(tmp_path / "jobs.csv", "02.03.2026 09:00,1,a")
+    none = run("whatif", *table)
+    assert none.exit_code == 1
+    assert "nothing of the trace can be read: 1 of 1 rows left out: '02.03." in none.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
+    path, *_ = jobs(tmp_path / "jobs.csv", "5,1,a")
+    for kind, says in (
+        ("swf", "2 of 2 rows left out: '5,1,a' in the file is no line of 18 fields"),
+        ("azure", "1 of 1 rows left out: '5' in TIMESTAMP is no time"),
+    ):
+        wrong = run("whatif", path, "--format", kind)
+        assert wrong.exit_code == 1
+        assert f"nothing of the trace can be read: {says}" in wrong.stderr
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("runtime", "says"),
+    [
+        ("took / 0", "the run time 'took / 0' fails: division by zero; write it so that"),
+        ("sum(took)", "the run time 'sum(took)' is of all rows together: write one of each row"),
+        (
+            "reed",
+            "the run time 'reed' is no expression in the columns of the trace (at,",
+        ),
+    ],
+)
+def test_a_run_time_that_cannot_be_reckoned_is_told(
+    tmp_path: Path, runtime: str, says: str
+) -> None:
+    path, *_ = jobs(tmp_path / "jobs.csv", "5,1,a")
+    words = ("--format", "csv", "--columns", "published=at", "--runtime", runtime)
+    failed = run("whatif", path, *words)
+    assert failed.exit_code == 1
+    assert says in failed.stderr
+    assert "spark.sql" not in failed.stderr
+
+
+@pytest.mark.usefixtures("spark")
 def test_the_page_on_own_traces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

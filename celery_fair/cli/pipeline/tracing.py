@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
 from celery_fair.pipeline.errors import PipelineError
@@ -76,11 +77,11 @@ class Source(NamedTuple):
             path = f"file:{unglobbed(str(self.path.absolute()))}"
         refuse_secrets(path)
         if self.format == "azure":
-            return azure_trace(context.spark(), path)
+            return azure_trace(context.spark(), path, tell=_warn)
         if self.format == "swf":
-            return swf_trace(context.spark(), path, self.queue)
+            return swf_trace(context.spark(), path, self.queue, _warn)
         columns = parse_columns(self.columns, self.units, self.runtime)
-        return table_trace(context.spark(), path, self.format, columns)
+        return table_trace(context.spark(), path, self.format, columns, _warn)
 
     def _cut(self, trace: "DataFrame") -> "DataFrame":
         from pyspark.sql.functions import col
@@ -89,7 +90,8 @@ class Source(NamedTuple):
             trace = trace.where(col("published") >= self.since)
         if self.until is not None:
             trace = trace.where(col("published") < self.until)
-        trace = trace.cache()
+        if self.format == "warehouse":  # others are kept as they were read
+            trace = trace.cache()
         if (self.since, self.until) != (None, None) and trace.isEmpty():
             raise PipelineError(f"no message was published {self._when()}: name another time")
         return trace
@@ -99,6 +101,11 @@ class Source(NamedTuple):
         since = "" if self.since is None else f"at {_plain(self.since)} or later"
         until = "" if self.until is None else f"before {_plain(self.until)}"
         return " and ".join(filter(None, (since, until)))
+
+
+def _warn(text: str) -> None:
+    """Tell on stderr what is wrong with a trace, also to who asked for no progress."""
+    click.echo(escaped(text), err=True)
 
 
 def _plain(seconds: float) -> str:
