@@ -140,6 +140,30 @@ def test_what_is_no_finite_number_is_refused(words: tuple[str, ...], value: str)
     assert f"Invalid value for '{words[-1]}'" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("report", "w"), ("audit", "w", "--ids-out"), ("costs", "w", "--export")]
+)
+def test_what_cannot_be_written_is_told_at_once(
+    tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = run(*words, tmp_path / "no" / "file")
+    assert nowhere.exit_code == 2
+    assert f"there is no folder {tmp_path / 'no'}: make it" in nowhere.stderr
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    refused = run(*words, tmp_path / "file")
+    assert refused.exit_code == 2
+    assert f"this user may not write in {tmp_path}" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("ingest", "logs", ""), ("ingest", "", "w"), ("audit", ""), ("report", "w", "")]
+)
+def test_an_empty_argument_is_no_path(words: tuple[str, ...]) -> None:
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "it is empty: give a path, or . for this folder" in refused.stderr
+
+
 def test_what_is_unfair_is_counted_and_shown_however_many_there_are(spark: SparkSession) -> None:
     verdicts = ["FAIR", None, "FAIR", "UNFAIR", "UNFAIR"]
     rows = spark.createDataFrame(
