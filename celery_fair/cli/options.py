@@ -20,6 +20,7 @@ __all__ = [
     "NEW_FILE",
     "NUMBER",
     "SECONDS",
+    "Finite",
     "Local",
     "Number",
     "Outcome",
@@ -73,8 +74,8 @@ FOLDER = Local(file_okay=False, path_type=Path)
 NEW_FILE = NewFile(dir_okay=False, writable=True, path_type=Path)
 
 
-class Number(click.FloatRange):
-    """A finite number, within bounds."""
+class Finite(click.types.FloatParamType):
+    """A finite number."""
 
     name = "number"
 
@@ -85,13 +86,19 @@ class Number(click.FloatRange):
         return number
 
 
+class Number(click.FloatRange, Finite):
+    """A finite number, within bounds."""
+
+    name = "number"
+
+
 class Seconds(Number):
     """A time, within bounds."""
 
     name = "seconds"
 
 
-NUMBER = Number()
+NUMBER = Finite()
 SECONDS = Seconds(0, min_open=True)
 
 
