@@ -14,6 +14,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, TextIO
 
+from celery_fair.pipeline.class_archive import archive_options
 from celery_fair.pipeline.errors import PipelineError, root_cause
 from celery_fair.pipeline.java import JAVA_NEEDED, candidates, chooses_collector, find_java, listed
 from celery_fair.pipeline.log_files import files_below
@@ -50,6 +51,8 @@ WAREHOUSE = (LOG[0] // 10, LOG[0])
 _COMPRESSED, _SQUEEZED = (".gz", ".zst"), 10
 """Files of a log in which an event takes a tenth, too, and so counts as often."""
 
+_OPTIONS = "spark.driver.extraJavaOptions"
+
 _ONE_COLLECTOR = "-XX:+UseSerialGC"
 
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -58,7 +61,7 @@ than Java keeps by default if it compiles so."""
 
 _FOR = {
     Work.LITTLE: {
-        "spark.driver.extraJavaOptions": f"{_COMPILED_ONCE} {_ONE_COLLECTOR}",
+        _OPTIONS: f"{_COMPILED_ONCE} {_ONE_COLLECTOR}",
         # Nor does it pay to have Spark write Java, which is compiled first, or to plan anew.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -67,7 +70,7 @@ _FOR = {
         # Filters that are inferred save reading; to look for them is a third of the planning.
         "spark.sql.constraintPropagation.enabled": "false",
     },
-    Work.SOME: {"spark.driver.extraJavaOptions": _COMPILED_ONCE},
+    Work.SOME: {_OPTIONS: _COMPILED_ONCE},
     Work.MUCH: {},
 }
 _ALWAYS = {
@@ -111,18 +114,23 @@ def open_session(
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
-            settings = {**_LOCAL, **_for(work, settings), **settings}
+            settings = {**_LOCAL, **_with_archive(_for(work, settings)), **settings}
     return _started(master, settings, silenced=not submitted)
 
 
 def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
     """Return the settings for so much work; Java does not start if two collectors are named."""
-    found, options = dict(_FOR[work]), "spark.driver.extraJavaOptions"
-    if options in found and chooses_collector(
+    found = dict(_FOR[work])
+    if _OPTIONS in found and chooses_collector(
         os.environ, settings.get("spark.driver.defaultJavaOptions", "")
     ):
-        found[options] = found[options].replace(_ONE_COLLECTOR, "")
+        found[_OPTIONS] = found[_OPTIONS].replace(_ONE_COLLECTOR, "")
     return found
+
+
+def _with_archive(settings: dict[str, str]) -> dict[str, str]:
+    options = f"{settings.get(_OPTIONS, '')} {archive_options()}".strip()
+    return settings | ({_OPTIONS: options} if options else {})
 
 
 def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None) -> Work:
