@@ -17,9 +17,12 @@ from celery_fair.pipeline.pointer import Pointer
 from celery_fair.web.past_waits import waits_of
 from celery_fair.web.tables import check, table_of
 
-__all__ = ["FIGURES", "Past", "QueuePast", "Span", "read_past"]
+__all__ = ["FIGURES", "KEPT", "Past", "QueuePast", "Span", "read_past"]
 
 FIGURES = ("share", "target", "median", "p95")
+
+KEPT = ("FAIR", "ALONE")
+"""Verdicts on who got its share, or had nobody to share with."""
 
 _POINTS = 500
 """Of a line, at the most: of more intervals several are summed up."""
@@ -55,7 +58,7 @@ class QueuePast(NamedTuple):
 
     Attributes:
         verdicts: how many intervals have which.
-        worst: those that are not FAIR or ALONE, the furthest from its target first.
+        worst: those that are not `KEPT`, the furthest from its target first.
         lines: of `FIGURES`.
     """
 
@@ -181,7 +184,7 @@ def _shares(
     counted = rows.group_by(["queue", "verdict"]).aggregate([("since", "count")])
     for row in counted.to_pylist():
         verdicts[row["queue"]][row["verdict"]] = row["since_count"]
-    off = rows.filter(pc.invert(pc.is_in(rows["verdict"], pa.array(["FAIR", "ALONE"]))))
+    off = rows.filter(pc.invert(pc.is_in(rows["verdict"], pa.array(KEPT))))
     apart = pc.divide(pc.abs(pc.subtract(off["served"], off["due"])), off["total"])
     off = off.append_column("apart", apart)
     order = [("apart", "descending"), ("since", "ascending")]

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.web.pages.warehouse import warehouse_lines
+from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_part
 from celery_fair.web.past import Past, Span
 from celery_fair.web.warehouse_history import WarehouseHistory
 from tests.web.visit import Visit, site_of
@@ -175,6 +175,18 @@ def test_who_is_not_among_the_worst_did_not_get_its_share_all_the_same(
     why = Visit(site).get("/warehouse?queue=bulk").text
     assert "choose a shorter time" in why
     assert "It got its share" not in why
+
+
+def test_who_was_alone_is_not_off(tmp_path: Path) -> None:
+    """Sorted by their intervals: first those of which most did not get their shares."""
+    lone = [interval("lone", 9, 9, ago, "ALONE") for ago in (60, 120, 180)]
+    off = [interval("off", 1, 5, ago, "UNFAIR") for ago in (60, 120)]
+    rows = [*lone, *off, interval("fair", 5, 5), interval("held", 1, 5, verdict="HELD")]
+    fill(tmp_path, 1, {"fairness": {"000001-a": rows}})
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    listed = warehouse_part(site, {"sort": "-off"})["listing"]
+    assert [name for name, _ in listed.rows][:2] == ["off", "held"]
 
 
 @pytest.mark.parametrize("address", ["s3a://bucket/warehouse", "hdfs://host/x", "file:///x"])

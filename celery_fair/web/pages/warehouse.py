@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from celery_fair.cli.escaped import escaped
 from celery_fair.web.pages.listing import listing
-from celery_fair.web.past import FIGURES, QueuePast, Span
+from celery_fair.web.past import FIGURES, KEPT, QueuePast, Span
 from celery_fair.web.site import Site
 
 __all__ = ["warehouse_lines", "warehouse_page", "warehouse_part"]
@@ -31,7 +31,7 @@ _KEYS: dict[str, Callable[[_Row], Any]] = {
     "started": lambda row: row[1].started,
     "median": lambda row: row[1].median or 0.0,
     "p95": lambda row: row[1].p95 or 0.0,
-    "off": lambda row: sum(count for name, count in row[1].verdicts.items() if name != "FAIR"),
+    "off": lambda row: sum(n for name, n in row[1].verdicts.items() if name not in KEPT),
 }
 
 _WHY = {
