@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
+from celery_fair.web.command import web
 from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_part
 from celery_fair.web.past import Past, Span
 from celery_fair.web.warehouse_history import WarehouseHistory
@@ -189,8 +190,22 @@ def test_who_was_alone_is_not_off(tmp_path: Path) -> None:
     assert [name for name, _ in listed.rows][:2] == ["off", "held"]
 
 
-@pytest.mark.parametrize("address", ["s3a://bucket/warehouse", "hdfs://host/x", "file:///x"])
+@pytest.mark.parametrize("address", ["s3a://bucket/warehouse", "hdfs://host/x", "file://nas/x"])
 def test_an_address_is_refused(address: str) -> None:
     outcome = CliRunner().invoke(fair, ["web", "--warehouse", address])
     assert outcome.exit_code == 2
-    assert "is an address" in outcome.output
+    assert "is not on this machine: give a path here" in outcome.output
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "file://localhost"])
+def test_a_file_is_refused_before_anything_starts(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    outcome = CliRunner().invoke(fair, ["web", "--warehouse", f"{scheme}{tmp_path / 'file'}"])
+    assert outcome.exit_code == 2
+    assert f"Directory '{tmp_path / 'file'}' is a file" in outcome.output
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "FILE://localhost"])
+def test_a_folder_is_named_as_for_the_pipeline(scheme: str, tmp_path: Path) -> None:
+    asked = ["--warehouse", f"{scheme}{tmp_path}"]
+    assert web.make_context("web", asked).params["warehouse"] == tmp_path
