@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -163,6 +164,58 @@ def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
     assert (told["names"], told["lines"][0][-1]) == (["mail"], 0.8)
     json.dumps(told, allow_nan=False)
     assert warehouse_lines(site, {"queue": "mail"}, state) == (state, None)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "until=0001-01-01T00:00",
+        "span=30d&until=0001-01-02T00:00",
+        "until=9999-12-31T23:59:59-23:59",
+        "until=0001-01-01T00:00%2B14:00",
+        "until=99999999999d",
+    ],
+)
+def test_a_time_that_no_calendar_has_is_none(asked: str, tmp_path: Path) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    answer = Visit(site).get(f"/warehouse?{asked}")
+    assert answer.status_code == 200
+    assert "is no time such as 2026-01-31T12:00, and is left out" in answer.text
+    assert "20.0 %" in answer.text
+    query = dict(parse_qsl(asked))
+    assert "is left out" in warehouse_part(site, query)["wrong"]  # as /live has it
+    assert warehouse_lines(site, query, None)[1]["names"] == ["mail"]
+
+
+@pytest.mark.parametrize("asked", ["until=0001-01-02T00:00", "until=9999-12-31T23:59:59"])
+def test_of_the_first_and_the_last_day_there_is_nothing(asked: str, tmp_path: Path) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    answer = Visit(site).get(f"/warehouse?{asked}")
+    assert answer.status_code == 200
+    assert "No queue had work then" in answer.text
+
+
+def test_a_clock_gone_mad_does_not_take_the_page_away(tmp_path: Path) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5, -1e15)]}})
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    answer = Visit(site).get("/warehouse")
+    assert answer.status_code == 200
+    assert "which no calendar has" in answer.text
+
+
+def test_the_field_has_the_time_in_utc(tmp_path: Path) -> None:
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    visit = Visit(site)
+    for asked in ("2026-01-31T12:30:10Z", "2026-01-31T13:30%2B01:00", "2026-01-31T12:30"):
+        text = visit.get(f"/warehouse?until={asked}").text
+        assert 'type="datetime-local" value="2026-01-31T12:30"' in text
+    assert 'type="datetime-local" value=""' in visit.get("/warehouse?until=soon").text
 
 
 def test_who_is_not_among_the_worst_did_not_get_its_share_all_the_same(
