@@ -77,12 +77,14 @@ class Past(NamedTuple):
 
     Attributes:
         version: the warehouse's.
+        folders: that make it up; those of a warehouse made anew have other names.
         times: where the lines' points are.
         queues: by name, that of the largest share first.
         trouble: why nothing, or not all, is known.
     """
 
     version: int = 0
+    folders: frozenset[str] = frozenset()
     since: float = 0.0
     until: float = 0.0
     step: float = 0.0
@@ -109,13 +111,14 @@ def read_past(root: Path, pointer: Pointer, span: Span) -> Past:
             f"version {pointer.version} has no shares yet:"
             f" python -m celery_fair pipeline fairness {root}"
         )
+    mark = pointer.version, frozenset(pointer.folders)
     judged = table_of(root, pointer, "fairness")
     if not judged.files:
-        return Past(pointer.version, trouble="No queue had work in any interval.")
+        return Past(*mark, trouble="No queue had work in any interval.")
     check(pointer, "fairness", judged.schema.names, _JUDGED)
     until = _last(judged) if span.until is None else span.until
     if until is None:
-        return Past(pointer.version, trouble="No queue had work in any interval.")
+        return Past(*mark, trouble="No queue had work in any interval.")
     since = until - span.length
     chosen = (pc.field("until") > since) & (pc.field("since") < until)
     if judged.count_rows(filter=chosen) > _INTERVALS:
@@ -142,7 +145,7 @@ def read_past(root: Path, pointer: Pointer, span: Span) -> Past:
     }
     ordered = sorted(found.items(), key=lambda each: (-(each[1].share or 0), each[0]))[:_QUEUES]
     times = [step * (first + number) for number in range(count)]
-    return Past(pointer.version, since, until, step, times, dict(ordered), trouble)
+    return Past(*mark, since, until, step, times, dict(ordered), trouble)
 
 
 def _last(judged: Any) -> float | None:

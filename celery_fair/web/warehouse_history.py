@@ -1,6 +1,7 @@
 """Looks into a warehouse for the page of past days.
 
-What is published never changes, so what was read of a version is kept until there is another. A
+What is published never changes, so what was read of a version is kept. It is known by its folders,
+whose names are made up at random: the number alone comes again when a warehouse is made anew. A
 version before the last one may be removed while it is read: then the present one is.
 """
 
@@ -29,7 +30,7 @@ class WarehouseHistory:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: OrderedDict[tuple[int, Span], Past] = OrderedDict()
+        self._known: OrderedDict[tuple[int, frozenset[str], Span], Past] = OrderedDict()
         self._lock = Lock()
 
     def look(self, span: Span) -> Past:
@@ -47,7 +48,7 @@ class WarehouseHistory:
     def _looked(self, span: Span) -> Past:
         for last in (False, True):
             pointer = read_pointer(self.folder)
-            key = pointer.version, span
+            key = pointer.version, frozenset(pointer.folders), span
             if key not in self._known:
                 try:
                     self._known[key] = read_past(self.folder, pointer, span)

@@ -109,6 +109,19 @@ def test_another_version_is_seen(tmp_path: Path) -> None:
     assert history.look(Span(HOUR)).queues["mail"].share == 0.4
 
 
+def test_a_warehouse_made_anew_is_seen(tmp_path: Path) -> None:
+    """Though its version has the number of the one that was shown."""
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path / "warehouse")
+    fill(site.warehouse.folder, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    state, _ = warehouse_lines(site, {}, None)
+    shutil.rmtree(site.warehouse.folder)
+    fill(site.warehouse.folder, 1, {"fairness": {"000001-b": [interval("mail", 4, 5)]}})
+    _, told = warehouse_lines(site, {}, state)
+    assert told["lines"][0][-1] == 0.4
+    assert site.warehouse.look(Span(86400)).queues["mail"].share == 0.4
+
+
 def broken(root: Path) -> None:
     fill(root, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
     (root / "fairness" / "run=000001-a" / "part-0.parquet").write_bytes(b"PAR1 no more")

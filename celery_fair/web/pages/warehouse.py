@@ -113,7 +113,7 @@ def warehouse_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[
     looked_for, chosen = query.get("q", "").lower(), query.get("queue", "")
     names = [name for name in past.queues if looked_for in name.lower()][:_DRAWN]
     names = [chosen] if chosen in past.queues else sorted(names)
-    state = past.version, past.since, names
+    state = past.version, past.folders, past.since, names
     if state == before:
         return state, None
     lines = [past.queues[name].lines[figure] for name in names for figure in FIGURES]
