@@ -30,6 +30,9 @@ _POINTS = 500
 _INTERVALS = 5_000_000
 """Of queues at workers that shares are summed up of; some 500 MB."""
 
+_AHEAD = 600.0
+"""Seconds that the clocks of workers may be ahead of this machine's."""
+
 _OFF = 20_000
 _QUEUES = 1000
 _WORST = 20
@@ -93,8 +96,11 @@ class Past(NamedTuple):
     trouble: str = ""
 
 
-def read_past(root: Path, pointer: Pointer, span: Span) -> Past:
+def read_past(root: Path, pointer: Pointer, span: Span, now: float) -> Past:
     """Return what a version says.
+
+    Arguments:
+        now: what begins later has a clock that is ahead, and is not the last that is there.
 
     Raises:
         PipelineError: it has not been filled, or was written by another version.
@@ -116,7 +122,7 @@ def read_past(root: Path, pointer: Pointer, span: Span) -> Past:
     if not judged.files:
         return Past(*mark, trouble="No queue had work in any interval.")
     check(pointer, "fairness", judged.schema.names, _JUDGED)
-    until = _last(judged) if span.until is None else span.until
+    until = _last(judged, now) if span.until is None else span.until
     if until is None:
         return Past(*mark, trouble="No queue had work in any interval.")
     since = until - span.length
@@ -148,18 +154,31 @@ def read_past(root: Path, pointer: Pointer, span: Span) -> Past:
     return Past(*mark, since, until, step, times, dict(ordered), trouble)
 
 
-def _last(judged: Any) -> float | None:
-    """Return when the last interval ends, as the files' statistics say."""
+def _last(judged: Any, now: float) -> float | None:
+    """Return when the last interval ends that has begun by now; if none has, the last of all."""
+    pieces = [piece for file in judged.get_fragments() for piece in file.split_by_row_group()]
+    ends = [_ends(piece, now + _AHEAD) for piece in pieces]
+    begun = [end for end, _ in ends if end is not None]
+    return max(begun, default=max((end for _, end in ends if end is not None), default=None))
+
+
+def _ends(piece: Any, latest: float) -> tuple[float | None, float | None]:
+    """Return when the last interval ends that begins by some time, and the last of all.
+
+    The statistics say so, but where there are none, or intervals begin before and after it.
+    """
     import pyarrow.compute as pc
 
-    ends = []
-    for fragment in judged.get_fragments():
-        for group in fragment.row_groups:
-            known = (group.statistics or {}).get("until")
-            if known is None:  # none were written: read them
-                return pc.max(judged.to_table(["until"])["until"]).as_py()  # type: ignore[no-any-return]
-            ends.append(known["max"])
-    return max(ends, default=None)
+    known = piece.row_groups[0].statistics or {}
+    if "since" in known and "until" in known:
+        end = known["until"]["max"]
+        if known["since"]["max"] <= latest:
+            return end, end
+        if known["since"]["min"] > latest:
+            return None, end
+    rows = piece.to_table(columns=["since", "until"])
+    begun = rows.filter(pc.less_equal(rows["since"], latest))
+    return pc.max(begun["until"]).as_py(), pc.max(rows["until"]).as_py()
 
 
 def _shares(

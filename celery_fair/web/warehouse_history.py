@@ -7,8 +7,10 @@ version before the last one may be removed while it is read: then the present on
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from time import time
 
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.pointer import read_pointer
@@ -26,10 +28,12 @@ class WarehouseHistory:
 
     Arguments:
         folder: the warehouse.
+        clock: seconds since 1970.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Callable[[], float] = time) -> None:
         self.folder = folder
+        self._clock = clock
         self._known: OrderedDict[tuple[int, frozenset[str], Span], Past] = OrderedDict()
         self._lock = Lock()
 
@@ -51,7 +55,7 @@ class WarehouseHistory:
             key = pointer.version, frozenset(pointer.folders), span
             if key not in self._known:
                 try:
-                    self._known[key] = read_past(self.folder, pointer, span)
+                    self._known[key] = read_past(self.folder, pointer, span, self._clock())
                 except FileNotFoundError as exc:
                     if last:
                         raise PipelineError(

@@ -122,6 +122,41 @@ def test_a_warehouse_made_anew_is_seen(tmp_path: Path) -> None:
     assert site.warehouse.look(Span(86400)).queues["mail"].share == 0.4
 
 
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("size", [1, 9])
+def test_a_clock_that_is_ahead_does_not_say_when_the_last_day_is(
+    statistics: bool, size: int, tmp_path: Path
+) -> None:
+    rows = [interval("mail", 2, 5), interval("bulk", 8, 5, -86400), interval("far", 8, 5, -9e9)]
+    fill(tmp_path, 1, {"fairness": {"000001-a": rows}})
+    file = tmp_path / "fairness/run=000001-a/part-0.parquet"
+    pq.write_table(pq.read_table(file), file, size, write_statistics=statistics)
+
+    def last(now: float) -> float:
+        return WarehouseHistory(tmp_path, lambda: now).look(Span(HOUR)).until
+
+    assert last(NOW) == last(NOW - 600) == NOW
+    assert last(NOW + 86400 - 300) == NOW + 86400 + 60
+    assert last(NOW - HOUR) == NOW + 9e9 + 60  # there is nothing else
+
+
+def test_a_file_without_rows_says_nothing_of_when_that_was(tmp_path: Path) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    file = tmp_path / "fairness/run=000001-a/part-0.parquet"
+    pq.write_table(pq.read_table(file).slice(0, 0), file.with_name("part-1.parquet"))
+    assert looked(tmp_path).until == NOW
+    file.unlink()
+    assert looked(tmp_path).trouble == "No queue had work in any interval."
+
+
+def test_an_interval_that_goes_on_is_the_last(tmp_path: Path) -> None:
+    """However long it is."""
+    day = interval("mail", 2, 5) | {"since": NOW - 60, "until": NOW + 86340}
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5), day]}})
+    past = WarehouseHistory(tmp_path, lambda: NOW).look(Span(HOUR))
+    assert past.until == NOW + 86340
+
+
 def broken(root: Path) -> None:
     fill(root, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
     (root / "fairness" / "run=000001-a" / "part-0.parquet").write_bytes(b"PAR1 no more")
