@@ -18,6 +18,7 @@ from celery_fair.cli import fair
 from celery_fair.web.command import web
 from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_part
 from celery_fair.web.past import Past, Span
+from celery_fair.web.past_shares import shares_by_step
 from celery_fair.web.warehouse_history import WarehouseHistory
 from tests.web.visit import Visit, site_of
 
@@ -269,7 +270,7 @@ def test_the_field_has_the_time_in_utc(tmp_path: Path) -> None:
 def test_who_is_not_among_the_worst_did_not_get_its_share_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("celery_fair.web.past._OFF", 1)
+    monkeypatch.setattr("celery_fair.web.past_shares._OFF", 1)
     rows = [interval("mail", 1, 5, verdict="UNFAIR"), interval("bulk", 4, 5, verdict="UNFAIR")]
     fill(tmp_path, 1, {"fairness": {"000001-a": rows}})
     site = site_of({})
@@ -277,6 +278,40 @@ def test_who_is_not_among_the_worst_did_not_get_its_share_all_the_same(
     why = Visit(site).get("/warehouse?queue=bulk").text
     assert "choose a shorter time" in why
     assert "It got its share" not in why
+
+
+def test_lines_are_made_of_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the largest shares; of the others nothing is told."""
+    monkeypatch.setattr("celery_fair.web.past._QUEUES", 2)
+    made: list[str] = []
+
+    def by_step(rows: pa.Table, step: float) -> Any:
+        made.extend(sorted(set(rows["queue"].to_pylist())))
+        return shares_by_step(rows, step)
+
+    monkeypatch.setattr("celery_fair.web.past.shares_by_step", by_step)
+    rows = [interval("a", 1, 5), interval("b", 5, 5), interval("c", 5, 5), interval("d", 4, 5)]
+    tables = {
+        "fairness": {"1": rows},
+        "attempts": {"1": [attempt("1", "c", 3.0), attempt("2", "other", 1.0)]},
+    }
+    fill(tmp_path, 1, tables)
+    past = looked(tmp_path)
+    assert made == list(past.queues) == ["b", "c"]
+    assert past.left_out == 3
+    assert past.queues["c"].median == past.queues["c"].lines["median"][-1] == 3.0
+    site = site_of({})
+    site.warehouse = WarehouseHistory(tmp_path)
+    text = Visit(site).get("/warehouse?queue=a").text
+    assert "3 queues of the smallest shares are left out" in text
+    assert "or it is one of those that are left out" in text
+
+
+def test_a_start_in_no_queue_is_shown(tmp_path: Path) -> None:
+    starts = [attempt("1", "mail", 3.0), attempt("2", "", 1.0)]
+    starts.append({**starts[0], "id": "3", "queue": None})
+    fill(tmp_path, 1, {"fairness": {"1": [interval("mail", 1, 5)]}, "attempts": {"1": starts}})
+    assert looked(tmp_path).queues[""].started == 2
 
 
 def test_who_was_alone_is_not_off(tmp_path: Path) -> None:

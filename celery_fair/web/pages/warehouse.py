@@ -11,7 +11,8 @@ from starlette.responses import Response
 from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.cli.escaped import escaped
 from celery_fair.web.pages.listing import listing
-from celery_fair.web.past import FIGURES, KEPT, QueuePast, Span
+from celery_fair.web.past import FIGURES, QueuePast, Span
+from celery_fair.web.past_shares import KEPT
 from celery_fair.web.site import Site
 
 __all__ = ["warehouse_lines", "warehouse_page", "warehouse_part"]
