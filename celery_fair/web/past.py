@@ -41,6 +41,8 @@ _AHEAD = 600.0
 _QUEUES = 1000
 """That are shown, those of the largest shares."""
 
+_DAY = 86400.0
+
 _NO_SHARE, _NO_WAITS = Share(), Waits()
 
 
@@ -49,6 +51,13 @@ class Span(NamedTuple):
 
     length: float
     until: float | None = None
+
+    def rounded(self) -> "Span":
+        """Return this until the next minute, of a day until the next five, of more thirty."""
+        if self.until is None:
+            return self
+        step = 60 if self.length < _DAY else 300 if self.length == _DAY else 1800
+        return self._replace(until=float(math.ceil(self.until / step) * step))
 
 
 class QueuePast(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,10 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
+from celery_fair.pipeline.pointer import Pointer
 from celery_fair.web.command import web
 from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_part
-from celery_fair.web.past import Past, Span
+from celery_fair.web.past import Past, Span, read_past
 from celery_fair.web.past_shares import shares_by_step
+from celery_fair.web.reads import Reads
 from celery_fair.web.warehouse_history import WarehouseHistory
 from tests.web.visit import Visit, site_of
 
@@ -156,6 +159,66 @@ def test_an_interval_that_goes_on_is_the_last(tmp_path: Path) -> None:
     fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5), day]}})
     past = WarehouseHistory(tmp_path, lambda: NOW).look(Span(HOUR))
     assert past.until == NOW + 86340
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Span]:
+    """The times that are read from now on."""
+    asked: list[Span] = []
+
+    def read(root: Path, pointer: Pointer, span: Span, now: float) -> Past:
+        asked.append(span)
+        return read_past(root, pointer, span, now)
+
+    monkeypatch.setattr("celery_fair.web.warehouse_history.read_past", read)
+    return asked
+
+
+@pytest.mark.parametrize(("length", "step"), [(HOUR, 60), (86400, 300), (7 * 86400, 1800)])
+def test_times_close_by_are_read_once(
+    length: float, step: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When they end is rounded up: what was asked for is in it."""
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    history, asked = WarehouseHistory(tmp_path), counted(monkeypatch)
+    end = NOW // 1800 * 1800
+    for ago in (0, 1, step - 1):
+        assert history.look(Span(length, end - ago)).until == end
+    assert asked == [Span(length, end)]
+
+
+def test_who_asks_for_many_times_takes_the_last_day_from_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    history, asked = WarehouseHistory(tmp_path), counted(monkeypatch)
+    first = history.look(Span(HOUR))
+    for hours in range(40):
+        history.look(Span(HOUR, NOW - hours * HOUR))
+    assert history.look(Span(HOUR)) is first
+    assert len(asked) == 41
+    history.look(Span(HOUR, NOW))
+    assert len(asked) == 42
+
+
+def test_who_asks_while_too_much_is_read_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    monkeypatch.setattr("celery_fair.web.warehouse_history.Reads", partial(Reads, begun=0))
+    assert "ask again in a moment" in looked(tmp_path).trouble
+
+
+def test_a_failure_is_logged_once_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    history = WarehouseHistory(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("celery_fair.web.past.table_of", lambda *_: tmp_path.read_text())
+        for _ in range(2):
+            assert "cannot be read: [Errno 21] Is a directory" in history.look(Span(HOUR)).trouble
+    assert len(caplog.records) == 1
+    assert history.look(Span(HOUR)).trouble == ""
 
 
 def broken(root: Path) -> None:
