@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,25 +35,27 @@ def started(root: Path, pointer: Pointer, since: float, until: float) -> tuple[A
     if "attempts" not in pointer.tables:
         return nothing, ""
     chosen = (pc.field("started_at") >= since) & (pc.field("started_at") < until)
-    stale = _stale(root, pointer)
-    tables, left = [], _ATTEMPTS
+    parts, left = {}, _ATTEMPTS
     for folder in pointer.tables["attempts"]:
         run = folder.rpartition("run=")[2]
         part = table_of(root, pointer, "attempts", run)
         if not part.files:
             continue
         check(pointer, "attempts", part.schema.names, (*_TIMED, "id"))
-        left -= part.count_rows(filter=chosen)
+        counted = part.count_rows(filter=chosen)
+        left -= counted
         if left < 0:
             return nothing, (
                 f"More than {_ATTEMPTS:,} tasks were started in this time: their waits are shown"
                 " of a shorter one, or by the pipeline's commands."
             )
-        wanted = chosen & ~pc.field("id").isin(stale[run]) if stale[run] else chosen
-        tables.append(part.to_table(list(_TIMED), filter=wanted))
-    if not tables:
-        return nothing, ""
-    return named(pa.concat_tables(tables)), ""
+        if counted:
+            parts[run] = part
+    tables = []
+    for run, stale in _stale(root, pointer, list(parts)).items():
+        wanted = chosen & ~pc.field("id").isin(stale) if len(stale) else chosen
+        tables.append(parts[run].to_table(list(_TIMED), filter=wanted))
+    return named(pa.concat_tables(tables)) if tables else nothing, ""
 
 
 def waits_of(rows: Any) -> dict[str, Waits]:
@@ -87,12 +90,21 @@ def _waits(row: dict[str, Any]) -> Waits:
     return Waits(row["started_at_count"], *(known if len(known) == 2 else (None, None)))
 
 
-def _stale(root: Path, pointer: Pointer) -> defaultdict[str, list[str]]:
-    """Return, by the run that wrote them, the ids of attempts that no longer count."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    if pointer.tables.get("replaced"):
-        replaced = table_of(root, pointer, "replaced")
-        if replaced.files:
-            for row in replaced.to_table(["stale", "id"]).to_pylist():
-                found[row["stale"]].append(row["id"])
+def _stale(root: Path, pointer: Pointer, runs: Sequence[str]) -> dict[str, Any]:
+    """Return, by the run that wrote them, the ids of attempts that no longer count.
+
+    Arguments:
+        runs: those in which something is looked for; what is replaced in others is left unread.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = dict.fromkeys(runs, pa.array([], pa.string()))
+    if not (runs and pointer.tables.get("replaced")):
+        return found
+    replaced = table_of(root, pointer, "replaced")
+    if replaced.files:
+        rows = replaced.to_table(["stale", "id"], filter=pc.field("stale").isin(runs))
+        for run in runs:
+            found[run] = rows.filter(pc.equal(rows["stale"], run))["id"].combine_chunks()
     return found

@@ -103,6 +103,25 @@ def test_shares_and_waits_of_a_time(tmp_path: Path) -> None:
     assert week.queues["bulk"].share == pytest.approx(23 / 30)
 
 
+def test_what_is_replaced_counts_of_each_run_by_itself(tmp_path: Path) -> None:
+    """An id may have been made anew in one run that counts in the next, and in the one after."""
+    runs = {
+        f"00000{n}-a": [attempt("a", "mail", 1.0), attempt(f"b{n}", "mail", 2.0)] for n in range(3)
+    }
+    runs["000003-a"] = [attempt("c", "mail", 9.0, 9 * HOUR)]
+    stale = [{"stale": f"00000{n}-a", "id": "a"} for n in (0, 1)]
+    stale.append({"stale": "000003-a", "id": "c"})
+    tables = {
+        "fairness": {"000003-a": [interval("mail", 2, 5)]},
+        "attempts": runs,
+        "replaced": {"000002-a": stale, "000003-a": []},
+    }
+    fill(tmp_path, 3, tables)
+    assert looked(tmp_path).queues["mail"].started == 4
+    assert looked(tmp_path, 86400).queues["mail"].started == 4
+    assert looked(tmp_path, HOUR, NOW - 8 * HOUR).queues == {}
+
+
 def test_another_version_is_seen(tmp_path: Path) -> None:
     history = WarehouseHistory(tmp_path)
     fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
