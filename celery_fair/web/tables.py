@@ -1,5 +1,6 @@
 """The tables of a warehouse, as PyArrow reads them: only the columns that are asked for."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ def table_of(root: Path, pointer: Pointer, name: str, but: str = "") -> Any:
             continue
         if not (root / folder).is_dir():
             raise FileNotFoundError(2, "No such folder", str(root / folder))
+        if not os.access(root / folder, os.R_OK | os.X_OK):  # else it would seem to be empty
+            raise PermissionError(13, "Permission denied", str(root / folder))
         files += [str(path) for path in sorted((root / folder).rglob("*.parquet"))]
     try:
         return ds.dataset(files, format="parquet")

@@ -235,6 +235,20 @@ def test_past_days_in_the_dark(server: str, page: Page) -> None:
 
 
 @pytest.mark.either_broker
+def test_past_days_until_a_time(server: str, page: Page) -> None:
+    """The field keeps it, as UTC; what is no time is said, and the last day is shown."""
+    page.goto(f"{server}/warehouse?until=2025-11-21T11:00:30%2B01:00")
+    expect(page.get_by_label("until (UTC)")).to_have_value("2025-11-21T10:00")
+    expect(page.get_by_text("2025-11-20 10:05:00 to 2025-11-21 10:05:00 UTC")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.goto(f"{server}/warehouse?until=0001-01-01T00:00")
+    expect(page.get_by_text("0001-01-01T00:00 is no time such as")).to_be_visible()
+    expect(page.get_by_label("until (UTC)")).to_have_value("")
+    expect(page.get_by_role("link", name="20.0 %")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+@pytest.mark.either_broker
 def test_by_keyboard_alone(server: str, page: Page) -> None:
     page.goto(f"{server}/queues")
     page.keyboard.press("Tab")

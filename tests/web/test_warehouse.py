@@ -273,6 +273,14 @@ def test_what_is_no_warehouse_is_a_sentence(make: Any, said: str, tmp_path: Path
     assert "more" not in looked(tmp_path).trouble.rpartition("log has")[2]
 
 
+def test_a_folder_of_others_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    monkeypatch.setattr("celery_fair.web.tables.os.access", lambda *_: False)
+    assert "Permission denied" in looked(tmp_path).trouble
+
+
 def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
     site = site_of({})
     assert "--warehouse FOLDER" in Visit(site).get("/warehouse").text
