@@ -118,5 +118,5 @@ def warehouse_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[
     if state == before:
         return state, None
     lines = [past.queues[name].lines[figure] for name in names for figure in FIGURES]
-    told = {"times": past.times, "lines": lines, "figures": FIGURES, "whole": True}
+    told = {"times": past.times, "lines": lines, "figures": FIGURES, "whole": True, "utc": True}
     return state, told | {"names": [*map(escaped, names)]}
