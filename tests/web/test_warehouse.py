@@ -296,6 +296,7 @@ def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
     assert "queue=mail#why" in text
     why = visit.get("/warehouse?queue=mail").text
     assert "It got its share in each interval" in why
+    assert "did not get its share" not in why
     held = visit.request("GET", f"/warehouse?queue={HOSTILE.replace('<', '%3C')}").text
     assert "its own leash or cap held it back" in held
     assert "is no time such as" in visit.get("/warehouse?until=soon&span=9y").text
