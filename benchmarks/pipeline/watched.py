@@ -88,10 +88,14 @@ class _Watch(Thread):
 
 
 def _resident() -> int:
-    total = 0
+    total, sizes = 0, dict[int, int]()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
+            memory, parent = process.memory_info(), process.ppid()
+            sizes[process.pid] = memory.vms
+            # Until it is another program, what Java has forked has the very memory of its parent.
+            if memory.vms != sizes.get(parent):
+                total += memory.rss
     return total
 
 

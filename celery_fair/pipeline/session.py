@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, TextIO
 
+from celery_fair.pipeline.class_archive import archive_options
 from celery_fair.pipeline.errors import PipelineError, root_cause
 from celery_fair.pipeline.java import JAVA_NEEDED, candidates, chooses_collector, find_java, listed
 from celery_fair.pipeline.log_files import files_below
@@ -20,7 +22,7 @@ from celery_fair.pipeline.log_files import files_below
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOG", "WAREHOUSE", "Work", "open_session", "work_below"]
+__all__ = ["LOG", "WAREHOUSE", "Work", "memory_ran_out", "open_session", "work_below"]
 
 _LOCAL = {
     # A laptop's name may resolve to an address that a VPN has taken away.
@@ -49,6 +51,8 @@ WAREHOUSE = (LOG[0] // 10, LOG[0])
 _COMPRESSED, _SQUEEZED = (".gz", ".zst"), 10
 """Files of a log in which an event takes a tenth, too, and so counts as often."""
 
+_OPTIONS = "spark.driver.extraJavaOptions"
+
 _ONE_COLLECTOR = "-XX:+UseSerialGC"
 
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -57,7 +61,7 @@ than Java keeps by default if it compiles so."""
 
 _FOR = {
     Work.LITTLE: {
-        "spark.driver.extraJavaOptions": f"{_COMPILED_ONCE} {_ONE_COLLECTOR}",
+        _OPTIONS: f"{_COMPILED_ONCE} {_ONE_COLLECTOR}",
         # Nor does it pay to have Spark write Java, which is compiled first, or to plan anew.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -66,7 +70,7 @@ _FOR = {
         # Filters that are inferred save reading; to look for them is a third of the planning.
         "spark.sql.constraintPropagation.enabled": "false",
     },
-    Work.SOME: {"spark.driver.extraJavaOptions": _COMPILED_ONCE},
+    Work.SOME: {_OPTIONS: _COMPILED_ONCE},
     Work.MUCH: {},
 }
 _ALWAYS = {
@@ -110,18 +114,23 @@ def open_session(
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
-            settings = {**_LOCAL, **_for(work, settings), **settings}
+            settings = {**_LOCAL, **_with_archive(_for(work, settings)), **settings}
     return _started(master, settings, silenced=not submitted)
 
 
 def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
     """Return the settings for so much work; Java does not start if two collectors are named."""
-    found, options = dict(_FOR[work]), "spark.driver.extraJavaOptions"
-    if options in found and chooses_collector(
+    found = dict(_FOR[work])
+    if _OPTIONS in found and chooses_collector(
         os.environ, settings.get("spark.driver.defaultJavaOptions", "")
     ):
-        found[options] = found[options].replace(_ONE_COLLECTOR, "")
+        found[_OPTIONS] = found[_OPTIONS].replace(_ONE_COLLECTOR, "")
     return found
+
+
+def _with_archive(settings: dict[str, str]) -> dict[str, str]:
+    options = f"{settings.get(_OPTIONS, '')} {archive_options()}".strip()
+    return settings | ({_OPTIONS: options} if options else {})
 
 
 def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None) -> Work:
@@ -164,19 +173,20 @@ def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "S
     builder = SparkSession.builder.appName("celery-fair").config(map=dict(settings))
     if master is not None:
         builder = builder.master(master)
-    with tempfile.TemporaryFile("w+") as said:
-        try:
-            with _java_told_to(said, silenced):
-                session = builder.getOrCreate()
-        except Exception as exc:  # Python's, Py4J's or Java's: there is no session
-            said.seek(0)
-            raise PipelineError(
-                f"no Spark session with master {master!r}: {root_cause(exc, said.read())}; "
-                "python -m celery_fair pipeline doctor looks for the cause"
-            ) from exc
+    said = _java_says()
+    before = said.seek(0, os.SEEK_END)
+    try:
+        with _java_told_to(said, silenced):
+            session = builder.getOrCreate()
+    except Exception as exc:  # Python's, Py4J's or Java's: there is no session
+        said.seek(before)
+        raise PipelineError(
+            f"no Spark session with master {master!r}: {root_cause(exc, said.read())}; "
+            "python -m celery_fair pipeline doctor looks for the cause"
+        ) from exc
     session.sparkContext.setLogLevel("ERROR")
     if silenced:
-        _silence_context_loggers()
+        _silence_loggers()
     if not str(session.sparkContext.master).startswith("local"):
         _ship(session)
     return session
@@ -187,27 +197,60 @@ def _java_told_to(file: TextIO, silenced: bool) -> Iterator[None]:
     """Let what Java says on standard error go to a file, now and later.
 
     It has its own from this process when it is started, and warns of what nobody here can mend.
-    What goes wrong in a job comes to Python all the same.
+    What goes wrong in a job comes to Python all the same. Nor has it a part in standard output,
+    which may be JSON.
     """
     if not silenced:
         yield
         return
-    sys.stderr.flush()
-    kept = os.dup(2)
+    streams = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+    kept = {number: os.dup(number) for number in (1, 2)}
     try:
-        os.dup2(file.fileno(), 2)
+        for number in kept:
+            os.dup2(file.fileno(), number)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, before in kept.items():
+            os.dup2(before, number)
+            os.close(before)
 
 
-def _silence_context_loggers() -> None:
-    """Have PySpark write no error besides raising it, as JSON with the whole of Java's stack."""
+@cache
+def _java_says() -> TextIO:
+    """Return the file in which is what Java has said, as long as this process lives.
+
+    Both write at its end, wherever the other has read it.
+    """
+    return tempfile.TemporaryFile("a+", errors="replace")
+
+
+def memory_ran_out() -> str:
+    """Return what Java has said of that; "" if nothing.
+
+    It may end by it, or go on without one of its threads: then what comes to Python is something
+    else.
+    """
+    said = _java_says()
+    said.seek(0)
+    return next((line.strip() for line in said if "OutOfMemoryError" in line), "")
+
+
+def _silence_loggers() -> None:
+    """Have PySpark and Py4J write no error besides raising it, with Java's stack or Python's.
+
+    At an interrupt Py4J tells twice what it was waiting for.
+    """
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_no_py4j)
+
+
+def _is_no_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _ship(session: "SparkSession") -> None:

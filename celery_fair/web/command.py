@@ -1,6 +1,5 @@
 """``fair web``."""
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import wraps
@@ -21,16 +20,6 @@ __all__ = ["web"]
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _PYARROW = "fair web --warehouse needs PyArrow ({}): pip install celery-fair[web,history]"
 _NEEDED = "fair web needs packages ({}): pip install celery-fair[web]"
-
-
-def _warehouse(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Path | None:
-    """Refuse an address, which as a path would be a folder that is not there."""
-    if value is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", value):
-        raise click.BadParameter(
-            f"{value} is an address: fair web reads a folder of this machine; mount it, or copy it"
-            " here"
-        )
-    return None if value is None else Path(value)
 
 
 class Options(NamedTuple):
@@ -104,7 +93,7 @@ def _taking(command: Callable[..., object]) -> Callable[..., object]:
     @click.option(
         "--warehouse",
         metavar="FOLDER",
-        callback=_warehouse,
+        type=FOLDER,
         help="Show past days, by what pipeline ingest and pipeline fairness have made there.",
     )
     @click.option(

@@ -195,9 +195,12 @@ def _templates() -> Environment:
 def _when(time: datetime | float | None) -> str:
     if time is None:
         return "–"
-    if isinstance(time, int | float):
-        time = datetime.fromtimestamp(time, UTC)
-    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        if isinstance(time, int | float):
+            time = datetime.fromtimestamp(time, UTC)
+        return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # a record may say anything
+        return f"{time}, which no calendar has"
 
 
 def _printable(value: Any) -> Any:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from celery_fair.cli.pipeline.options import _work
+from celery_fair.cli.pipeline.options import _cause, _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
-from celery_fair.pipeline.session import Work, _for, work_below
+from celery_fair.pipeline.session import Work, _for, _java_says, work_below
 from celery_fair.pipeline.storage.local import LocalStore
 
 if TYPE_CHECKING:
@@ -150,6 +150,22 @@ def test_of_two_garbage_collectors_one_is_chosen(
         monkeypatch.setenv(name, said)
     for work in Work:
         assert _SERIAL not in _for(work, settings).get(_OPTIONS, "")
+
+
+def test_memory_that_ran_out_is_told_whatever_else_comes_of_it() -> None:
+    """Java may be gone, or have lost a thread: what comes to Python is by chance."""
+    gone = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    assert "Connection refused" in _cause(gone)
+    said = _java_says()
+    before = said.seek(0, os.SEEK_END)
+    said.write('Exception in thread "x" java.lang.OutOfMemoryError: Java heap space\n')
+    said.flush()
+    try:
+        assert _cause(gone).endswith(
+            "Java heap space; memory ran out: give more with --driver-memory"
+        )
+    finally:
+        said.truncate(before)
 
 
 def test_an_error_is_told_once(spark: SparkSession) -> None:

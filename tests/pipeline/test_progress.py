@@ -76,6 +76,17 @@ def test_settings_that_are_none(tmp_path: Path, words: list[str], said: str) -> 
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [*((word, "no size such as 4g") for word in ("4", "1x", "4GiB", "-1g", "")), ("0g", "512m")],
+)
+def test_a_memory_that_java_does_not_take(tmp_path: Path, word: str, said: str) -> None:
+    done = run("waits", tmp_path, "--driver-memory", word)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not done.stdout
+
+
 def test_settings_of_sparks(spark: SparkSession, tmp_path: Path) -> None:
     key = "spark.sql.shuffle.partitions"
     before = spark.conf.get(key)

@@ -17,6 +17,7 @@ from celery_fair.cli import fair
 from celery_fair.pipeline.stream.alerts import finish, read_alerts, start_alerts
 from celery_fair.pipeline.stream.watches import Limits
 from tests.pipeline.planted import Logs, Process
+from tests.processes import children_hear_signals
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -90,6 +91,32 @@ def test_restarted_after_kill(spark: SparkSession, logs: Logs, tmp_path: Path) -
         path.unlink(missing_ok=True)
     run_once(spark, logs, out)
     assert counted(out) == expected
+
+
+def test_an_interrupt_ends_it(logs: Logs, tmp_path: Path) -> None:
+    """And says nothing else: not what Java was being asked for."""
+    logs.plant(worker("celery@a", "x"))
+    command = ["pipeline", "stream", logs.folder, tmp_path / "alerts", "--every", "0.5"]
+    said = tmp_path / "said"
+    with children_hear_signals(), said.open("w") as file:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "celery_fair", *command],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+        )
+    try:
+        wait_for(lambda: "watching" in said.read_text(), 90, said.read_text)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+    words = said.read_text()
+    assert words.splitlines()[-1].startswith("ended; the next run with")
+    assert "Traceback" not in words
+    assert "ERROR" not in words
 
 
 @pytest.mark.usefixtures("spark")

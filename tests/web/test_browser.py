@@ -234,6 +234,55 @@ def test_past_days_in_the_dark(server: str, page: Page) -> None:
     assert "span=7d" in page.url
 
 
+DRAWN = """
+window.told = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  window.told.push(text);
+  return fill.call(this, text, ...where);
+};
+"""
+
+BLUE = """() => {
+  const canvas = document.querySelector('.plot canvas');
+  if (!canvas) return false;
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  for (let at = 0; at < data.length; at += 4)
+    if (data[at] < 60 && data[at + 1] < 150 && data[at + 2] > 140 && data[at + 3] > 100)
+      return true;
+  return false;
+}"""
+
+
+@pytest.mark.either_broker
+def test_lines_of_past_days_are_in_utc_and_show_what_was_but_once(
+    server: str, chromium: Browser
+) -> None:
+    """As all that the page says of times, wherever the browser is."""
+    with chromium.new_context(timezone_id="Asia/Tokyo") as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.add_init_script(DRAWN)
+        page.goto(f"{server}{PAST}&span=1h")
+        expect(page.get_by_text("2025-11-21 09:14:00 to 2025-11-21 10:14:00 UTC")).to_be_visible()
+        wait_for(lambda: page.evaluate(BLUE), 60)
+        assert "10:00:00" in page.evaluate("window.told")
+
+
+@pytest.mark.either_broker
+def test_past_days_until_a_time(server: str, page: Page) -> None:
+    """The field keeps it, as UTC; what is no time is said, and the last day is shown."""
+    page.goto(f"{server}/warehouse?until=2025-11-21T11:00:30%2B01:00")
+    expect(page.get_by_label("until (UTC)")).to_have_value("2025-11-21T10:00")
+    expect(page.get_by_text("2025-11-20 10:05:00 to 2025-11-21 10:05:00 UTC")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.goto(f"{server}/warehouse?until=0001-01-01T00:00")
+    expect(page.get_by_text("0001-01-01T00:00 is no time such as")).to_be_visible()
+    expect(page.get_by_label("until (UTC)")).to_have_value("")
+    expect(page.get_by_role("link", name="20.0 %")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
 @pytest.mark.either_broker
 def test_by_keyboard_alone(server: str, page: Page) -> None:
     page.goto(f"{server}/queues")

@@ -1,5 +1,6 @@
 """What all pipeline commands take, and how they end."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -36,6 +37,9 @@ _PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
 
 _OPTIONS = {"spark.master": "--master", "spark.driver.memory": "--driver-memory"}
 """Settings that have an option."""
+
+_BITS = {"m": 20, "g": 30, "t": 40}
+_LEAST_MEMORY = 512 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -183,6 +187,16 @@ def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]
     return found
 
 
+def _memory(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
+    """A size as Java takes it, with which Spark starts."""
+    found = re.fullmatch(r"(\d+)([mgt])b?", word.lower())
+    if found is None:
+        raise click.BadParameter(f"{word!r} is no size such as 4g or 1500m")
+    if int(found[1]) << _BITS[found[2]] < _LEAST_MEMORY:
+        raise click.BadParameter(f"{word!r} is less than Spark starts with, 512m")
+    return f"{found[1]}{found[2]}"
+
+
 def with_spark(command: F) -> F:
     """Give a command a `Context`; print its outcome, or the message of a `PipelineError`."""
 
@@ -195,6 +209,7 @@ def with_spark(command: F) -> F:
         "--driver-memory",
         "memory",
         metavar="SIZE",
+        callback=_memory,
         default="1g",
         help="Memory of the driver; without --master, for everything.",
     )
@@ -217,7 +232,7 @@ def with_spark(command: F) -> F:
         quiet: bool,
         **options: Any,
     ) -> Any:
-        from celery_fair.pipeline.errors import PipelineError, root_cause
+        from celery_fair.pipeline.errors import PipelineError
 
         context = Context(master, memory, conf, as_json, quiet)
         try:
@@ -230,15 +245,24 @@ def with_spark(command: F) -> F:
             raise click.ClickException(f"{exc}: pip install celery-fair[spark]") from exc
         except PipelineError as exc:
             raise click.ClickException(str(exc)) from exc
-        except OSError as exc:  # a full disk, a folder that may not be written to
-            raise click.ClickException(root_cause(exc)) from exc
+        except OSError as exc:  # a full disk, a folder that may not be written to, or Java is gone
+            raise click.ClickException(_cause(exc)) from exc
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
                 raise
-            why = root_cause(exc, of_warehouse=context.of_warehouse)
-            raise click.ClickException(f"Spark failed: {why}") from exc
+            raise click.ClickException(
+                f"Spark failed: {_cause(exc, context.of_warehouse)}"
+            ) from exc
 
     return wrapped  # type: ignore[return-value]
+
+
+def _cause(exc: Exception, of_warehouse: bool = True) -> str:
+    from celery_fair.pipeline.errors import root_cause
+    from celery_fair.pipeline.session import memory_ran_out
+
+    said = memory_ran_out()
+    return root_cause(RuntimeError(said) if said else exc, of_warehouse=of_warehouse)
 
 
 def one_writer_option(command: F) -> F:

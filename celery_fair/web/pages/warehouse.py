@@ -1,16 +1,18 @@
 """Past hours and days, as the tables of a warehouse have them."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import timedelta
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.cli.escaped import escaped
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.past import FIGURES, QueuePast, Span
+from celery_fair.web.past_shares import KEPT
 from celery_fair.web.site import Site
 
 __all__ = ["warehouse_lines", "warehouse_page", "warehouse_part"]
@@ -31,7 +33,7 @@ _KEYS: dict[str, Callable[[_Row], Any]] = {
     "started": lambda row: row[1].started,
     "median": lambda row: row[1].median or 0.0,
     "p95": lambda row: row[1].p95 or 0.0,
-    "off": lambda row: sum(count for name, count in row[1].verdicts.items() if name != "FAIR"),
+    "off": lambda row: sum(n for name, n in row[1].verdicts.items() if name not in KEPT),
 }
 
 _WHY = {
@@ -41,37 +43,54 @@ _WHY = {
 }
 
 
-def _asked(query: Mapping[str, str]) -> tuple[str, Span, str]:
-    """Return what an address asks for: the range's name, the range, and what is wrong with it."""
+class _Asked(NamedTuple):
+    """What an address asks for.
+
+    Attributes:
+        name: the length's.
+        until: as a field for a time has it, in UTC; empty for the last that is there.
+        wrong: what is wrong with the address.
+    """
+
+    name: str
+    span: Span
+    until: str = ""
+    wrong: str = ""
+
+
+def _asked(query: Mapping[str, str]) -> _Asked:
     name = query.get("span", _FIRST)
     name = name if name in SPANS else _FIRST
     length = int(name[:-1]) * _SECONDS[name[-1]]
     text = query.get("until", "")
     if not text:
-        return name, Span(length), ""
+        return _Asked(name, Span(length))
     try:
-        until = datetime.fromisoformat(text)
-        until = until if until.tzinfo else until.replace(tzinfo=UTC)
-        return name, Span(length, until.timestamp()), ""
-    except (ValueError, OverflowError, OSError):
-        return name, Span(length), f"{text} is no time such as 2026-01-31T12:00, and is left out."
+        until = parsed_time(text)
+        _ = until - timedelta(seconds=length)  # when it begins is to be a time, too
+    except (ValueError, OverflowError):
+        told = f"{text} is no time such as 2026-01-31T12:00, and is left out."
+        return _Asked(name, Span(length), wrong=told)
+    shown = until.replace(tzinfo=None).isoformat(timespec="minutes")
+    return _Asked(name, Span(length, until.timestamp()), shown)
 
 
 def warehouse_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     """Return what fills in the table."""
     if site.warehouse is None:
         return {"past": None}
-    name, span, wrong = _asked(query)
-    past = site.warehouse.look(span)
+    asked = _asked(query)
+    past = site.warehouse.look(asked.span)
     listed = listing(list(past.queues.items()), query, itemgetter(0), _KEYS, "-share")
     chosen = query.get("queue", "")
     return {
         "past": past,
         "listing": listed,
         "folder": site.warehouse.folder,
-        "span": name,
+        "span": asked.name,
         "spans": SPANS,
-        "wrong": wrong,
+        "until": asked.until,
+        "wrong": asked.wrong,
         "chosen": chosen,
         "worst": past.queues[chosen].worst if chosen in past.queues else None,
         "why": _WHY,
@@ -91,13 +110,13 @@ def warehouse_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[
     """
     if site.warehouse is None:
         return None, None
-    past = site.warehouse.look(_asked(query)[1])
+    past = site.warehouse.look(_asked(query).span)
     looked_for, chosen = query.get("q", "").lower(), query.get("queue", "")
     names = [name for name in past.queues if looked_for in name.lower()][:_DRAWN]
     names = [chosen] if chosen in past.queues else sorted(names)
-    state = past.version, past.since, names
+    state = past.version, past.folders, past.since, names
     if state == before:
         return state, None
     lines = [past.queues[name].lines[figure] for name in names for figure in FIGURES]
-    told = {"times": past.times, "lines": lines, "figures": FIGURES, "whole": True}
+    told = {"times": past.times, "lines": lines, "figures": FIGURES, "whole": True, "utc": True}
     return state, told | {"names": [*map(escaped, names)]}

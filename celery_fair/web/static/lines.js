@@ -22,9 +22,14 @@
   function clock(seconds) {
     const time = new Date(seconds * 1000);
     const [first, last] = [known.times[0], known.times[known.times.length - 1]];
-    if (last - first <= 86400) return time.toLocaleTimeString("en-GB");
-    return time.toLocaleString("en-GB", { day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit" });
+    const timeZone = known.utc ? "UTC" : undefined;
+    if (last - first <= 86400) return time.toLocaleTimeString("en-GB", { timeZone });
+    return time.toLocaleString("en-GB", { timeZone, day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit" });
   }
+
+  // A point that no line leads to, as where a queue had work beside others but once.
+  const alone = (plot, index) =>
+    plot.data[index].flatMap((value, at, line) => (value !== null && (line[at - 1] ?? line[at + 1] ?? null) === null ? [at] : []));
 
   function series(names, wanted) {
     return names.flatMap((name, number) =>
@@ -33,7 +38,7 @@
         stroke: colours()[number % 8],
         width: which ? 1.5 : 2,
         dash: which ? [[2, 4], [8, 4]][which - 1] : [],
-        points: { show: false },
+        points: { show: false, filter: alone, size: 5 },
       })),
     );
   }
@@ -61,6 +66,7 @@
       {
         width: element.clientWidth,
         height: 200,
+        tzDate: (seconds) => (known.utc ? uPlot.tzDate(new Date(seconds * 1000), "UTC") : new Date(seconds * 1000)),
         legend: { show: false },
         cursor: { y: false, drag: { setScale: false } },
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },

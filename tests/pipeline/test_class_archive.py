@@ -1,0 +1,94 @@
+"""Java's archive of classes: made once, used when it is whole, and never in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from celery_fair.pipeline.class_archive import archive_options
+from tests.waiting import wait_for
+
+MAKES, USES = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    java = tmp_path / "java"
+    java.mkdir()
+    (java / "release").write_text('JAVA_VERSION="17.0.15"')
+    return {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAVA_HOME": str(java)}
+
+
+def draft_of(options: str) -> Path:
+    return Path(options.partition(MAKES)[2].split()[0])
+
+
+def test_one_makes_it_and_those_after_it_use_it(environ: dict[str, str]) -> None:
+    draft = draft_of(archive_options(environ))
+    assert archive_options(environ) == ""  # it is being made
+    draft.write_bytes(b"\0\0\0\0classes")
+    assert archive_options(environ) == ""  # Java writes the beginning last
+    draft.write_bytes(b"CDS!classes")
+    used = archive_options(environ)
+    assert used.startswith(USES)
+    assert Path(used.removeprefix(USES).split()[0]).read_bytes() == b"CDS!classes"
+    assert archive_options(environ) == used
+    Path(environ["JAVA_HOME"], "release").write_text('JAVA_VERSION="21"')
+    assert MAKES in archive_options(environ)  # that is another Java
+
+
+def test_what_is_left_is_made_anew_or_removed(environ: dict[str, str]) -> None:
+    """By one who was killed, or of a Java that is gone."""
+    draft = draft_of(archive_options(environ))
+    os.utime(draft, (0, time.time() - 601))
+    unused = draft.with_name("classes-0123456789abcdef.jsa")
+    used = draft.with_name("classes-fedcba9876543210.jsa")
+    for path, days in ((unused, 31), (used, 29)):
+        path.touch()
+        os.utime(path, (0, time.time() - 86400 * days))
+    assert MAKES in archive_options(environ)
+    assert used.exists()
+    assert not unused.exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/no/such", "a folder", "file"])
+def test_a_place_where_there_cannot_be_one(
+    environ: dict[str, str], tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").touch()
+    assert archive_options(environ | {"XDG_CACHE_HOME": str(tmp_path / place)}) == ""
+
+
+_LOOKS = """
+import json, os
+from pathlib import Path
+from celery_fair.pipeline.session import Work, open_session
+spark = open_session("local[1]", work=Work.LITTLE)
+java = spark.sparkContext._gateway.proc.pid
+maps = Path(f"/proc/{java}/maps").read_text()
+print(json.dumps({"counted": spark.range(7).count(), "mapped": "celery-fair/classes-" in maps}))
+"""
+
+
+def test_java_makes_and_maps_it(tmp_path: Path) -> None:
+    """And has no part in standard output."""
+
+    def looks() -> object:
+        done = subprocess.run(
+            [sys.executable, "-c", _LOOKS],
+            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    assert looks() == {"counted": 7, "mapped": False}
+    (draft,) = (tmp_path / "celery-fair").iterdir()
+    wait_for(lambda: draft.stat().st_size > 0 and any(draft.read_bytes()[:4]), 120, draft.stat)
+    assert looks() == {"counted": 7, "mapped": True}
