@@ -17,7 +17,7 @@ def test_a_folder_without_a_log_is_told_and_ends_no_pod(tmp_path: Path) -> None:
     done = seal(tmp_path)
     assert done.exit_code == 0
     assert done.stdout == "sealed 0 files of processes that are gone\n"
-    assert f"there is no event log in {tmp_path}: if a worker has run" in done.stderr
+    assert f"no host has a folder with an event log in {tmp_path}: if a worker" in done.stderr
 
 
 def test_the_folder_of_a_host_is_refused(tmp_path: Path) -> None:
