@@ -44,7 +44,7 @@ def seal(logs: Path) -> None:
         )
     elif not any(logs.glob("*/*.jsonl*")):
         click.echo(
-            f"no host has a folder with an event log in {logs}: if a worker has run, give the folder"
-            " that fair_event_log names",
+            f"no host has a folder with an event log in {logs}: if a worker has run, give the"
+            " folder that fair_event_log names",
             err=True,
         )

@@ -169,13 +169,14 @@ def shown(**given: Any) -> Figures:
 
 def test_a_queue_that_gets_nothing_is_among_those_shown(spark: SparkSession) -> None:
     """However many others there are, which got more."""
-    others = [(f"q{number}", 10.0 + number, "FAIR") for number in range(13)]
+    others = [(f"q{number:02}", 10.0 + number, 0.0, "FAIR") for number in range(12)]
+    unfair = [("starved", 0.0, -1.0, "UNFAIR"), ("loud", 99.0, 0.5, "UNFAIR")]
     rows = spark.createDataFrame(
-        [("starved", 0.0, "UNFAIR"), *others], "queue string, seconds double, verdict string"
+        [*others, *unfair], "queue string, seconds double, deviation double, verdict string"
     )
-    queues, judged, unfair = first_queues(rows)
-    assert [queue["queue"] for queue in queues][:3] == ["starved", "q12", "q11"]
-    assert (len(queues), judged, unfair) == (12, 14, 1)
+    queues, judged, of_all = first_queues(rows)
+    assert [queue["queue"] for queue in queues][:4] == ["starved", "loud", "q11", "q10"]
+    assert (len(queues), judged, of_all) == (12, 14, 2)
 
 
 def test_what_is_left_out_is_told() -> None:
@@ -200,3 +201,26 @@ def test_a_chart_shows_all_of_the_time(
     assert [row["since"] for row in in_use(table, 0.1)][-1] == pytest.approx(1.1)
     drawn = page(shown(capacity=points, drawn=0.3))
     assert "Drawn in intervals of 0.3 s" in drawn
+
+
+def test_a_report_judges_a_short_log_as_fairness_does(tmp_path: Path, spark: SparkSession) -> None:
+    """In the few seconds of a chart's interval the scheduler may owe a queue all that it is due."""
+    worker, at = Process().boots(0), 0.0
+    names = [f"q{number:02}" for number in range(13)]
+    for name in (*names, "starved"):
+        worker.says(name, "ready", 0)
+    for number in range(1300):
+        worker.runs(f"{number}", at, 0.1, queue=names[number % len(names)])
+        at += 0.1
+    worker.ends(at)
+    logs, warehouse, html = Logs(tmp_path / "logs"), tmp_path / "warehouse", tmp_path / "r.html"
+    logs.plant(worker)
+    for words in (("ingest", logs.folder, warehouse), ("report", warehouse, html)):
+        done = CliRunner().invoke(fair, ["pipeline", *map(str, words), "--quiet"])
+        assert done.exit_code == 0, done.output[:2000]
+    text = html.read_text()
+    assert "judged in intervals of 60 s" in text
+    assert "Drawn in intervals of 2 s." in text
+    assert "Unfair: 0" not in text
+    assert text.index("<td>starved</td>") < text.index("<td>UNFAIR</td>")
+    assert "12 of 14 queues are shown" in text

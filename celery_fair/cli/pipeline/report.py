@@ -14,7 +14,8 @@ __all__ = ["report"]
 @click.option(
     "--interval",
     type=SECONDS,
-    help="Length of the chart's intervals.  [default: some hundredth of the whole]",
+    help="Length of the intervals that are judged and drawn.  [default: some hundredth of the"
+    " whole; none below 60 s is judged]",
 )
 @on_warehouse
 @click.argument("html", type=NEW_FILE)

@@ -32,6 +32,10 @@ Row = dict[str, Any]
 
 POINTS = 120
 """Intervals that a chart shows, about."""
+INTERVAL = 60.0
+"""Seconds over which shares are judged at the least: in less time a queue that gets nothing has
+missed no more than the scheduler may owe.
+"""
 QUEUES = 12
 ROWS = 40
 _DRAWN = 20 * POINTS
@@ -76,14 +80,21 @@ class Figures:
 
 
 def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], None]) -> Figures:
-    """Make all gold tables, and return the report's part of them."""
+    """Make all gold tables, and return the report's part of them.
+
+    Arguments:
+        interval: what shares are judged over and charts drawn by; None: some that fit.
+    """
     processes = warehouse.table("processes")
     state = _one(_states(completed(processes)))
     since, until = state["since"] or 0.0, state["until"] or 0.0
-    interval = interval or nice_interval(until - since)
+    fine = interval or nice_interval(until - since)
+    interval = interval or max(INTERVAL, fine)
+    drawn = fine * max(1, ceil((until - since) / fine / _DRAWN))
     shares = write_fairness(warehouse, interval, TOLERANCE, say)
-    drawn = interval * max(1, ceil((until - since) / interval / _DRAWN))
     queues, judged, unfair = first_queues(by_queue(shares))
+    if fine < interval:
+        shares = write_fairness(warehouse, fine, TOLERANCE, say)
     audited = write_audit(warehouse, None, say)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
     return Figures(
@@ -99,7 +110,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
         troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy("verdict", "id")),
         letters=_rows(_letters(audited)),
-        capacity=in_use(write_capacity(warehouse, interval, say), drawn),
+        capacity=in_use(write_capacity(warehouse, fine, say), drawn),
         costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
         processes=state,
         quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
@@ -154,7 +165,10 @@ def _states(processes: DataFrame) -> DataFrame:
 
 
 def first_queues(judged: DataFrame) -> tuple[list[Row], int, int]:
-    """Return the queues that are shown, the unfair ones first; of how many, and how many are."""
+    """Return the queues that are shown; of how many they are, and how many of all are unfair.
+
+    The first are unfair ones, and of these such as got least of their due.
+    """
     is_unfair = F.col("verdict").eqNullSafe("UNFAIR")
     judged = judged.cache()
     of = judged.agg(
@@ -162,7 +176,9 @@ def first_queues(judged: DataFrame) -> tuple[list[Row], int, int]:
         F.count_distinct(F.when(is_unfair, F.col("queue"))).alias("unfair"),
     )
     counts = _one(of)
-    rows = _rows(judged.orderBy(~is_unfair, F.desc("seconds"), "queue"), QUEUES)
+    missed = F.when(is_unfair, F.col("deviation"))
+    order = (~is_unfair, missed, F.desc("seconds"), "queue")
+    rows = _rows(judged.orderBy(*order), QUEUES)
     return rows, counts["queues"], counts["unfair"]
 
 

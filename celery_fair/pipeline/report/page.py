@@ -50,7 +50,7 @@ def _introduction(shown: Figures) -> str:
     started = sum(shown.verdicts.values())
     return (
         f"{started:,} attempts at tasks, by {shown.processes['processes']:,} processes,"
-        f" from {since} to {until} (UTC). Shares are of intervals of {shown.interval:g} s."
+        f" from {since} to {until} (UTC). Shares are judged in intervals of {shown.interval:g} s."
     )
 
 
@@ -84,7 +84,7 @@ def _shares(shown: Figures) -> str:
         for queue in shown.queues
     ]
     chart = lines(series, "Share of each queue", 1.5 * shown.drawn)
-    chart += _summed_up(shown) if chart else ""
+    chart += _drawn_in(shown) if chart else ""
     heads = (
         *("queue", "quantum", "of", "share", "target", "off by", "of seconds", "verdict"),
         "intervals that are",
@@ -117,11 +117,11 @@ def _cut(shown: Figures) -> str:
     )
 
 
-def _summed_up(shown: Figures) -> str:
-    """That a chart's intervals are wider than those which were judged, if they are."""
+def _drawn_in(shown: Figures) -> str:
+    """Of which length a chart's intervals are, if not of that which was judged."""
     if shown.drawn == shown.interval:
         return ""
-    return _note(f"Drawn in intervals of {shown.drawn:g} s: there are too many of the others.")
+    return _note(f"Drawn in intervals of {shown.drawn:g} s.")
 
 
 def _note(text: str) -> str:
@@ -138,7 +138,7 @@ def _capacity(shown: Figures) -> str:
     points = [(row["since"], row["utilisation"]) for row in shown.capacity]
     series = [Series("slots in use", points, [])] if points else []
     chart = lines(series, "Part of the slots that was in use", 1.5 * shown.drawn)
-    return chart + _summed_up(shown) if chart else _note("No worker said how many slots it has.")
+    return chart + _drawn_in(shown) if chart else _note("No worker said how many slots it has.")
 
 
 def _waits(shown: Figures) -> str:
