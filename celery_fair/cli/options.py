@@ -2,12 +2,14 @@
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from celery_fair.cli.columns import aligned
 from celery_fair.pipeline.storage.address import is_remote, local_path
@@ -16,8 +18,11 @@ __all__ = [
     "COUNT",
     "FOLDER",
     "NEW_FILE",
+    "NUMBER",
     "SECONDS",
+    "Finite",
     "Local",
+    "Number",
     "Outcome",
     "Seconds",
     "assignments",
@@ -37,25 +42,63 @@ class Local(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and is_remote(value):
             self.fail(f"{value!r} is not on this machine: give a path here", param, ctx)
+        if value == "":  # it would be the folder where the command was started
+            self.fail("it is empty: give a path, or . for this folder", param, ctx)
         return super().convert(local_path(str(value)), param, ctx)
 
 
+class NewFile(Local):
+    """A file to write: what cannot be written is told at once, and not when the work is done."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if not _is_default(param, ctx) and not (path.exists() and not path.is_file()):
+            folder = path.resolve().parent
+            if not folder.is_dir():
+                self.fail(f"there is no folder {folder}: make it, or name another", param, ctx)
+            if not os.access(folder, os.W_OK | os.X_OK):
+                self.fail(
+                    f"this user may not write in {folder}: let it, or name another", param, ctx
+                )
+        return path
+
+
+def _is_default(param: click.Parameter | None, ctx: click.Context | None) -> bool:
+    """Whether nobody has given it; so it need not be used."""
+    if param is None or ctx is None:
+        return False
+    return ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT
+
+
 FOLDER = Local(file_okay=False, path_type=Path)
-NEW_FILE = Local(dir_okay=False, writable=True, path_type=Path)
+NEW_FILE = NewFile(dir_okay=False, writable=True, path_type=Path)
 
 
-class Seconds(click.FloatRange):
+class Finite(click.types.FloatParamType):
+    """A finite number."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):  # a range lets nan pass, and one without an end infinity
+            self.fail(f"{value!r} is no finite number: give one in digits", param, ctx)
+        return number
+
+
+class Number(click.FloatRange, Finite):
+    """A finite number, within bounds."""
+
+    name = "number"
+
+
+class Seconds(Number):
     """A time, within bounds."""
 
     name = "seconds"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):  # a range does not notice
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return seconds
 
-
+NUMBER = Finite()
 SECONDS = Seconds(0, min_open=True)
 
 

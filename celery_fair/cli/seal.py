@@ -26,13 +26,25 @@ def seal(logs: Path) -> None:
     Example:
       python -m celery_fair seal /var/log/celery-fair
 
-    Exit status: 0; 2 if LOGS is no folder.
+    Exit status: 0, also if there is no log, as where no worker was started; 1 if LOGS is the folder
+    of a host, whose open files are left; 2 if it is no folder.
     """
+    if astray := sorted(logs.glob(f"{OPEN}*.jsonl")):
+        raise click.ClickException(
+            f"{logs} itself has open files, as {astray[0].name}, which are not sealed there: give"
+            " the folder that fair_event_log names, in which each host has one"
+        )
     sealed = sweep(Policy(logs, limit=sys.maxsize))
     click.echo(f"sealed {sealed} files of processes that are gone")
     if left := sorted(logs.glob(f"*/{OPEN}*.jsonl")):
         click.echo(
             f"{len(left)} are left open, as {left[0]}: their processes live, or they may not be"
             " written here, or another host has written them within the hour",
+            err=True,
+        )
+    elif not any(logs.glob("*/*.jsonl*")):
+        click.echo(
+            f"there is no event log in {logs}: if a worker has run, give the folder that"
+            " fair_event_log names",
             err=True,
         )

@@ -9,6 +9,7 @@ see `celery_fair.pipeline.silver.renewal`.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,10 +164,7 @@ def _ingest(
     done.open_files = copies.files if copies else 0
     if not done.files and not done.open_files:
         if known.isEmpty():
-            raise PipelineError(
-                f"{logs.root} has no sealed file yet: what workers are writing is read with"
-                " --include-open"
-            )
+            raise PipelineError(_nothing_in(logs))
         run.discard()
         done.version -= 1
         return done
@@ -184,6 +182,16 @@ def _ingest(
 
 def _sizes(files: DataFrame) -> dict[str, int]:
     return {row["file"]: row["size"] for row in files.select("file", "size").collect()}
+
+
+def _nothing_in(logs: Store) -> str:
+    """Why there is nothing to read where there are files: Spark leaves empty ones out."""
+    names = [path.rpartition("/")[2] for end in _ENDS for path in logs.files(f"*.{end}")]
+    sealed = any(not name.startswith("_") for name in names)
+    why = f"{logs.root}: its files are empty" if sealed else f"{logs.root} has no sealed file yet"
+    if any(fnmatchcase(name, _OPEN) for name in names):
+        why += "; what workers are writing is read with --include-open"
+    return why
 
 
 def _listed(spark: SparkSession, logs: Store) -> DataFrame:

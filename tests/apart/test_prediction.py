@@ -77,9 +77,15 @@ def logs(
         folder = tmp_path_factory.mktemp(name)
         server = rabbitmq if life.broker == "rabbitmq" else redis_server
         with starting_workers(folder) as start:
-            log = root / life.conf.get("fair_cost", "one")
+            log = root / _costs(name)
             live(life.named(name), server.space(), start, log)
     return sorted(root.iterdir())
+
+
+def _costs(life: str) -> str:
+    """How a life's costs are counted, which is what its log is called."""
+    named: str = LIVES[life].conf.get("fair_cost", "one")
+    return named
 
 
 def _waited(rows: list[dict[str, Any]], scenario: str | None = None) -> dict[str, Any]:
@@ -93,7 +99,9 @@ def _table(logs: list[Path]) -> list[Row]:
     for log in logs:
         warehouse = log.parent.parent / f"warehouse-{log.name}"
         commands += [("ingest", "--json", "-q", log, warehouse), ("waits", "--json", warehouse)]
-        commands += [("whatif", "--json", "-q", warehouse, "--scenario", SUPPOSED)]
+        # A queue that a log does not have cannot be supposed to be otherwise.
+        supposed_of = ("--scenario", SUPPOSED) if log.name == _costs("equal") else ()
+        commands += [("whatif", "--json", "-q", warehouse, *supposed_of)]
     said = ask(AT_ONCE, *(word for command in commands for word in ("+", *command)))
     rows, lived, supposed = [], {}, {}
     for waits, found in zip(said[1::3], said[2::3], strict=True):

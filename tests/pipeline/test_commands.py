@@ -7,9 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
+from celery_fair.cli.pipeline.audit import _none_listed
+from celery_fair.cli.pipeline.fairness import _judged, _left_out
+from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import Warehouse
@@ -101,10 +105,87 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     model = json.loads(costs.read_text())
     assert model["v"] == 1
     assert model["keys"]["t"]["k"]["n"] == 1
+    assert run("costs", warehouse, "--limit", "0", "-q").stdout == (
+        "no row is shown, with --limit 0\n"
+    )
     html = tmp_path / "report.html"
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
     assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
     check_documented_tables(Warehouse(spark, warehouse))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fairness", "w", "--fail-on-unfair", "--tolerance"),
+        ("fairness", "w", "--fail-on-unfair", "--interval"),
+        ("report", "w", "r.html", "--interval"),
+        ("audit", "w", "--complete-since"),
+        ("audit", "w", "--redelivered-within"),
+        ("advise", "w", "--slo", "a=p95:1s", "--held-out"),
+        ("advise", "w", "--slo", "a=p95:1s", "--since"),
+        ("whatif", "w", "--until"),
+        ("stream", "l", "o", "--starvation"),
+        ("stream", "l", "o", "--silence"),
+        ("stream", "l", "o", "--lag"),
+        ("stream", "l", "o", "--every"),
+    ],
+    ids=lambda words: f"{words[0]} {words[-1]}",
+)
+def test_what_is_no_finite_number_is_refused(words: tuple[str, ...], value: str) -> None:
+    """A tolerance of nan finds nothing unfair; intervals that never end make no table."""
+    refused = run(*words, value)
+    assert refused.exit_code == 2
+    assert f"Invalid value for '{words[-1]}'" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("report", "w"), ("audit", "w", "--ids-out"), ("costs", "w", "--export")]
+)
+def test_what_cannot_be_written_is_told_at_once(
+    tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = run(*words, tmp_path / "no" / "file")
+    assert nowhere.exit_code == 2
+    assert f"there is no folder {tmp_path / 'no'}: make it" in nowhere.stderr
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    refused = run(*words, tmp_path / "file")
+    assert refused.exit_code == 2
+    assert f"this user may not write in {tmp_path}" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("ingest", "logs", ""), ("ingest", "", "w"), ("audit", ""), ("report", "w", "")]
+)
+def test_an_empty_argument_is_no_path(words: tuple[str, ...]) -> None:
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "it is empty: give a path, or . for this folder" in refused.stderr
+
+
+def test_what_is_unfair_is_counted_and_shown_however_many_there_are(spark: SparkSession) -> None:
+    verdicts = ["FAIR", None, "FAIR", "UNFAIR", "UNFAIR"]
+    rows = spark.createDataFrame(
+        list(zip("abcde", verdicts, strict=True)), "queue string, verdict string"
+    )
+    shown, judged, unfair = _judged(rows.orderBy("queue"), 3)
+    assert ["".join(row["queue"] for row in shown), judged, unfair] == ["dea", 5, 2]
+    assert _left_out(shown, judged) == ["3 of 5 are shown: first those that are UNFAIR"]
+    every, judged, unfair = _judged(rows.orderBy("queue"), 5)
+    assert ["".join(row["queue"] for row in every), judged, unfair] == ["abcde", 5, 2]
+    assert _left_out(every, judged) == []
+
+
+def test_an_audit_that_lists_nothing_says_what_is_true() -> None:
+    counts = {**dict.fromkeys(VERDICTS, 0), "DUPLICATE": 1, "LOST": 1}
+    assert _none_listed(counts, {"REPLAYABLE", "UNKNOWN"}, 50) == (
+        "no attempt is REPLAYABLE or UNKNOWN"
+    )
+    assert _none_listed(counts, set(), 0) == "no attempt is listed, with --limit 0"
+    well = {**dict.fromkeys(VERDICTS, 0), "RUNNING": 1}
+    assert _none_listed(well, set(), 50) == "every attempt finished once or is running"
+    assert _none_listed(dict.fromkeys(VERDICTS, 0), set(), 50) == "there is no attempt"
 
 
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:

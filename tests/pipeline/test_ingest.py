@@ -272,6 +272,9 @@ def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs" / "_open-1-n-1-b-0.jsonl").touch()
     with pytest.raises(PipelineError, match="no sealed file yet"):
         ingest(warehouse, tmp_path / "logs")
+    (tmp_path / "logs" / "1-n-1-b-0.jsonl").touch()
+    with pytest.raises(PipelineError, match="its files are empty"):
+        ingest(warehouse, tmp_path / "logs")
     with pytest.raises(PipelineError, match="no table 'attempts'"):
         warehouse.table("attempts")
 

@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,11 +16,16 @@ from click.testing import CliRunner
 from celery_fair.cli import fair
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from celery_fair.pipeline.report import figures
 from celery_fair.pipeline.report.charts import Series, bars, lines
-from celery_fair.pipeline.report.figures import nice_interval
+from celery_fair.pipeline.report.figures import Figures, first_queues, in_use, nice_interval
+from celery_fair.pipeline.report.page import page
 from tests.chromium import OPTIONS, browser
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCREENSHOT = ROOT / "var" / "report.png"
 QUANTA = {"interactive": 4.0, "bulk": 1.0, "mail": 2.0, "<thumbs> & co": 0.5}
@@ -148,3 +154,49 @@ def test_bars_are_to_scale() -> None:
 
 def test_interval_is_a_round_number() -> None:
     assert [nice_interval(each) for each in (0, 120, 121, 3600, 86400)] == [1, 1, 2, 30, 1800]
+
+
+def shown(**given: Any) -> Figures:
+    """What a report over nothing shows, but for what is given."""
+    lists = ("queues", "shares", "waits", "troubles", "letters", "capacity", "costs", "quarantine")
+    none: dict[str, Any] = {name: [] for name in lists}
+    processes = dict.fromkeys(("processes", "incomplete", "missing", "dropped", "silent"), 0)
+    numbers = {"since": 0.0, "until": 1.0, "interval": 1.0, "drawn": 1.0, "judged": 0, "unfair": 0}
+    verdicts = {"DUPLICATE": 0, "LOST": 0}
+    known = {**none, **numbers, "verdicts": verdicts, "processes": processes, "by_key": None}
+    return Figures(**{**known, **given})
+
+
+def test_a_queue_that_gets_nothing_is_among_those_shown(spark: SparkSession) -> None:
+    """However many others there are, which got more."""
+    others = [(f"q{number}", 10.0 + number, "FAIR") for number in range(13)]
+    rows = spark.createDataFrame(
+        [("starved", 0.0, "UNFAIR"), *others], "queue string, seconds double, verdict string"
+    )
+    queues, judged, unfair = first_queues(rows)
+    assert [queue["queue"] for queue in queues][:3] == ["starved", "q12", "q11"]
+    assert (len(queues), judged, unfair) == (12, 14, 1)
+
+
+def test_what_is_left_out_is_told() -> None:
+    text = page(shown(judged=14, unfair=1))
+    assert "Unfair: 1 of 14 queues." in text
+    assert "0 of 14 queues are shown: the unfair ones first" in text
+    assert "are shown" not in page(shown())
+
+
+def test_a_chart_shows_all_of_the_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In wider intervals, if there are too many of the others."""
+    monkeypatch.setattr(figures, "_DRAWN", 4)
+    rows = [(at * 0.1, at * 0.1 + 0.1, float(at % 2), 2.0) for at in range(12)]
+    table = spark.createDataFrame(
+        rows, "since double, until double, busy_seconds double, slot_seconds double"
+    )
+    points = in_use(table, 0.3)
+    assert [row["since"] for row in points] == pytest.approx([0.0, 0.3, 0.6, 0.9])
+    assert [row["utilisation"] for row in points] == pytest.approx([1 / 6, 2 / 6] * 2)
+    assert [row["since"] for row in in_use(table, 0.1)][-1] == pytest.approx(1.1)
+    drawn = page(shown(capacity=points, drawn=0.3))
+    assert "Drawn in intervals of 0.3 s" in drawn

@@ -179,6 +179,189 @@ def test_whatif_and_advise() -> None:
     assert ("not kept" in shown.stdout) == (not found["kept"])
 
 
+def jobs(path: Path, *rows: str) -> tuple[object, ...]:
+    """Write a table of jobs; return the words that name it."""
+    path.write_text("\n".join(("at,took,team", *rows, "")))
+    return path, "--format", "csv", "--columns", "published=at,runtime=took,queue=team", "--quiet"
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_target_is_kept_only_where_it_was_checked(tmp_path: Path) -> None:
+    """On a part of the trace without messages of its queue, nothing was."""
+    rows = [f"{at},0.1,steady" for at in range(0, 100, 5)]
+    table = jobs(tmp_path / "jobs.csv", *rows, "1,0.1,early", "99,0.1,late")
+    wide = ("--base", "concurrency=4")
+    early = run("advise", *table, *wide, "--slo", "early=p50:1m", "--slo", "steady=p50:1m")
+    assert early.exit_code == 1
+    assert "not checked: early, without a message in the part that was held out" in early.stdout
+    assert "\nkept" not in early.stdout
+    found = json.loads(run("advise", *table, *wide, "--slo", "early=p50:1m", "--json").stdout)
+    assert (found["means"], found["kept"]) == ("nothing", None)
+    late = run("advise", *table, *wide, "--slo", "late=p50:1m")
+    assert late.exit_code == 2
+    assert "'late' has no message in the first part of the trace" in late.stderr
+    every = run("advise", *table, *wide, "--slo", "late=p50:1m", "--held-out", "0")
+    assert every.exit_code == 0
+    assert "kept" not in every.stdout
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_time_without_messages_is_told(tmp_path: Path) -> None:
+    table = jobs(tmp_path / "jobs.csv", "10,1,a", "20,1,a")
+    for command in (("whatif", *table), ("advise", *table, "--slo", "a=p95:1s")):
+        none = run(*command, "--since", "30", "--until", "40.5")
+        assert none.exit_code == 1
+        assert "no message was published at 30 or later and before 40.5" in none.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--slo", "a=p95:1.2.3s"), "'a=p95:1.2.3s' is not of the form"),
+        (("--slo", "a=p95:1s", "--slo", "a=p95:2s"), "p95 of 'a' has more than one target"),
+        (
+            ("--slo", "a=p95:1s", "--since", "5", "--until", "4"),
+            "--since 5 is not before --until 4, and so no message",
+        ),
+    ],
+)
+def test_wrong_targets_and_times(words: tuple[str, ...], says: str) -> None:
+    refused = run("advise", "warehouse", *words)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("scenario", "says"),
+    [
+        ("x: bulkk.quantum=2", "no message of queue 'bulkk'; did you mean 'bulk'?"),
+        ("x: zzz.class=1", "no message of queue 'zzz'; there are 'bulk', 'mail'"),
+        (
+            "x: bulk[acne].weight=2",
+            "key 'acne' in queue 'bulk'; did you mean 'acme'?",
+        ),
+        (
+            "x: mail[acme].weight=2",
+            "key 'acme' in queue 'mail'; none there has a key",
+        ),
+    ],
+)
+def test_a_scenario_about_what_the_trace_lacks_is_refused(
+    tmp_path: Path, scenario: str, says: str
+) -> None:
+    path, *words = jobs(tmp_path / "jobs.csv", "1,1,bulk", "2,1,bulk", "9,1,mail")
+    assert isinstance(path, Path)
+    path.write_text("at,took,team,who\n1,1,bulk,\n2,1,bulk,acme/42\n9,1,mail,\n")
+    words[words.index("--columns") + 1] = "published=at,runtime=took,queue=team,key=who"
+    for option in ("--scenario", "--base"):
+        refused = run("whatif", path, *words, option, scenario.removeprefix("x: "))
+        assert refused.exit_code == 1
+        assert says in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_scenario_may_be_about_what_comes_late_and_about_all_keys(tmp_path: Path) -> None:
+    table = jobs(tmp_path / "jobs.csv", "1,1,bulk", "900,1,mail")
+    supposed = ("--scenario", "x: mail.paused=1..2 bulk[*].weight=2 concurrency=2")
+    assert run("whatif", *table, *supposed).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--columns", "published=a"), "--columns is for --format csv or jsonl or parquet"),
+        (("--queue", "queue"), "--queue is for --format swf, and the format is warehouse"),
+        (("--format", "swf", "--runtime", "a"), "--runtime is for --format csv"),
+    ],
+)
+def test_options_of_another_format_are_refused(words: tuple[str, ...], says: str) -> None:
+    refused = run("whatif", "warehouse", *words)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_trace_is_read_whatever_its_name(tmp_path: Path) -> None:
+    table = jobs(tmp_path / "jobs[1] {a,b} 100%.csv", "1,1,a")
+    assert json.loads(run("whatif", *table, "--json").stdout)[0]["started"] == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_trace_is_not_called_a_warehouse(tmp_path: Path) -> None:
+    path, *_, columns, _ = jobs(tmp_path / "jobs.csv", "1,1,a")
+    read = run("whatif", path, "--format", "parquet", "--columns", columns)
+    assert read.exit_code == 1
+    assert "jobs.csv is not a Parquet file" in read.stderr
+    assert "warehouse" not in read.stderr
+    forgotten = run("whatif", path, "--columns", columns)
+    assert forgotten.exit_code == 2
+    assert "jobs.csv is a file, and a warehouse is a folder: say with --format" in forgotten.stderr
+    assert "starting Spark" not in forgotten.stderr
+
+
+def test_a_password_in_the_address_of_a_trace_is_refused() -> None:
+    secret = "s3a://me:hidden@bucket/jobs.csv"
+    for kind in ("csv", "jsonl", "parquet", "swf", "azure"):
+        refused = run("whatif", secret, "--format", kind, "--conf", "spark.x=1")
+        assert refused.exit_code == 1
+        assert "has a password or a signature in it" in refused.stderr
+        assert "hidden" not in refused.output
+        assert "starting Spark" not in refused.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    rows = ("02.03.2026 09:00,1,a", "5,1,a", "inf,1,a", "6,-1,a", "7,soon,a", "8,,a", ",1,a")
+    table = jobs(tmp_path / "jobs.csv", *rows)
+    some = run("whatif", *table, "--json")
+    assert some.exit_code == 0
+    assert [row["started"] for row in json.loads(some.stdout)] == [1]
+    assert some.stderr.splitlines() == [
+        "3 of 7 rows left out: '-1' in took is no run time",
+        "3 of 7 rows left out: '02.03.2026 09:00' in at is no time",
+    ]
+    table = jobs(tmp_path / "jobs.csv", "02.03.2026 09:00,1,a")
+    none = run("whatif", *table)
+    assert none.exit_code == 1
+    assert "nothing of the trace can be read: 1 of 1 rows left out: '02.03." in none.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
+    path, *_ = jobs(tmp_path / "jobs.csv", "5,1,a")
+    for kind, says in (
+        ("swf", "2 of 2 rows left out: '5,1,a' in the file is no line of 18 fields"),
+        ("azure", "1 of 1 rows left out: '5' in TIMESTAMP is no time"),
+    ):
+        wrong = run("whatif", path, "--format", kind)
+        assert wrong.exit_code == 1
+        assert f"nothing of the trace can be read: {says}" in wrong.stderr
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("runtime", "says"),
+    [
+        ("took / 0", "the run time 'took / 0' fails: division by zero; write it so that"),
+        ("sum(took)", "the run time 'sum(took)' is of all rows together: write one of each row"),
+        (
+            "reed",
+            "the run time 'reed' is no expression in the columns of the trace (at,",
+        ),
+    ],
+)
+def test_a_run_time_that_cannot_be_reckoned_is_told(
+    tmp_path: Path, runtime: str, says: str
+) -> None:
+    path, *_ = jobs(tmp_path / "jobs.csv", "5,1,a")
+    words = ("--format", "csv", "--columns", "published=at", "--runtime", runtime)
+    failed = run("whatif", path, *words)
+    assert failed.exit_code == 1
+    assert says in failed.stderr
+    assert "spark.sql" not in failed.stderr
+
+
 @pytest.mark.usefixtures("spark")
 def test_the_page_on_own_traces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

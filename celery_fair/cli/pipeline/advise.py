@@ -1,13 +1,15 @@
 """``fair pipeline advise``."""
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.options import Outcome, table
+from celery_fair.cli.options import Number, Outcome, table
 from celery_fair.cli.pipeline.options import Context, with_spark
 from celery_fair.cli.pipeline.tracing import Source, on_trace
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["advise"]
 
-_GOAL = re.compile(r"(?P<queue>\S+)=p(?P<percent>50|90|95|99):(?P<number>[\d.]+)(?P<unit>ms|s|m|h)")
+_GOAL = re.compile(
+    r"(?P<queue>\S+)=p(?P<percent>50|90|95|99):(?P<number>\d+(?:\.\d+)?)(?P<unit>ms|s|m|h)"
+)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _WORDS = {
     "nothing": "As it is, every target is met.",
@@ -44,6 +48,9 @@ def _goals(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
             )
         seconds = float(match["number"]) * _UNITS[match["unit"]]
         goals.append(Goal(match["queue"], int(match["percent"]), seconds))
+    given = Counter((goal.queue, goal.percent) for goal in goals)
+    if twice := [f"p{percent} of {queue!r}" for (queue, percent), n in given.items() if n > 1]:
+        raise click.BadParameter(f"{twice[0]} has more than one target: keep one of them")
     return goals
 
 
@@ -60,7 +67,7 @@ def _goals(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--held-out",
     metavar="PART",
-    type=click.FloatRange(0, 0.9),
+    type=Number(0, 0.9),
     default=0.5,
     help="The last part of the trace's time, on which advice is checked; 0: none.",
 )
@@ -83,18 +90,17 @@ def advise(context: Context, source: Source, goals: list["Goal"], held_out: floa
       python -m celery_fair pipeline advise warehouse --slo a=p95:500ms --slo b=p99:1m --json
 
     Exit status: 0 if there is advice that keeps the targets on the part that was held out; 1 if it
-    does not, or nothing that was tried meets the targets.
+    does not, or that could not be checked, or nothing that was tried meets the targets.
     """
     from celery_fair.pipeline.replay.advice import advise as find
     from celery_fair.pipeline.replay.fanout import replay
 
     trace, recorded = source.read(context)
-    queues = sorted(row["queue"] for row in trace.select("queue").distinct().collect())
-    for goal in goals:
-        if goal.queue not in queues:
-            raise click.BadParameter(f"the trace has no queue {goal.queue!r}; it has {queues}")
-
-    first, rest = _parted(trace, held_out)
+    at = _boundary(trace, held_out)
+    counts = _counts(trace, at)
+    queues = sorted(counts)
+    _check(goals, counts)
+    first, rest = _parted(trace, at)
 
     def run_on(part: "DataFrame", scenarios: list["Scenario"]) -> "Outcomes":
         context.say(f"replaying {len(scenarios)} scenarios")
@@ -104,29 +110,72 @@ def advise(context: Context, source: Source, goals: list["Goal"], held_out: floa
     advice = find(recorded, goals, partial(run_on, first))
     name = advice.scenario.name
     checked = None if rest is None else run_on(rest, [advice.scenario])
-    kept = checked is None or all(
-        goal.met(name, checked) for goal in goals if (name, goal.queue) in checked
-    )
+    kept = _kept(goals, name, checked)
     lines = _lines(advice, checked, goals, recorded, queues)
     document = _document(advice, checked, kept, queues)
-    return Outcome(document, lines, good=bool(advice.means) and kept)
+    return Outcome(document, lines, good=bool(advice.means) and (kept or checked is None))
 
 
-def _parted(trace: "DataFrame", held_out: float) -> tuple["DataFrame", "DataFrame | None"]:
-    """Return the part that advice is made from, and the one that it is checked on."""
-    from pyspark.sql.functions import col
+def _boundary(trace: "DataFrame", held_out: float) -> float:
+    """Return when the part begins that is held out."""
     from pyspark.sql.functions import max as last
     from pyspark.sql.functions import min as first
 
-    if not held_out:
-        return trace, None
     [row] = trace.agg(first("published").alias("begin"), last("published").alias("end")).collect()
-    at = row["end"] - held_out * (row["end"] - row["begin"])
+    if row["begin"] is None:
+        raise click.BadParameter("it has no message", param_hint="SOURCE")
+    if not held_out:
+        return math.inf
+    at: float = row["end"] - held_out * (row["end"] - row["begin"])
+    return at
+
+
+def _counts(trace: "DataFrame", at: float) -> dict[str, tuple[int, int]]:
+    """Return how many messages each queue has before a time, and from then on."""
+    from pyspark.sql.functions import col, count_if
+
+    early = col("published") < at
+    rows = trace.groupBy("queue").agg(count_if(early), count_if(~early)).collect()
+    return {queue: (before, after) for queue, before, after in rows}
+
+
+def _check(goals: list["Goal"], counts: dict[str, tuple[int, int]]) -> None:
+    """Refuse targets that no advice can be made for."""
+    for goal in goals:
+        if goal.queue not in counts:
+            raise click.BadParameter(
+                f"the trace has no queue {goal.queue!r}; it has {sorted(counts)}",
+                param_hint="--slo",
+            )
+        if not counts[goal.queue][0]:
+            raise click.BadParameter(
+                f"{goal.queue!r} has no message in the first part of the trace, of which advice is"
+                " made: hold out less with --held-out, or nothing with --held-out 0",
+                param_hint="--slo",
+            )
+
+
+def _parted(trace: "DataFrame", at: float) -> tuple["DataFrame", "DataFrame | None"]:
+    """Return the part that advice is made from, and the one that it is checked on."""
+    from pyspark.sql.functions import col
+
+    if at == math.inf:
+        return trace, None
     return trace.where(col("published") < at), trace.where(col("published") >= at)
 
 
+def _kept(goals: list["Goal"], name: str, checked: "Outcomes | None") -> bool | None:
+    """Whether the targets are met on the part that was held out; None if nobody can say."""
+    if checked is None:
+        return None
+    known = [goal for goal in goals if (name, goal.queue) in checked]
+    if not all(goal.met(name, checked) for goal in known):
+        return False
+    return True if len(known) == len(goals) else None
+
+
 def _document(
-    advice: "Advice", checked: "Outcomes | None", kept: bool, queues: list[str]
+    advice: "Advice", checked: "Outcomes | None", kept: bool | None, queues: list[str]
 ) -> dict[str, Any]:
     scenario = advice.scenario
     return {
@@ -137,7 +186,7 @@ def _document(
         "tried": advice.tried,
         "proof": list(advice.outcomes.values()),
         "held_out": None if checked is None else list(checked.values()),
-        "kept": None if checked is None else kept,
+        "kept": kept,
     }
 
 
@@ -178,7 +227,13 @@ def _lines(
         for goal in goals
         if (now.name, goal.queue) in checked and not goal.met(now.name, checked)
     ]
+    absent = sorted({goal.queue for goal in goals if (now.name, goal.queue) not in checked})
     if missed:
         yield f"on the part that was held out not kept: {', '.join(missed)}"
-    else:
+    if absent:
+        yield (
+            f"not checked: {', '.join(absent)}, without a message in the part that was held out;"
+            " hold out more or less with --held-out"
+        )
+    if not missed and not absent:
         yield "kept on the part that was held out"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import COUNT, NEW_FILE, SECONDS, Outcome, table
+from celery_fair.cli.options import COUNT, NEW_FILE, NUMBER, SECONDS, Outcome, table
 from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse
 from celery_fair.pipeline.key_names import named
 
@@ -48,7 +48,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
 @click.option(
     "--complete-since",
     metavar="SECONDS",
-    type=float,
+    type=NUMBER,
     help="Since when every worker has written its log, in seconds since 1970.",
 )
 @click.option(
@@ -143,7 +143,7 @@ def audit(
             "changed": [row.asDict() for row in changed],
         },
         [
-            *table(_SHOWN, rows, "every attempt finished once or is running"),
+            *table(_SHOWN, rows, _none_listed(counts, only, limit)),
             summary,
             *(_of_doubt(row) for row in doubts),
             *(
@@ -153,6 +153,19 @@ def audit(
         ],
         good=good,
     )
+
+
+def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
+    """What is to be said where no attempt is listed."""
+    from celery_fair.pipeline.gold.audit_by_key import WELL
+
+    if not limit:
+        return "no attempt is listed, with --limit 0"
+    if only:
+        return f"no attempt is {' or '.join(sorted(only))}"
+    if not any(counts[verdict] for verdict in WELL):
+        return "there is no attempt"
+    return "every attempt finished once or is running"
 
 
 def _by_key(

@@ -73,7 +73,7 @@ def costs(
         with whole_file(export) as file:
             file.write(json.dumps(model(made, keys), indent=1))
     rows = made.orderBy(desc("seconds"), "task", "cost_key").limit(limit)
-    return tabled(rows, _SHOWN, "no task has finished")
+    return tabled(rows, _SHOWN, _none("no task has finished", limit))
 
 
 def _by_key(context: Context, warehouse: Path | str, limit: int) -> Outcome:
@@ -92,4 +92,9 @@ def _by_key(context: Context, warehouse: Path | str, limit: int) -> Outcome:
         ]
         for row in rows
     )
-    return Outcome(rows, table(_BY_KEY, lines, "no task that has a key has finished"))
+    return Outcome(rows, table(_BY_KEY, lines, _none("no task that has a key has finished", limit)))
+
+
+def _none(why: str, limit: int) -> str:
+    """What is to be said where no row is shown."""
+    return why if limit else "no row is shown, with --limit 0"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.options import SECONDS, Outcome, table
+from celery_fair.cli.options import SECONDS, Number, Outcome, table
 from celery_fair.cli.pipeline.options import (
     Context,
     by_key_option,
@@ -45,7 +45,7 @@ _KEYS = 10_000
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.05,
     help="How far a share may be off its target, as a part of the target.",
 )
@@ -91,25 +91,49 @@ def fairness(
 
     Exit status: 0; 1 if a queue, or a key, is UNFAIR and --fail-on-unfair was given.
     """
+    from celery_fair.pipeline.gold.fairness import by_queue
     from celery_fair.pipeline.publish import write_fairness
 
     if by == "key":
         return _by_key(context, warehouse, interval, tolerance, fail_on_unfair)
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
-    queues = _by_queue(made, tolerance)
-    unfair = any(queue["verdict"] == "UNFAIR" for queue in queues)
+    queues, judged, unfair = _judged(by_queue(made, tolerance), _LIMIT)
+    lines = table(_HEADS, map(_row, queues), "no queue had work in any interval")
     return Outcome(
-        {"interval": interval, "tolerance": tolerance, "queues": queues},
-        table(_HEADS, map(_row, queues), "no queue had work in any interval"),
+        {
+            "interval": interval,
+            "tolerance": tolerance,
+            "judged": judged,
+            "unfair": unfair,
+            "queues": queues,
+        },
+        [*lines, *_left_out(queues, judged)],
         good=not (fail_on_unfair and unfair),
     )
 
 
-def _by_queue(made: "DataFrame", tolerance: float) -> list[dict[str, Any]]:
-    from celery_fair.pipeline.gold.fairness import by_queue
+def _judged(rows: "DataFrame", most: int) -> tuple[list[dict[str, Any]], int, int]:
+    """Return the rows to show; of how many they are, and how many of all are UNFAIR.
 
-    rows = by_queue(made, tolerance).limit(_LIMIT).collect()
-    return [row.asDict(recursive=True) for row in rows]
+    These are the first to be shown where not all are.
+    """
+    from pyspark.sql.functions import col, count_if
+
+    rows, is_unfair = rows.cache(), col("verdict").eqNullSafe("UNFAIR")
+    judged = rows.count()
+    [(unfair,)] = rows.agg(count_if(is_unfair)).collect()
+    if judged <= most:
+        shown = rows.collect()
+    else:
+        shown = rows.where(is_unfair).limit(most).collect()
+        shown += rows.where(~is_unfair).limit(most - len(shown)).collect()
+    return [row.asDict(recursive=True) for row in shown], judged, unfair
+
+
+def _left_out(shown: list[dict[str, Any]], judged: int) -> list[str]:
+    if len(shown) == judged:
+        return []
+    return [f"{len(shown):,} of {judged:,} are shown: first those that are UNFAIR"]
 
 
 def _by_key(
@@ -121,14 +145,21 @@ def _by_key(
 
     known = context.warehouse(warehouse)
     made, loud = write_fairness_by_key(known, interval, tolerance, context.say)
-    keys = [row.asDict() for row in by_key(made, tolerance).limit(_KEYS).collect()]
+    keys, judged, unfair = _judged(by_key(made, tolerance), _KEYS)
     noisy = [row.asDict() for row in by_tenant(loud).limit(_LIMIT).collect()]
-    unfair = any(key["verdict"] == "UNFAIR" for key in keys)
     lines = [*table(_BY_KEY, map(_key_row, keys), "no two keys of a queue had work at one time")]
+    lines += _left_out(keys, judged)
     if noisy:
         lines += ["", *table(_NOISY, map(_noisy_row, noisy), "")]
     return Outcome(
-        {"interval": interval, "tolerance": tolerance, "keys": keys, "noisy": noisy},
+        {
+            "interval": interval,
+            "tolerance": tolerance,
+            "judged": judged,
+            "unfair": unfair,
+            "keys": keys,
+            "noisy": noisy,
+        },
         lines,
         good=not (fail_on_unfair and unfair),
     )

@@ -77,6 +77,7 @@ class Context:
         self._memory = memory
         self._conf = conf
         self.as_json = as_json
+        self.of_warehouse = True  # and of no trace, which is somebody else's file
         self._quiet = quiet
 
     def say(self, what: str) -> None:
@@ -233,8 +234,9 @@ def with_spark(command: F) -> F:
     ) -> Any:
         from celery_fair.pipeline.errors import PipelineError
 
+        context = Context(master, memory, conf, as_json, quiet)
         try:
-            found = command(Context(master, memory, conf, as_json, quiet), *args, **options)
+            found = command(context, *args, **options)
             if found is not None:
                 conclude(found, as_json)
         except ModuleNotFoundError as exc:
@@ -248,17 +250,19 @@ def with_spark(command: F) -> F:
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
                 raise
-            raise click.ClickException(f"Spark failed: {_cause(exc)}") from exc
+            raise click.ClickException(
+                f"Spark failed: {_cause(exc, context.of_warehouse)}"
+            ) from exc
 
     return wrapped  # type: ignore[return-value]
 
 
-def _cause(exc: Exception) -> str:
+def _cause(exc: Exception, of_warehouse: bool = True) -> str:
     from celery_fair.pipeline.errors import root_cause
     from celery_fair.pipeline.session import memory_ran_out
 
     said = memory_ran_out()
-    return root_cause(RuntimeError(said) if said else exc)
+    return root_cause(RuntimeError(said) if said else exc, of_warehouse=of_warehouse)
 
 
 def one_writer_option(command: F) -> F:

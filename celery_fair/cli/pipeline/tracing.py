@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from celery_fair.cli.escaped import escaped
+from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.log_files import unglobbed
+from celery_fair.pipeline.storage.address import refuse_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,6 +26,8 @@ __all__ = ["Source", "on_trace"]
 F = TypeVar("F", bound=Callable[..., Any])
 _TABLES = ("csv", "jsonl", "parquet")
 _FORMATS = ("warehouse", "swf", "azure", *_TABLES)
+_OF = {"columns": _TABLES, "units": _TABLES, "runtime": _TABLES, "queue": ("swf",)}
+"""Of which formats an option is."""
 
 
 class Source(NamedTuple):
@@ -40,6 +48,7 @@ class Source(NamedTuple):
 
         That is the one it was recorded under, as far as that is known, changed by ``--base``.
         """
+        from celery_fair.pipeline.replay.absent import refuse_absent
         from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
         from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
 
@@ -50,24 +59,29 @@ class Source(NamedTuple):
             trace = recorded_trace(attempts, warehouse.table("processes"))
         else:
             recorded, trace = Scenario("recorded"), self._foreign(context)
-        return self._cut(trace), parse_scenario(f"recorded: {self.base}", recorded)
+        trace, base = self._cut(trace), f"recorded: {self.base}"
+        scenario = parse_scenario(base, recorded)
+        refuse_absent([base], trace)
+        return trace, scenario
 
     def _foreign(self, context: "Context") -> "DataFrame":
         from celery_fair.pipeline.traces.azure import azure_trace
         from celery_fair.pipeline.traces.swf import swf_trace
         from celery_fair.pipeline.traces.table import parse_columns, table_trace
 
+        context.of_warehouse = False
         path = str(self.path)
         if isinstance(self.path, Path):
             if not self.path.exists():
                 raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
-            path = f"file:{self.path.absolute()}"
+            path = f"file:{unglobbed(str(self.path.absolute()))}"
+        refuse_secrets(path)
         if self.format == "azure":
-            return azure_trace(context.spark(), path)
+            return azure_trace(context.spark(), path, tell=_warn)
         if self.format == "swf":
-            return swf_trace(context.spark(), path, self.queue)
+            return swf_trace(context.spark(), path, self.queue, _warn)
         columns = parse_columns(self.columns, self.units, self.runtime)
-        return table_trace(context.spark(), path, self.format, columns)
+        return table_trace(context.spark(), path, self.format, columns, _warn)
 
     def _cut(self, trace: "DataFrame") -> "DataFrame":
         from pyspark.sql.functions import col
@@ -76,7 +90,39 @@ class Source(NamedTuple):
             trace = trace.where(col("published") >= self.since)
         if self.until is not None:
             trace = trace.where(col("published") < self.until)
-        return trace.cache()
+        if self.format == "warehouse":  # others are kept as they were read
+            trace = trace.cache()
+        if (self.since, self.until) != (None, None) and trace.isEmpty():
+            raise PipelineError(f"no message was published {self._when()}: name another time")
+        return trace
+
+    def _when(self) -> str:
+        """In words, which time is looked at."""
+        since = "" if self.since is None else f"at {_plain(self.since)} or later"
+        until = "" if self.until is None else f"before {_plain(self.until)}"
+        return " and ".join(filter(None, (since, until)))
+
+
+def _warn(text: str) -> None:
+    """Tell on stderr what is wrong with a trace, also to who asked for no progress."""
+    click.echo(escaped(text), err=True)
+
+
+def _plain(seconds: float) -> str:
+    """As it was given, or nearly so."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
+
+
+def _check_options(kind: str) -> None:
+    """Refuse options that are of another kind of trace."""
+    context = click.get_current_context()
+    for name, kinds in _OF.items():
+        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if given and kind not in kinds:
+            raise click.UsageError(
+                f"--{name} is for --format {' or '.join(kinds)}, and the format is {kind}:"
+                f" say another, or leave --{name} out"
+            )
 
 
 def on_trace(command: F) -> F:
@@ -116,9 +162,18 @@ def on_trace(command: F) -> F:
             help="Of swf: what becomes the queue.",
         ),
         click.option(
-            "--since", metavar="SECONDS", type=float, help="Only what was published then."
+            "--since",
+            metavar="SECONDS",
+            type=NUMBER,
+            help="Leave out what was published before this time, in seconds since 1970 (or as the"
+            " trace counts).",
         ),
-        click.option("--until", metavar="SECONDS", type=float, help="Or before."),
+        click.option(
+            "--until",
+            metavar="SECONDS",
+            type=NUMBER,
+            help="Leave out what was published at this time or later.",
+        ),
         click.option(
             "--base",
             metavar="'CHANGE …'",
@@ -130,7 +185,19 @@ def on_trace(command: F) -> F:
 
     @wraps(command)
     def wrapped(*args: Any, **values: Any) -> Any:
-        path = values.pop("source")
+        path, since, until = values.pop("source"), values["since"], values["until"]
+        if since is not None and until is not None and since >= until:
+            raise click.UsageError(
+                f"--since {_plain(since)} is not before --until {_plain(until)}, and so no message"
+                " is between them: exchange them, or name another time"
+            )
+        if values["format"] == "warehouse" and isinstance(path, Path) and path.is_file():
+            raise click.BadParameter(
+                f"{path} is a file, and a warehouse is a folder: say with --format what it is,"
+                f" {', '.join(_FORMATS[1:-1])} or {_FORMATS[-1]}",
+                param_hint="SOURCE",
+            )
+        _check_options(values["format"])
         return command(*args, source=Source(path, *map(values.pop, Source._fields[1:])), **values)
 
     for option in reversed(options):

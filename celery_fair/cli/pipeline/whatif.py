@@ -55,7 +55,8 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
     each start cost; a queue without a recorded quantum has 1. Other traces have quanta of 1, one
     slot, and starts that cost nothing. concurrency is the most slots at once; when there were fewer
     there still are. A pause is from so many seconds after the trace's first message until so many.
-    overhead is the time from a slot's becoming free to the next start, in seconds.
+    overhead is the time from a slot's becoming free to the next start, in seconds. A queue or key
+    of which the trace has no message is refused.
 
     Beside p50 and p95 stands where they would be nine times of ten, of other traces like this one,
     as far as its own parts tell; where they do not, the last line says why.
@@ -69,6 +70,7 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
     """
     from pyspark.sql.functions import desc
 
+    from celery_fair.pipeline.replay.absent import refuse_absent
     from celery_fair.pipeline.replay.fanout import replay
     from celery_fair.pipeline.replay.scenario import parse_scenario
 
@@ -76,6 +78,7 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
     scenarios = [recorded, *(parse_scenario(text, recorded) for text in texts)]
     if len({scenario.name for scenario in scenarios}) < len(scenarios):
         raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
+    refuse_absent(texts, trace)
     context.say(f"replaying {len(scenarios)} scenarios")
     rows = replay(trace, scenarios, by_key=by == "key")
     if by == "queue":

@@ -11,7 +11,7 @@ from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 from celery_fair.pipeline.errors import PipelineError
 
-__all__ = ["COSTS", "Change", "Fleet", "KeyPlan", "Plan", "Scenario", "parse_scenario"]
+__all__ = ["COSTS", "Change", "Fleet", "KeyPlan", "Plan", "Scenario", "named", "parse_scenario"]
 
 COSTS = ("one", "runtime")
 _SETTING = re.compile(
@@ -178,11 +178,26 @@ def parse_scenario(text: str, base: Scenario) -> Scenario:
     Raises:
         PipelineError: a word is not such a change, or its value is out of bounds.
     """
-    name, colon, changes = text.partition(":")
+    name, colon, _ = text.partition(":")
     scenario = replace(base, name=name.strip() if colon else text.strip())
-    for word in (changes if colon else text).split():
+    for word in _words(text):
         scenario = _changed(scenario, word, text)
     return scenario
+
+
+def named(text: str) -> set[tuple[str, str | None]]:
+    """Return the queues that a scenario is about, with a key each, or with None or "" of none."""
+    matches = filter(None, map(_SETTING.fullmatch, _words(text)))
+    return {
+        (match["queue"], None if match["key"] == _EVERY_KEY else match["key"])
+        for match in matches
+        if match["queue"]
+    }
+
+
+def _words(text: str) -> list[str]:
+    name, colon, changes = text.partition(":")
+    return (changes if colon else name).split()
 
 
 def _changed(scenario: Scenario, word: str, text: str) -> Scenario:

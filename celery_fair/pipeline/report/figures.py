@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.audit import VERDICTS
@@ -33,6 +34,8 @@ POINTS = 120
 """Intervals that a chart shows, about."""
 QUEUES = 12
 ROWS = 40
+_DRAWN = 20 * POINTS
+"""Intervals that are told apart in a chart, at the most."""
 _NICE = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)
 _BAD = ("DUPLICATE", "LOST", "UNKNOWN")
 
@@ -56,7 +59,10 @@ class Figures:
     since: float
     until: float
     interval: float
-    queues: list[Row]
+    drawn: float  # length of the charts' intervals
+    queues: list[Row]  # not all of `judged`
+    judged: int
+    unfair: int
     shares: list[Row]
     waits: list[Row]
     verdicts: dict[str, int]
@@ -76,20 +82,24 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
     since, until = state["since"] or 0.0, state["until"] or 0.0
     interval = interval or nice_interval(until - since)
     shares = write_fairness(warehouse, interval, TOLERANCE, say)
-    queues = _rows(by_queue(shares).orderBy(F.desc("seconds")), QUEUES)
+    drawn = interval * max(1, ceil((until - since) / interval / _DRAWN))
+    queues, judged, unfair = first_queues(by_queue(shares))
     audited = write_audit(warehouse, None, say)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
     return Figures(
         since=since,
         until=until,
         interval=interval,
+        drawn=drawn,
         queues=queues,
-        shares=_rows(_over_time(shares, [row["queue"] for row in queues]), 20 * POINTS * QUEUES),
+        judged=judged,
+        unfair=unfair,
+        shares=_over_time(shares, [row["queue"] for row in queues], drawn),
         waits=_rows(write_waits(warehouse, say).orderBy(F.desc("started")), QUEUES),
         verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
         troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy("verdict", "id")),
         letters=_rows(_letters(audited)),
-        capacity=_rows(write_capacity(warehouse, interval, say).orderBy("since"), 20 * POINTS),
+        capacity=in_use(write_capacity(warehouse, interval, say), drawn),
         costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
         processes=state,
         quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
@@ -107,7 +117,7 @@ def _by_key(
     last = F.col("tenant").isNull()
     costs, counts = write_costs_by_key(warehouse, say), write_audit_by_key(warehouse, audited, say)
     return KeyFigures(
-        keys=_rows(keys.orderBy(F.col("verdict") != "UNFAIR", last, F.desc("served"))),
+        keys=_rows(keys.orderBy(~F.col("verdict").eqNullSafe("UNFAIR"), last, F.desc("served"))),
         unfair=keys.where("verdict = 'UNFAIR'").count(),
         noisy=_rows(by_tenant(loud)),
         first_waits=_rows(write_first_waits(warehouse, say).orderBy(F.desc("started"))),
@@ -143,12 +153,25 @@ def _states(processes: DataFrame) -> DataFrame:
     )
 
 
-def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
-    """Shares and targets of some queues by interval, of all workers together."""
+def first_queues(judged: DataFrame) -> tuple[list[Row], int, int]:
+    """Return the queues that are shown, the unfair ones first; of how many, and how many are."""
+    is_unfair = F.col("verdict").eqNullSafe("UNFAIR")
+    judged = judged.cache()
+    of = judged.agg(
+        F.count_distinct("queue").alias("queues"),
+        F.count_distinct(F.when(is_unfair, F.col("queue"))).alias("unfair"),
+    )
+    counts = _one(of)
+    rows = _rows(judged.orderBy(~is_unfair, F.desc("seconds"), "queue"), QUEUES)
+    return rows, counts["queues"], counts["unfair"]
+
+
+def _over_time(shares: DataFrame, queues: list[str], length: float) -> list[Row]:
+    """Shares and targets of some queues by intervals of a length, of all workers together."""
     sums = ("served", "due", "total")
-    return (
+    summed = (
         shares.where(F.col("queue").isin(*queues) & F.col("total").isNotNull())
-        .groupBy("since", "queue")
+        .groupBy(_begin(length), "queue")
         .agg(*(F.sum(name).alias(name) for name in sums))
         .select(
             "since",
@@ -156,8 +179,31 @@ def _over_time(shares: DataFrame, queues: list[str]) -> DataFrame:
             F.expr("served / total").alias("share"),
             F.expr("due / total").alias("target"),
         )
-        .orderBy("since", "queue")
     )
+    return _newest(summed, QUEUES)
+
+
+def in_use(capacity: DataFrame, length: float) -> list[Row]:
+    """The part of the slots that was in use, by intervals of a length."""
+    sums = ("busy_seconds", "slot_seconds")
+    summed = (
+        capacity.groupBy(_begin(length))
+        .agg(*(F.sum(name).alias(name) for name in sums))
+        .select("since", F.expr("busy_seconds / slot_seconds").alias("utilisation"))
+    )
+    return _newest(summed)
+
+
+def _begin(length: float) -> Column:
+    """When the interval of a length begins that a shorter one is in: by its middle, for a begin
+    may be rounded down.
+    """
+    return (F.floor(F.expr("(since + until) / 2") / length) * length).alias("since")
+
+
+def _newest(points: DataFrame, lines: int = 1) -> list[Row]:
+    """Points of a chart, in the order of time: all, unless a clock was wrong by years."""
+    return _rows(points.orderBy(F.desc("since")), lines * (_DRAWN + 2))[::-1]
 
 
 def _letters(audited: DataFrame) -> DataFrame:

@@ -55,10 +55,9 @@ def _introduction(shown: Figures) -> str:
 
 
 def _summary(shown: Figures) -> str:
-    unfair = sum(queue["verdict"] == "UNFAIR" for queue in shown.queues)
     twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
     verdicts = [
-        _verdict(unfair, f"Unfair: {unfair:,} of {len(shown.queues):,} queues."),
+        _verdict(shown.unfair, f"Unfair: {shown.unfair:,} of {shown.judged:,} queues."),
         _verdict(twice, f"Started twice: {twice:,}."),
         _verdict(lost, f"Started and lost: {lost:,}."),
     ]
@@ -84,7 +83,8 @@ def _shares(shown: Figures) -> str:
         )
         for queue in shown.queues
     ]
-    chart = lines(series, "Share of each queue", 1.5 * shown.interval)
+    chart = lines(series, "Share of each queue", 1.5 * shown.drawn)
+    chart += _summed_up(shown) if chart else ""
     heads = (
         *("queue", "quantum", "of", "share", "target", "off by", "of seconds", "verdict"),
         "intervals that are",
@@ -103,7 +103,29 @@ def _shares(shown: Figures) -> str:
         )
         for queue in shown.queues
     ]
-    return chart + table(heads, rows, "No two queues had work at one time.")
+    return _cut(shown) + chart + table(heads, rows, "No two queues had work at one time.")
+
+
+def _cut(shown: Figures) -> str:
+    """That queues are left out, if any are."""
+    queues = len({queue["queue"] for queue in shown.queues})
+    if queues == shown.judged:
+        return ""
+    return _note(
+        f"{queues:,} of {shown.judged:,} queues are shown: the unfair ones first, then those with"
+        " the most seconds of work. pipeline fairness shows the others."
+    )
+
+
+def _summed_up(shown: Figures) -> str:
+    """That a chart's intervals are wider than those which were judged, if they are."""
+    if shown.drawn == shown.interval:
+        return ""
+    return _note(f"Drawn in intervals of {shown.drawn:g} s: there are too many of the others.")
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
 
 
 def _states(shown: Figures) -> str:
@@ -115,8 +137,8 @@ def _states(shown: Figures) -> str:
 def _capacity(shown: Figures) -> str:
     points = [(row["since"], row["utilisation"]) for row in shown.capacity]
     series = [Series("slots in use", points, [])] if points else []
-    chart = lines(series, "Part of the slots that was in use", 1.5 * shown.interval)
-    return chart or '<p class="note">No worker said how many slots it has.</p>'
+    chart = lines(series, "Part of the slots that was in use", 1.5 * shown.drawn)
+    return chart + _summed_up(shown) if chart else _note("No worker said how many slots it has.")
 
 
 def _waits(shown: Figures) -> str:

@@ -12,6 +12,8 @@ The cost key is the length of what was read, to a power of two: that much is kno
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.traces.left_out import Tell, first_of, is_finite, messages, unread
+
 __all__ = ["azure_trace"]
 
 SECONDS_READ = 0.0002
@@ -20,13 +22,21 @@ _TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSS"
 
 
 def azure_trace(
-    spark: SparkSession, path: str, read: float = SECONDS_READ, written: float = SECONDS_WRITTEN
+    spark: SparkSession,
+    path: str,
+    read: float = SECONDS_READ,
+    written: float = SECONDS_WRITTEN,
+    tell: Tell | None = None,
 ) -> DataFrame:
     """Requests as messages.
 
     Arguments:
         read: seconds per token that is read.
         written: seconds per token that is written.
+        tell: see `celery_fair.pipeline.traces.left_out.messages`.
+
+    Raises:
+        PipelineError: no request can be read.
     """
     schema = "TIMESTAMP string, ContextTokens long, GeneratedTokens long"
     requests = spark.read.schema(schema).option("header", True).csv(path)
@@ -34,11 +44,20 @@ def azure_trace(
     at = F.try_to_timestamp(F.col("TIMESTAMP"), F.lit(_TIME))
     runtime = F.col("ContextTokens") * read + F.col("GeneratedTokens") * written
     size = F.ceil(F.log2(F.greatest("ContextTokens", F.lit(1)))).cast("string")
-    return requests.select(
+    published = F.unix_micros(at) / 1e6
+    marked = requests.select(
         F.concat_ws("-", name, "TIMESTAMP", "ContextTokens", "GeneratedTokens").alias("id"),
         name.alias("queue"),
         F.lit("inference").alias("task"),
         F.concat(F.lit("2^"), size).alias("cost_key"),
-        (F.unix_micros(at) / 1e6).alias("published"),
+        published.alias("published"),
         runtime.alias("runtime"),
-    ).where("published is not null and runtime is not null")
+        *first_of(
+            unread("published", is_finite(published), F.col("TIMESTAMP"), "TIMESTAMP", "time"),
+            *(
+                unread("runtime", F.col(name) >= 0, F.col(name), name, "number of tokens")
+                for name in ("ContextTokens", "GeneratedTokens")
+            ),
+        ),
+    )
+    return messages(marked, tell)

@@ -5,22 +5,45 @@ reads as one. A run time is a number, or an expression of Spark's SQL in the fil
 ``unix_seconds(finished) - unix_seconds(started)``, ``tokens_read * 0.2 + tokens_written * 30``.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+    PySparkException,
+    SparkRuntimeException,
+)
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType
 
 from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.traces.left_out import Tell, first_of, is_finite, messages, unread
 
 __all__ = ["FIELDS", "READERS", "UNITS", "Columns", "parse_columns", "table_trace"]
 
 FIELDS: Final = ("id", "queue", "task", "cost_key", "key", "published", "runtime")
 UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60.0, "h": 3600.0}
 _TIMED: Final = ("published", "runtime")
+_FAILURES: Final = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+"""Of an expression, at some row."""
+_OF_MANY: Final = ("MISSING_GROUP_BY", "MISSING_AGGREGATION", "MISSING_GROUP_BY_AGGREGATE")
+_SENTENCE: Final = re.compile(r"\[[\w.]+\] (.+?)(?:\. |\.? SQLSTATE|\.?$)")
 
 READERS: Final[dict[str, Callable[[SparkSession, str], DataFrame]]] = {
     "csv": lambda spark, path: spark.read.csv(path, header=True, inferSchema=True),
@@ -78,48 +101,83 @@ def _pairs(what: str, text: str, form: str, fields: tuple[str, ...]) -> dict[str
     return found
 
 
-def table_trace(spark: SparkSession, path: str, kind: str, columns: Columns) -> DataFrame:
+def table_trace(
+    spark: SparkSession, path: str, kind: str, columns: Columns, tell: Tell | None = None
+) -> DataFrame:
     """Rows as messages; those without a time or a run time are left out.
 
     Arguments:
         kind: one of `READERS`.
+        tell: see `celery_fair.pipeline.traces.left_out.messages`.
 
     Raises:
-        PipelineError: the file has no such column, or the expression cannot be one.
+        PipelineError: the file has no such column, the expression cannot be one or fails, or no
+            row can be read.
     """
     rows = READERS[kind](spark, path)
     for column in columns.names.values():
         if column not in rows.columns:
             raise PipelineError(
-                f"{path} has no column {column!r}; it has {', '.join(rows.columns)}"
+                f"the trace has no column {column!r}; it has {', '.join(rows.columns)}"
             )
     made = {name: _column(column) for name, column in columns.names.items()}
     scale = {name: UNITS[columns.units.get(name, "s")] for name in _TIMED}
-    runtime = _number(_runtime(rows, path, columns)) * scale["runtime"]
-    return rows.select(
+    took = _runtime(rows, columns)
+    runtime = _number(took) * scale["runtime"]
+    published = _time(rows, columns.names["published"], scale["published"])
+    marked = rows.select(
         made.get("id", F.uuid()).cast("string").alias("id"),
         _text(made.get("queue"), "celery").alias("queue"),
         _text(made.get("task"), "task").alias("task"),
         _text(made.get("cost_key")).alias("cost_key"),
         _text(made.get("key")).alias("key"),
-        _time(rows, columns.names["published"], scale["published"]).alias("published"),
+        published.alias("published"),
         runtime.alias("runtime"),
-    ).where("published is not null and runtime >= 0 and runtime < double('infinity')")
+        *first_of(
+            unread(
+                *("published", is_finite(published), made["published"]),
+                *(columns.names["published"], "time"),
+            ),
+            unread(
+                *("runtime", (runtime >= 0) & is_finite(runtime), took),
+                *(columns.runtime or columns.names["runtime"], "run time"),
+            ),
+        ),
+    )
+    try:
+        return messages(marked, tell)
+    except _FAILURES as exc:
+        if columns.runtime is None:
+            raise
+        raise PipelineError(
+            f"the run time {columns.runtime!r} fails: {_reason(exc)}; write it so that it is null"
+            " where it cannot be reckoned, as by try_divide: such rows are left out"
+        ) from exc
 
 
-def _runtime(rows: DataFrame, path: str, columns: Columns) -> Column:
+def _runtime(rows: DataFrame, columns: Columns) -> Column:
     if columns.runtime is None:
         return _column(columns.names["runtime"])
     try:
         made = F.expr(columns.runtime)
-        rows.select(made)
+        rows.select("*", _number(made))
     except (AnalysisException, ParseException) as exc:
-        why = str(exc).splitlines()[0]
+        if exc.getCondition() in _OF_MANY:
+            raise PipelineError(
+                f"the run time {columns.runtime!r} is of all rows together: write one of each row"
+            ) from exc
         raise PipelineError(
-            f"the run time {columns.runtime!r} is no expression in the columns of {path}"
-            f" ({', '.join(rows.columns)}): {why}"
+            f"the run time {columns.runtime!r} is no expression in the columns of the trace"
+            f" ({', '.join(rows.columns)}): {_reason(exc)}"
         ) from exc
     return made
+
+
+def _reason(exc: PySparkException) -> str:
+    """What an error of Spark's says, without its advice about Spark."""
+    line = str(exc).splitlines()[0]
+    found = _SENTENCE.match(line)
+    return found[1][:1].lower() + found[1][1:] if found else line
 
 
 def _column(name: str) -> Column:
