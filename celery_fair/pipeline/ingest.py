@@ -32,7 +32,7 @@ from celery_fair.pipeline.bronze import (
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.progress import Show, told
-from celery_fair.pipeline.silver.clocks import is_set
+from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import packed, unread
@@ -318,8 +318,9 @@ def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> DataFrame:
 
 
 def _unset_clocks(processes: DataFrame) -> list[str]:
-    """Some of the nodes that have written times of a clock that was not set."""
-    nodes = processes.where(~is_set("first_at")).select("node").distinct()
+    """Some of the nodes that have written times of a clock that was not set, or is ahead."""
+    wrong = ~(is_true("first_at") & is_true("last_at"))
+    nodes = processes.where(wrong).select("node").distinct()
     return [row["node"] for row in nodes.orderBy("node").limit(_SHOWN).collect()]
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+AHEAD = 75 * 366 * 86400.0
+"""Seconds after `T0`: the year 2099 has begun, or nearly."""
+
+
 def pi() -> Process:
     """It lacks a record of the time before its clock was set, at `T0`."""
     process = Process(node="celery@pi", queue="mail").boots(30 - T0)
@@ -72,3 +76,46 @@ def test_what_it_lacks_may_be_of_any_time(spark: SparkSession) -> None:
         "early": "UNKNOWN",
         "a": "UNKNOWN",  # a second start may be what is missing
     }
+
+
+def verdicts_of(spark: SparkSession, logs: list[Process], ahead: list[str]) -> dict[str, str]:
+    events = bronze(spark, logs)
+    made = Silver.of(events)
+    assert _unset_clocks(made.processes) == ahead
+    found = doubts(made.processes, gaps(events, made.processes)).localCheckpoint()
+    rows = audit(made.attempts, made.processes, found).collect()
+    return {row["id"]: row["verdict"] for row in rows}
+
+
+def test_a_clock_that_is_ahead_silences_nobody(spark: SparkSession) -> None:
+    """And what its own log lacks may be of now."""
+    alive = Process(queue="mail").boots(0)
+    alive.runs("a", 10, published=5)
+    alive.starts("b", 20, published=5)
+    alive.rejects("mine", 250, published=100)
+    alive.rejects("letter", 250, published=100, queue="post")
+    alive.beats(400)
+    ahead = Process(node="celery@2099", queue="post").boots(AHEAD)
+    ahead.runs("c", AHEAD + 10, published=AHEAD)
+    ahead.beats(AHEAD + 30)
+    assert verdicts_of(spark, [alive, ahead], ["celery@2099"]) == {
+        "a": "FINISHED",
+        "b": "RUNNING",
+        "mine": "REPLAYABLE",
+        "letter": "UNKNOWN",
+        "c": "UNKNOWN",
+    }
+
+
+def test_what_was_published_by_a_clock_that_is_ahead_proves_nothing(spark: SparkSession) -> None:
+    rejecter = Process(node="celery@2099").boots(AHEAD)
+    rejecter.rejects("letter", AHEAD + 300, published=AHEAD + 100, queue="mail")
+    rejecter.runs("a", AHEAD + 300, published=AHEAD + 100, queue="mail")
+    rejecter.ends(AHEAD + 400)
+    lacking = Process(queue="mail").boots(0)
+    lacking.starts("letter", 10)
+    lacking.forgets()
+    lacking.beats(20)
+    lacking.ends(25)
+    found = verdicts_of(spark, [rejecter, lacking], ["celery@2099"])
+    assert found == {"letter": "UNKNOWN", "a": "UNKNOWN"}

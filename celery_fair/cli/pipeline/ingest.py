@@ -65,8 +65,8 @@ def ingest(
         lines.append(f"{done.duplicates} records were here already")
     lines += [f"{escaped(path)} breaks off: what it lost is in doubt" for path in done.broken]
     lines += [
-        f"the clock of {escaped(node)} was not set at first: when it did what it did then is not"
-        " known, and it counts from the time that it was"
+        f"the clock of {escaped(node)} was not set at first, or is ahead: when it did what it did"
+        " then is not known, and it counts from the time when its clock is right"
         for node in done.unset_clocks
     ]
     lines += [f"quarantined: {n} × {reason}" for reason, n in sorted(done.quarantined.items())]

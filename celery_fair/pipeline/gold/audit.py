@@ -37,7 +37,7 @@ when.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.silver.clocks import is_set
+from celery_fair.pipeline.silver.clocks import is_true
 
 __all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "changes", "replayable"]
 
@@ -209,10 +209,11 @@ def _gathered(suffix: str) -> list[Column]:
 
 def _proofs(since: float | None, within: float | None) -> dict[str, Column]:
     """`unstarted` and `again`: what lets it be doubted that there was no start, or one only."""
-    begun = F.coalesce("published_first", F.lit(_EVER)) - CLOCKS
+    published = F.when(is_true("published_first"), F.col("published_first"))
+    begun = F.coalesce(published, F.lit(_EVER)) - CLOCKS
     rejected, again = F.col("rejected_at") + CLOCKS, F.lit(_FOR_EVER)
     # Clocks that show this tell nothing of what was when at other hosts.
-    odd = ~is_set("published_first") | ~is_set("rejected_at") | (begun > rejected)
+    odd = ~is_true("published_first") | ~is_true("rejected_at") | (begun > rejected)
     if within is not None:
         again = F.col("last_started_at") + within + CLOCKS
     every = F.concat("hidden", F.array_compact(F.array("open")))

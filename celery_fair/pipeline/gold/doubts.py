@@ -20,8 +20,8 @@ Some of these are no loss, but the way in which logs come: what a process that i
 written last is in a file that is still open, and so is all of a new process, or of its worker. Such
 a doubt is *open*: the next run reads on.
 
-If a process's clock was not set at first (`celery_fair.pipeline.silver.clocks`), nobody knows when
-it wrote what it wrote then: its doubts have no bounds.
+If a process's clock was not set at first, or is ahead (`celery_fair.pipeline.silver.clocks`),
+nobody knows when it wrote what it wrote then: its doubts have no bounds.
 
 A doubt concerns the queues that the process, or its worker, has named as those that it consumes;
 if it has named none, every queue. A queue that was added to a worker while it ran is named by a
@@ -33,7 +33,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.silver.clocks import is_set
+from celery_fair.pipeline.silver.clocks import is_true
 
 __all__ = ["doubts"]
 
@@ -88,7 +88,7 @@ def _with_queues(processes: DataFrame) -> DataFrame:
     workers = workers.withColumnsRenamed({"born_at": "since_worker", "rotate": "rotate_worker"})
     beat = F.coalesce("heartbeat", "beat", F.lit(_BEAT))
     rotate = F.coalesce("rotate", "rotate_worker", F.lit(_ROTATE))
-    horizon = processes.agg(F.max("last_at").alias("horizon"))
+    horizon = _horizon(processes)
     return (
         processes.join(workers.withColumn("with_worker", F.lit(True)), ["node", "worker"], "left")
         .withColumn("queues", F.when(F.size(named) > 0, named))
@@ -98,9 +98,14 @@ def _with_queues(processes: DataFrame) -> DataFrame:
     )
 
 
+def _horizon(processes: DataFrame) -> DataFrame:
+    """The time of the last record of all."""
+    return processes.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))
+
+
 def _unbounded(found: DataFrame, processes: DataFrame) -> DataFrame:
-    """Of a process whose clock was not set, without times."""
-    unset = processes.where(~is_set("first_at")).select(
+    """Of a process whose clock was not set, or ahead, without times."""
+    unset = processes.where(~(is_true("first_at") & is_true("last_at"))).select(
         "node", "pid", "boot", F.lit(True).alias("unset")
     )
     joined = found.join(F.broadcast(unset), ["node", "pid", "boot"], "left")
@@ -198,7 +203,7 @@ def _of_unseen(known: DataFrame, processes: DataFrame) -> DataFrame:
 def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
     """Nobody knows which queues these consume, nor of which node they are."""
     read = processes.select("pid", "boot")
-    horizon = processes.agg(F.max("last_at").alias("horizon"))
+    horizon = _horizon(processes)
     new = F.col("since") >= F.col("horizon") - _ROTATE - _BEATS * _BEAT
     return (
         unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")

@@ -9,7 +9,8 @@ after the last record that is here cannot be known (`cut`: nor if it has died, a
 lost), so the log also says how the process ended:
 
 ended    the log has its `exit`, or another process has found it `dead`
-alive    its last record is no older than three heartbeats before the log's last record of all
+alive    its last record is no older than three heartbeats before the log's last record of all,
+         but for those of clocks that are a day ahead
 silent   neither: it may be gone, or its file is not here yet
 
 A child process without heartbeats of its own is alive as long as its parent is.
@@ -24,7 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
-from celery_fair.pipeline.silver.clocks import is_set
+from celery_fair.pipeline.silver.clocks import is_set, is_true
 
 __all__ = ["BEATS", "SHARING", "lives", "processes", "processes_of"]
 
@@ -232,7 +233,7 @@ def _last(name: str) -> Column:
 
 
 def _with_liveness(counted: DataFrame) -> DataFrame:
-    horizon = counted.agg(F.max("last_at").alias("horizon"))
+    horizon = counted.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))
     parents = counted.select(
         F.col("node").alias("of_node"),
         F.col("boot").alias("of_boot"),

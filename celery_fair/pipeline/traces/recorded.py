@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.records import KINDS
 from celery_fair.pipeline.replay.scenario import Scenario
+from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import BEATS
 from celery_fair.pipeline.traces.handover import with_handover
 from celery_fair.pipeline.traces.workers import Said, scenario_of
@@ -80,7 +81,7 @@ def _silent(events: DataFrame) -> list[Said]:
             F.max(F.coalesce(F.col("state").isin(*_ENDS), F.lit(False))).alias("ended"),
         )
     )
-    horizon = of_worker.agg(F.max("at").alias("horizon"))
+    horizon = of_worker.where(is_true("at")).agg(F.max("at").alias("horizon"))
     silent = of_worker.crossJoin(F.broadcast(horizon)).where(
         f"not ended and at < horizon - {BEATS} * heartbeat"
     )
