@@ -201,7 +201,7 @@ class Shell:
         """Their options; what they do, `tests/pipeline/test_copied_logs.py` shows."""
         action, *rest = words
         options = {word for word in rest if word.startswith("--")}
-        if action != "copy" or not options <= {"--filter", "--max-age"}:
+        if action != "copy" or not options <= {"--filter", "--max-age", "--size-only"}:
             raise CommandError(f"not known of rclone: {action} {' '.join(sorted(options))}")
 
     def _sh(self, words: list[str]) -> None:

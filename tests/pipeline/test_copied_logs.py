@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
@@ -139,6 +141,29 @@ def test_a_store_that_is_away_when_a_pod_ends(tmp_path: Path) -> None:
         store.unlink()
         assert script.wait(60) == 0, script.log()
     assert len(records(store, "process")) == 1
+
+
+def test_the_job_fetches_what_comes_late(tmp_path: Path) -> None:
+    """As long as the page says, and keeps it no longer."""
+    program("rclone", package="rclone")
+    page = (ROOT / "docs" / "production" / "kubernetes-logs.md").read_text()
+    (job,) = (block.text for block in blocks(page) if "kind: CronJob" in block.text)
+    spec = yaml.safe_load(job)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (words,) = (each["args"] for each in spec["initContainers"] if each["name"] == "fetch")
+    store, data = tmp_path / "store", tmp_path / "data"
+    text = words[0].replace("store:shop-logs", str(store)).replace("/data", str(data))
+    for days in (0, 20, 40):
+        path = store / "host" / f"{days}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        os.utime(path, (time.time() - 86400 * days,) * 2)
+    old = data / "logs" / "host" / "33.jsonl"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    os.utime(old, (time.time() - 86400 * 33,) * 2)
+    environment = os.environ | {"RCLONE_CONFIG": str(tmp_path / "none.conf")}
+    subprocess.run(["sh", "-c", text], env=environment, check=True)
+    assert {path.stem for path in old.parent.iterdir()} == {"0", "20"}
 
 
 def audited(warehouse: Warehouse, store: Path) -> dict[str, str]:
