@@ -66,7 +66,7 @@ class LocalStore:
 
     def written(self) -> list[str]:
         found = list(self.root.glob(f"{SCRATCH}*"))
-        for table in self.root.iterdir():
+        for table in self.root.glob("*"):
             # Another run may just be removing its own, and glob of Python 3.11 does not expect it.
             with suppress(FileNotFoundError, NotADirectoryError):
                 found += [path for path in table.iterdir() if path.name.startswith("run=")]
