@@ -44,8 +44,8 @@ REFUSED = {
     "no URL": (["--broker", "localhost"], "--broker 'localhost' is no URL"),
     "unknown scheme": (["--broker", "kafka://localhost"], "use memory://, amqp://"),
     "no seconds": (["--seconds", "0"], "0.0 is not in the range"),
-    "seconds that are no number": (["--seconds", "nan"], "'nan' is not a number"),
-    "endless seconds": (["--seconds", "inf"], "inf is not in the range"),
+    "seconds that are no number": (["--seconds", "nan"], "'nan' is no finite number"),
+    "endless seconds": (["--seconds", "inf"], "'inf' is no finite number"),
     "no messages": (
         ["--shares", "--messages", "0"],
         "with --messages 0 a queue there is nothing to measure",
@@ -71,7 +71,7 @@ REFUSED = {
         ["--shares", "--no-html", "--event-log", "/dev/null/log"],
         "cannot write --event-log /dev/null/log: Not a directory; name another folder",
     ),
-    "folder that is not": (["--html", "/no/such/plot.html"], "cannot write --html /no/such/plot"),
+    "folder that is not": (["--html", "/no/such/plot.html"], "there is no folder /no/such: make it"),
 }
 
 

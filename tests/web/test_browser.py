@@ -230,7 +230,7 @@ def test_past_days_in_the_dark(server: str, page: Page) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("link", name="20.0 %").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Why left did not get its share")).to_be_visible()
+    expect(page.get_by_role("heading", name="left got its share")).to_be_visible()
     assert "span=7d" in page.url
 
 
