@@ -212,6 +212,29 @@ def test_what_was_cleaned_away_by_a_wrong_clock_is_forgotten(
     assert after.epoch > before.now
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_what_has_expired_is_forgotten_in_parts(
+    opened: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a claim would have to wait for so many that it is given up."""
+    ledger, right = opened(expiry=60), time.time
+    for work in "abcde":
+        ledger.claim(work, "m", doubt=False)
+    monkeypatch.setattr("celery_fair.ledger.sql_ledger.time", lambda: right() + 3600)
+    monkeypatch.setattr("celery_fair.ledger.sql_ledger._CLEANED", 2)
+    monkeypatch.setattr("celery_fair.ledger.sql_ledger._CLEAN_ON", 0.0)
+    engine = create_engine(url)
+    later = opened(expiry=60)
+    left = []
+    for work in "uvwx":
+        later.claim(work, "m", doubt=False)
+        with engine.connect() as connection:
+            known = connection.execute(text("SELECT key FROM celery_fair_claims")).scalars()
+            left.append(len(set(known) & set("abcde")))
+    engine.dispose()
+    assert left == [3, 1, 0, 0]
+
+
 def test_an_emptied_ledger_knows_that_it_has_forgotten(opened: Open, url: str) -> None:
     ledger = opened()
     before = ledger.claim("w", "m1", doubt=False)

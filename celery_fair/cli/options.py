@@ -52,7 +52,11 @@ class NewFile(Local):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
-        if not _is_default(param, ctx) and not (path.exists() and not path.is_file()):
+        try:
+            is_new = not path.exists() or path.is_file()
+        except (OSError, ValueError) as exc:
+            self.fail(f"{str(path)!r} cannot be looked at: {exc}", param, ctx)
+        if not _is_default(param, ctx) and is_new:
             folder = path.resolve().parent
             if not folder.is_dir():
                 self.fail(f"there is no folder {folder}: make it, or name another", param, ctx)

@@ -35,7 +35,9 @@ _EPOCH = ""
 Its owner is what the epoch holds for: an expiry, and what is known of the server; see `_SERVER`.
 """
 
-_CLEAN_EVERY = 3600.0
+_CLEAN_EVERY, _CLEAN_ON = 3600.0, 0.1
+_CLEANED = 1000
+"""Claims that are forgotten at once; if there are more, the next ones soon after."""
 
 _CLAIMS = Table(
     "celery_fair_claims",
@@ -96,7 +98,7 @@ class SqlLedger(Ledger):
         self._server = _SERVER[self._engine.dialect.name]
         self._epoch: float | None = None
         self._ahead = 0.0  # the database's clock, of the monotonic one
-        self._cleaned = -math.inf
+        self._cleans_at = -math.inf
 
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
         try:
@@ -125,9 +127,8 @@ class SqlLedger(Ledger):
                 "at": at,
                 "expires": at + self.expiry,
             }
-            if now - self._cleaned > _CLEAN_EVERY:
-                self._cleaned = now
-                self._clean(connection, at)
+            if now > self._cleans_at:
+                self._cleans_at = now + self._clean(connection, at)
             if doubt:
                 self._epoch = None
             while True:
@@ -154,15 +155,19 @@ class SqlLedger(Ledger):
         name = self._engine.dialect.name
         return literal(time(), Double()) if name == "sqlite" else NOW[name]
 
-    def _clean(self, connection: Any, at: Any) -> None:
-        """Forget what has expired, and that it was known.
+    def _clean(self, connection: Any, at: Any) -> float:
+        """Forget some of what has expired, and that it was known; return when to go on, in seconds.
 
-        The clock may be ahead, and be put right before anybody asks for what was forgotten.
+        The clock may be ahead, and be put right before anybody asks for what was forgotten. All at
+        once may be so much that a claim would wait for it in vain.
         """
         known_since = at - self.expiry
         later = update(_CLAIMS).where(_KEY == _EPOCH, known_since > _AT)
         connection.execute(later.values(at=known_since))
-        connection.execute(delete(_CLAIMS).where(at > _EXPIRES))
+        expired = select(_KEY).where(at > _EXPIRES).limit(_CLEANED)
+        keys = connection.execute(expired).scalars().all()
+        connection.execute(delete(_CLAIMS).where(_KEY.in_(keys), at > _EXPIRES))
+        return _CLEAN_EVERY if len(keys) < _CLEANED else _CLEAN_ON
 
     def _clock(self, connection: Any) -> float:
         """Read the database's clock. Another worker's may be wrong."""

@@ -5,21 +5,23 @@ command takes that has little to do. Java writes an archive when it ends, and sa
 one fits: it goes on without if it does not (JEP 350, application class-data sharing).
 
 The archive is in the user's cache folder, ``$XDG_CACHE_HOME/celery-fair``, and may be removed at
-any time. The first command leaves it there, for one Java and one Spark.
+any time. The first command leaves it there, for one Java and one Spark. Nobody else may write into
+that folder: Java runs what is in it.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from stat import S_IWGRP, S_IWOTH
 from time import time
 
-__all__ = ["archive_options"]
+from celery_fair.pipeline.java import said_to_java
 
-_SILENT = "-Xlog:disable"
-"""Java tells on standard output of each class that is not archived."""
+__all__ = ["archive_options"]
 
 _UNFINISHED = 600.0
 """Seconds after which an archive that is not whole is made anew: its Java was killed."""
@@ -27,42 +29,63 @@ _UNFINISHED = 600.0
 _UNUSED = 30 * 86400.0
 """Seconds after which an archive that was not used is removed."""
 
-_UNQUOTED = set(" \t\n\"'\\")
+_UNQUOTED = set(" \t\n\"'\\:")
+
+_IN_THE_WAY = re.compile(r"-javaagent|-agentlib|-agentpath|-Xrun|-Xshare|SharedArchive|AtExit")
+"""Java archives no classes that an agent may have changed, and ends at once if it is told to."""
 
 
-def archive_options(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the options by which Java uses the archive, or makes it; "" if it can do neither."""
-    with suppress(OSError, RuntimeError):  # there is no home, or nobody may write there
+def archive_options(environ: Mapping[str, str] = os.environ, options: str = "") -> str:
+    """Return the options by which Java uses the archive, or makes it; "" if it can do neither.
+
+    Arguments:
+        options: Java's others, besides those of the environment.
+    """
+    if _IN_THE_WAY.search(said_to_java(environ, options)) or _has_settings(environ):
+        return ""
+    # There may be no home, nobody may write there, or there is no Spark, which is told elsewhere.
+    with suppress(OSError, RuntimeError, KeyError, ValueError, ImportError):
         folder = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "celery-fair"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if folder.stat().st_uid != os.getuid() or _UNQUOTED & set(str(folder)):
+        if not _is_own(folder) or _UNQUOTED & set(str(folder)):
             return ""
         archive = folder / f"classes-{_fingerprint(environ)}.jsa"
         draft = archive.with_suffix(".new")
         if not archive.exists() and _is_whole(draft):
             draft.rename(archive)
         if archive.exists():
+            draft.unlink(missing_ok=True)
             os.utime(archive)
-            return f"-XX:SharedArchiveFile={archive} {_SILENT}"
+            return f"-XX:SharedArchiveFile={archive}"
         if _is_mine_to_make(draft):
             _clear_up(folder)
-            return f"-XX:ArchiveClassesAtExit={draft} {_SILENT}"
+            return f"-XX:ArchiveClassesAtExit={draft}"
     return ""
+
+
+def _has_settings(environ: Mapping[str, str]) -> bool:
+    """Whether a folder of settings is among Java's classes, of which there is no archive then."""
+    homes = [environ[name] for name in ("SPARK_HOME",) if environ.get(name)]
+    named = [environ.get("SPARK_CONF_DIR") or "", *(f"{home}/conf" for home in homes)]
+    with suppress(OSError):
+        if any(name and Path(name).is_dir() and any(Path(name).iterdir()) for name in named):
+            return True
+    return bool(environ.get("HADOOP_CONF_DIR") or environ.get("YARN_CONF_DIR"))
+
+
+def _is_own(folder: Path) -> bool:
+    found = folder.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & (S_IWGRP | S_IWOTH)
 
 
 def _fingerprint(environ: Mapping[str, str]) -> str:
     """Which Java and which Spark these are."""
     java = Path(environ["JAVA_HOME"])
     found = find_spec("pyspark")
-    assert found is not None  # it is imported by now
-    assert found.origin is not None
-    jars = Path(environ.get("SPARK_HOME") or Path(found.origin).parent) / "jars"
-    which = [
-        java.resolve(),
-        (java / "release").read_text(),
-        jars.resolve(),
-        jars.stat().st_mtime_ns,
-    ]
+    if found is None or found.origin is None:
+        raise ImportError("pyspark")
+    jars = (Path(environ.get("SPARK_HOME") or Path(found.origin).parent) / "jars").resolve()
+    which = (java.resolve(), (java / "release").read_text(), jars, jars.stat().st_mtime_ns)
     return sha256(repr(which).encode()).hexdigest()[:16]
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "chooses_collector",
     "find_java",
     "listed",
+    "said_to_java",
     "version_of",
 ]
 
@@ -55,10 +56,14 @@ def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
             yield Java(home, version, found)
 
 
+def said_to_java(environ: Mapping[str, str], options: str = "") -> str:
+    """Return its options: those of the environment, and these."""
+    return " ".join([options, *(environ.get(name, "") for name in _SAID)])
+
+
 def chooses_collector(environ: Mapping[str, str], options: str = "") -> bool:
     """Whether a garbage collector is named in the environment, or in these options."""
-    said = [options, *(environ.get(name, "") for name in _SAID)]
-    return any(_COLLECTOR.search(each) for each in said)
+    return _COLLECTOR.search(said_to_java(environ, options)) is not None
 
 
 def listed(found: Iterable[Java]) -> str:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from stat import S_ISREG
+from threading import Lock
 from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.class_archive import archive_options
@@ -51,7 +52,8 @@ WAREHOUSE = (LOG[0] // 10, LOG[0])
 _COMPRESSED, _SQUEEZED = (".gz", ".zst"), 10
 """Files of a log in which an event takes a tenth, too, and so counts as often."""
 
-_OPTIONS = "spark.driver.extraJavaOptions"
+_OPTIONS, _USERS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+"""Java's options: those that come before the user's, which may be in ``spark-defaults.conf``."""
 
 _ONE_COLLECTOR = "-XX:+UseSerialGC"
 
@@ -114,23 +116,21 @@ def open_session(
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
-            settings = {**_LOCAL, **_with_archive(_for(work, settings)), **settings}
+            settings = {**_LOCAL, **settings}
+            with suppress(PipelineError):  # this Java may not take some of what is said to it
+                return _started(master, _for(work, settings), silenced=True)
     return _started(master, settings, silenced=not submitted)
 
 
 def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
-    """Return the settings for so much work; Java does not start if two collectors are named."""
-    found = dict(_FOR[work])
-    if _OPTIONS in found and chooses_collector(
-        os.environ, settings.get("spark.driver.defaultJavaOptions", "")
-    ):
-        found[_OPTIONS] = found[_OPTIONS].replace(_ONE_COLLECTOR, "")
-    return found
-
-
-def _with_archive(settings: dict[str, str]) -> dict[str, str]:
-    options = f"{settings.get(_OPTIONS, '')} {archive_options()}".strip()
-    return settings | ({_OPTIONS: options} if options else {})
+    """Return settings, and those for so much work, of which the user's take precedence."""
+    ours, users = _FOR[work], settings.get(_OPTIONS, "")
+    every = f"{users} {settings.get(_USERS, '')}"
+    options = f"{ours.get(_OPTIONS, '')} {archive_options(options=every)} {users}"
+    if chooses_collector(os.environ, every):  # Java does not start if two are named
+        options = options.replace(_ONE_COLLECTOR, "")
+    words = " ".join(options.split())
+    return {**ours, **settings, **({_OPTIONS: words} if words else {})}
 
 
 def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None) -> Work:
@@ -192,6 +192,9 @@ def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "S
     return session
 
 
+_REDIRECTING = Lock()
+
+
 @contextmanager
 def _java_told_to(file: TextIO, silenced: bool) -> Iterator[None]:
     """Let what Java says on standard error go to a file, now and later.
@@ -200,21 +203,27 @@ def _java_told_to(file: TextIO, silenced: bool) -> Iterator[None]:
     What goes wrong in a job comes to Python all the same. Nor has it a part in standard output,
     which may be JSON.
     """
-    if not silenced:
+    from pyspark import SparkContext
+
+    if not silenced or SparkContext._gateway is not None:
         yield
         return
-    streams = (sys.stdout, sys.stderr)
-    for stream in streams:
-        stream.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
-    try:
-        for number in kept:
-            os.dup2(file.fileno(), number)
-        yield
-    finally:
-        for number, before in kept.items():
-            os.dup2(before, number)
-            os.close(before)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    kept = {}
+    with _REDIRECTING:
+        for number in (1, 2):
+            with suppress(OSError):  # it is closed
+                kept[number] = os.dup(number)
+        try:
+            for number in kept:
+                os.dup2(file.fileno(), number)
+            yield
+        finally:
+            for number, before in kept.items():
+                os.dup2(before, number)
+                os.close(before)
 
 
 @cache
@@ -232,6 +241,8 @@ def memory_ran_out() -> str:
     It may end by it, or go on without one of its threads: then what comes to Python is something
     else.
     """
+    if not _java_says.cache_info().currsize:  # it was not started
+        return ""
     said = _java_says()
     said.seek(0)
     return next((line.strip() for line in said if "OutOfMemoryError" in line), "")

@@ -19,7 +19,8 @@ class BusyError(Exception):
 class Reads(Generic[K, V]):
     """Reads once for all who ask for the same at a time, and keeps the last results.
 
-    Who asks for something that is kept never waits. What fails is not kept.
+    Who asks for something that is kept never waits, nor do many for what is not: each of them has
+    one of the server's threads. What fails is not kept.
 
     Arguments:
         kept: how many results.
@@ -27,6 +28,7 @@ class Reads(Generic[K, V]):
         weight: a result's.
         at_once: how many are read at a time.
         begun: how many may have been begun, the waiting ones included.
+        waiting: how many may wait for what another reads.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class Reads(Generic[K, V]):
         *,
         at_once: int = 2,
         begun: int = 8,
+        waiting: int = 8,
     ) -> None:
         self._kept = kept
         self._most = most
         self._weight = weight
         self._begun = begun
+        self._may_wait = BoundedSemaphore(waiting)
         self._known: OrderedDict[K, V] = OrderedDict()
         self._reading: dict[K, Future[V]] = {}
         self._lock = Lock()
@@ -51,7 +55,7 @@ class Reads(Generic[K, V]):
         """Return what is kept, or else read, for which the lock is not held.
 
         Raises:
-            BusyError: as many others have been begun as may be.
+            BusyError: as many others have been begun, or wait for this, as may.
         """
         with self._lock:
             if key in self._known:
@@ -62,7 +66,15 @@ class Reads(Generic[K, V]):
                 if len(self._reading) >= self._begun:
                     raise BusyError
                 mine = self._reading[key] = Future()
-        return self._read(key, mine, read) if reading is None else reading.result()
+        if reading is None:
+            return self._read(key, mine, read)
+        if not self._may_wait.acquire(blocking=False):
+            raise BusyError
+        try:
+            return reading.result()
+        finally:
+            self._may_wait.release()
+            del reading  # with an error in it, that has this frame in it
 
     def _read(self, key: K, mine: Future[V], read: Callable[[], V]) -> V:
         try:
@@ -72,6 +84,7 @@ class Reads(Generic[K, V]):
             with self._lock:
                 del self._reading[key]
             mine.set_exception(exc)
+            del mine  # as above
             raise
         with self._lock:
             del self._reading[key]

@@ -71,7 +71,10 @@ REFUSED = {
         ["--shares", "--no-html", "--event-log", "/dev/null/log"],
         "cannot write --event-log /dev/null/log: Not a directory; name another folder",
     ),
-    "folder that is not": (["--html", "/no/such/plot.html"], "there is no folder /no/such: make it"),
+    "folder that is not": (
+        ["--html", "/no/such/plot.html"],
+        "there is no folder /no/such: make it",
+    ),
 }
 
 

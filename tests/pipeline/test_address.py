@@ -36,6 +36,9 @@ def test_what_is_elsewhere(address: str) -> None:
     [
         "s3a://key:secret@bucket/logs",
         "s3a://KEY:wJalr/secret+K7#/x?@bucket/logs",
+        "s3a://KEY:/12secret@bucket",
+        "s3a://KEY:12/secret@bucket/logs",
+        "https://host/logs?X-Amz-Signature=secret",
         "abfss://box@account.host/logs?sv=1&SIG=secret",
     ],
 )
@@ -45,7 +48,13 @@ def test_a_password_in_an_address_is_not_told(address: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("address", ["hdfs://host:8020/logs/celery@a", "abfss://box@account/logs"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("hdfs://host:8020/logs/celery@a", "abfss://box@account/logs", "s3a://bucket/celery@a"),
+        *("file:/data:x/user@h/t.csv", "/data/x?token=1"),
+    ],
+)
 def test_what_is_no_password(address: str) -> None:
     refuse_secrets(address)
 

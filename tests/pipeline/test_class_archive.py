@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,27 @@ def test_what_is_left_is_made_anew_or_removed(environ: dict[str, str]) -> None:
     assert not unused.exists()
 
 
-@pytest.mark.parametrize("place", ["/proc/no/such", "a folder", "file"])
+def test_none_where_java_would_end_by_it(environ: dict[str, str], tmp_path: Path) -> None:
+    """Or would not use it: an agent, another archive, a folder among its classes."""
+    agent = "-Xmx1g -javaagent:/opt/agent.jar"
+    assert archive_options(environ | {"JAVA_TOOL_OPTIONS": agent}) == ""
+    assert archive_options(environ, "-Xshare:off") == ""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").touch()
+    assert archive_options(environ | {"SPARK_CONF_DIR": str(conf)}) == ""
+    assert MAKES in archive_options(environ)
+
+
+def test_none_where_others_may_write(environ: dict[str, str]) -> None:
+    """Java runs what is in it."""
+    draft = draft_of(archive_options(environ))
+    draft.write_bytes(b"CDS!")
+    draft.parent.chmod(0o777)
+    assert archive_options(environ) == ""
+
+
+@pytest.mark.parametrize("place", ["/proc/no/such", "a folder", "a:folder", "file"])
 def test_a_place_where_there_cannot_be_one(
     environ: dict[str, str], tmp_path: Path, place: str
 ) -> None:
@@ -89,6 +110,12 @@ def test_java_makes_and_maps_it(tmp_path: Path) -> None:
         return json.loads(done.stdout)
 
     assert looks() == {"counted": 7, "mapped": False}
-    (draft,) = (tmp_path / "celery-fair").iterdir()
-    wait_for(lambda: draft.stat().st_size > 0 and any(draft.read_bytes()[:4]), 120, draft.stat)
+    folder = tmp_path / "celery-fair"
+
+    def is_whole() -> bool:  # Java removes the draft, and makes it anew
+        with suppress(FileNotFoundError):
+            return any(any(draft.read_bytes()[:4]) for draft in folder.iterdir())
+        return False
+
+    wait_for(is_whole, 120, "the archive")
     assert looks() == {"counted": 7, "mapped": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from celery_fair.pipeline.gold.audit import audit
@@ -119,3 +120,51 @@ def test_what_was_published_by_a_clock_that_is_ahead_proves_nothing(spark: Spark
     lacking.ends(25)
     found = verdicts_of(spark, [rejecter, lacking], ["celery@2099"])
     assert found == {"letter": "UNKNOWN", "a": "UNKNOWN"}
+
+
+def test_a_child_without_a_log_is_in_doubt_whatever_its_workers_clock_says(
+    spark: SparkSession,
+) -> None:
+    """Nor if no clock of all is right."""
+    rejecter = Process(node="celery@r").boots(0)
+    rejecter.rejects("letter", 300, published=100, queue="post")
+    rejecter.ends(400)
+    for at in (AHEAD, -T0 + 10):
+        parent = Process(node=f"celery@{at:g}", queue="post").boots(at)
+        parent.beats(at + 10, child=77)
+        parent.ends(at + 20)
+        assert verdicts_of(spark, [rejecter, parent], [parent.node]) == {"letter": "UNKNOWN"}
+    alone = Process(node="celery@p", queue="post").boots(10 - T0)
+    alone.beats(15 - T0, child=77)
+    alone.rejects("letter", 16 - T0, published=15 - T0)
+    alone.runs("a", 17 - T0, published=15 - T0)
+    alone.ends(20 - T0)
+    assert verdicts_of(spark, [alone], ["celery@p"]) == {"letter": "UNKNOWN", "a": "UNKNOWN"}
+
+
+def test_what_started_before_it_was_published_was_published_before(spark: SparkSession) -> None:
+    """A publisher's clock that is an hour ahead hides no gap."""
+    worker = Process(queue="mail").boots(0)
+    worker.runs("a", 10, published=3600)
+    worker.ends(4000)
+    lacking = Process(node="celery@l", queue="mail").boots(0)
+    lacking.starts("a", 15)
+    lacking.forgets()
+    lacking.beats(20)
+    lacking.ends(25)
+    assert verdicts_of(spark, [worker, lacking], []) == {"a": "UNKNOWN"}
+
+
+def test_a_file_that_is_named_by_a_clock_that_is_ahead_may_be_of_any_time(
+    spark: SparkSession,
+) -> None:
+    worker = Process(queue="mail").boots(0)
+    worker.ends(10)
+    made = Silver.of(bronze(spark, [worker]))
+    rows = [(7, "ahead", T0 + AHEAD), (8, "here", T0)]
+    unread = spark.createDataFrame(rows, "pid bigint, boot string, since double")
+    found = doubts(made.processes, None, unread).collect()
+    assert {row["boot"]: (row["since"], row["open"]) for row in found} == {
+        "ahead": (-math.inf, False),
+        "here": (T0, True),
+    }

@@ -149,9 +149,13 @@ def test_the_job_fetches_what_comes_late(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "production" / "kubernetes-logs.md").read_text()
     (job,) = (block.text for block in blocks(page) if "kind: CronJob" in block.text)
     spec = yaml.safe_load(job)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    (words,) = (each["args"] for each in spec["initContainers"] if each["name"] == "fetch")
+    (fetch,) = (each["command"] for each in spec["initContainers"])
+    (clean,) = (each["args"][0].partition("&& ")[2] for each in spec["containers"])
     store, data = tmp_path / "store", tmp_path / "data"
-    text = words[0].replace("store:shop-logs", str(store)).replace("/data", str(data))
+
+    def placed(words: str) -> str:
+        return words.replace("store:shop-logs", str(store)).replace("/data", str(data))
+
     for days in (0, 20, 40):
         path = store / "host" / f"{days}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +166,9 @@ def test_the_job_fetches_what_comes_late(tmp_path: Path) -> None:
     old.touch()
     os.utime(old, (time.time() - 86400 * 33,) * 2)
     environment = os.environ | {"RCLONE_CONFIG": str(tmp_path / "none.conf")}
-    subprocess.run(["sh", "-c", text], env=environment, check=True)
+    subprocess.run([*map(placed, fetch)], env=environment, check=True)
+    assert clean.startswith("find ")
+    subprocess.run(["sh", "-c", placed(clean)], check=True)
     assert {path.stem for path in old.parent.iterdir()} == {"0", "20"}
 
 

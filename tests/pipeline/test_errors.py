@@ -22,7 +22,7 @@ from celery_fair.pipeline.storage.local import LocalStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OPTIONS = "spark.driver.extraJavaOptions"
+_OPTIONS = "spark.driver.defaultJavaOptions"
 _SERIAL = "-XX:+UseSerialGC"
 
 FULL = """An error occurred while calling o123.parquet.
@@ -137,19 +137,22 @@ def test_what_vanishes_meanwhile_is_no_work(tmp_path: Path) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", "conf"])
+@pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", _OPTIONS, "spark.driver.extraJavaOptions"])
 def test_of_two_garbage_collectors_one_is_chosen(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other is the user's; Java would not start with both."""
     said, settings = "-Xmx1g -XX:+UseParallelGC", {}
-    if name == "conf":
-        settings["spark.driver.defaultJavaOptions"] = said
+    if name.startswith("spark"):
+        settings[name] = said
     assert _SERIAL in _for(Work.LITTLE, {})[_OPTIONS]
-    if name != "conf":
+    if not settings:
         monkeypatch.setenv(name, said)
     for work in Work:
-        assert _SERIAL not in _for(work, settings).get(_OPTIONS, "")
+        found = _for(work, settings | {"spark.sql.shuffle.partitions": "7"})
+        assert _SERIAL not in found.get(_OPTIONS, "")
+        assert found["spark.sql.shuffle.partitions"] == "7"
+        assert said in found.get(name, said)
 
 
 def test_memory_that_ran_out_is_told_whatever_else_comes_of_it() -> None:
@@ -203,6 +206,11 @@ def test_a_large_log_that_may_be_read_is_no_little_work(
     logs, warehouse = tmp_path / "logs", tmp_path / "warehouse"
     logs.mkdir()
     assert _work(warehouse, logs) is Work.LITTLE
+    warehouse.mkdir()
+    (warehouse / "part").write_bytes(b"1234")
+    monkeypatch.setattr("celery_fair.pipeline.session.WAREHOUSE", (2, 3))
+    assert _work(warehouse, logs) is Work.SOME  # of which little is looked at
+    assert _work(warehouse, None) is Work.MUCH
     (logs / "a").write_bytes(b"1234")
     assert _work(warehouse, logs) is Work.MUCH
     run = warehouse / "files" / "run=000001-abcdef"

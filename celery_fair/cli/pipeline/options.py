@@ -161,12 +161,12 @@ def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
         return work
     every = work_below(logs, LOG)
     if every is Work.LITTLE:
-        return work
+        return min(work, Work.SOME)  # of a large warehouse little is looked at
     read = None
     with suppress(FileNotFoundError):  # others may just publish
         runs = warehouse.glob("files/run=*")
         read = max((folder.stat().st_mtime for folder in runs), default=None)
-    return max(work, Work.SOME, work_below(logs, LOG, since=read))
+    return max(Work.SOME, work_below(logs, LOG, since=read))
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]) -> dict[str, str]:

@@ -154,7 +154,7 @@ def _with_owner(attempts: DataFrame, processes: DataFrame, found: DataFrame) -> 
         F.col("ended_at").isNotNull().alias("ended_parent"),
         F.col("last_at").alias("last_of_parent"),
     )
-    heard = F.col("last_of_parent") >= F.col("ended_at") + REPORTED
+    heard = is_true("ended_at") & (F.col("last_of_parent") >= F.col("ended_at") + REPORTED)
     owners = known.join(parents, ["node", "worker"], "left").select(
         *key,
         "liveness",
@@ -215,7 +215,11 @@ def _proofs(since: float | None, within: float | None) -> dict[str, Column]:
     # Clocks that show this tell nothing of what was when at other hosts.
     odd = ~is_true("published_first") | ~is_true("rejected_at") | (begun > rejected)
     if within is not None:
-        again = F.col("last_started_at") + within + CLOCKS
+        again = F.when(is_true("last_started_at"), F.col("last_started_at") + within + CLOCKS)
+        again = F.coalesce(again, F.lit(_FOR_EVER))
+    # It was published before it was started, whatever the publisher's clock says.
+    started = F.when(is_true("started_at"), F.col("started_at") - CLOCKS).otherwise(_EVER)
+    first = F.when(F.col("started_at").isNull(), begun).otherwise(F.least(begun, started))
     every = F.concat("hidden", F.array_compact(F.array("open")))
     unstarted = F.when(odd, F.get(every, F.lit(0))).otherwise(_touched(every, begun, rejected))
     unknown = _why("it does not say when it was published")
@@ -228,7 +232,7 @@ def _proofs(since: float | None, within: float | None) -> dict[str, Column]:
         .otherwise(unstarted),
         "again": F.when(undated, unknown)
         .when(before, late)
-        .otherwise(_touched(F.col("hidden"), begun, again)),
+        .otherwise(_touched(F.col("hidden"), first, again)),
     }
 
 
@@ -251,7 +255,9 @@ def _verdict() -> Column:
     unfinished = F.col("finishes") == 0
     of_owner, of_parent = F.col("doubt_of_owner"), F.col("doubt_of_parent")
     may_come = (F.col("liveness") == "ended") & F.col("reported")
-    unheard = F.col("open.since") < F.col("owner_ended_at") + REPORTED
+    unheard = F.col("open").isNotNull() & (
+        ~is_true("owner_ended_at") | (F.col("open.since") < F.col("owner_ended_at") + REPORTED)
+    )
     return (
         F.when(F.col("starts") > 1, _said("DUPLICATE"))
         .when(

@@ -104,19 +104,28 @@ def _horizon(processes: DataFrame) -> DataFrame:
 
 
 def _unbounded(found: DataFrame, processes: DataFrame) -> DataFrame:
-    """Of a process whose clock was not set, or ahead, without times."""
-    unset = processes.where(~(is_true("first_at") & is_true("last_at"))).select(
-        "node", "pid", "boot", F.lit(True).alias("unset")
-    )
-    joined = found.join(F.broadcast(unset), ["node", "pid", "boot"], "left")
-    bounds = {"since": _EVER, "until": _FOR_EVER}
+    """Of a process whose clock was not set, or ahead, without times; or that have such a time.
+
+    A child that is in no log has its worker's clock.
+    """
+    unset = processes.where(~(is_true("first_at") & is_true("last_at")))
+    unset = unset.select("node", "boot", F.lit(True).alias("unset")).distinct()
+    joined = found.join(F.broadcast(unset), ["node", "boot"], "left")
+    odd = F.coalesce("unset", F.lit(False)) | _is_odd("since") | _is_odd("until")
     return joined.withColumns(
         {
-            name: F.when(F.col("unset"), F.lit(bound)).otherwise(F.col(name))
-            for name, bound in bounds.items()
+            "since": F.when(odd, F.lit(_EVER)).otherwise(F.col("since")),
+            "until": F.when(odd, F.lit(_FOR_EVER)).otherwise(F.col("until")),
+            # Or it would be neither open nor not, and no doubt at all.
+            "open": F.coalesce("open", F.lit(False)) & ~odd,
         }
-        | {"open": F.col("open") & F.col("unset").isNull()}
     ).select(*found.columns)
+
+
+def _is_odd(name: str) -> Column:
+    """Whether a bound is a time that no clock shows which is right."""
+    bound = F.col(name).isin(_EVER, _FOR_EVER)
+    return F.coalesce(~bound & ~is_true(name), F.lit(False))
 
 
 def _of_process(known: DataFrame, looked: bool) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue
+from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue, fairness
 from celery_fair.pipeline.gold.fairness_by_key import by_key
 from celery_fair.pipeline.gold.noisy import by_tenant
 from celery_fair.pipeline.publish import (
@@ -93,8 +93,9 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
     drawn = fine * max(1, ceil((until - since) / fine / _DRAWN))
     shares = write_fairness(warehouse, interval, TOLERANCE, say)
     queues, judged, unfair = first_queues(by_queue(shares))
-    if fine < interval:
-        shares = write_fairness(warehouse, fine, TOLERANCE, say)
+    if fine < interval:  # what is judged stays published, too
+        attempts, backlog = warehouse.table("attempts"), warehouse.table("backlog")
+        shares = fairness(attempts, backlog, processes, fine, TOLERANCE)
     audited = write_audit(warehouse, None, say)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
     return Figures(

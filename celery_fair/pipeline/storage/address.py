@@ -11,10 +11,13 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _FILE = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/(?!/))", re.IGNORECASE)
 
 _SECRET = re.compile(
-    r"^[^:]+:/+[^/@]*:(?!\d*/)[^@]*@|[?&](sig|signature|token|password)=", re.IGNORECASE
+    r"^(?:(?:s3[an]?|gs|abfss?|wasbs?|oss|cos|obs):/+[^@]*:[^@]*@"
+    r"|[^:]+:/+[^/@]*:(?!\d{1,5}/)[^@]*@)"
+    r"|[?&][\w-]*(?:sig|signature|token|password)=",
+    re.IGNORECASE,
 )
-"""A user and what may have any sign in it, such as the slashes of a key of AWS, and is no port; or
-a query."""
+"""A user and what may have any sign in it, such as the slashes of a key of AWS, and is no port, of
+which stores of objects have none; or a query."""
 
 
 def scheme_of(address: str) -> str:
@@ -40,7 +43,7 @@ def refuse_secrets(address: str) -> None:
     Raises:
         PipelineError: it has a password or a signature in it.
     """
-    if _SECRET.search(address):
+    if is_remote(address) and _SECRET.search(address):
         raise PipelineError(
             f"an address of {scheme_of(address)} has a password or a signature in it, which would"
             " be told with each file: leave it out, and give it by --conf spark.hadoop.…, or by one"
