@@ -232,7 +232,9 @@ def _java_says() -> TextIO:
 
     Both write at its end, wherever the other has read it.
     """
-    return tempfile.TemporaryFile("a+", errors="replace")
+    file = tempfile.TemporaryFile("a+", errors="replace")
+    atexit.register(file.close)
+    return file
 
 
 def memory_ran_out() -> str:

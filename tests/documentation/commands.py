@@ -35,6 +35,7 @@ class Shell:
             "cd": self._cd,
             "celery": self._celery,
             "docker": self._docker,
+            "find": self._find,
             "make": self._make,
             "pip": self._pip,
             "pytest": self._pytest,
@@ -51,7 +52,12 @@ class Shell:
         }
 
     def verify(self, command: str) -> None:
-        """Raise `CommandError` unless the command would work."""
+        """Raise `CommandError` unless the command, or each of several, would work."""
+        first, both, rest = command.partition(" && ")
+        if both:
+            self.verify(first)
+            self.verify(rest)
+            return
         words = shlex.split(command, comments=True)
         while words and (words[0] == "sudo" or re.match(r"[A-Z_]+=", words[0])):
             words.pop(0)
@@ -203,6 +209,11 @@ class Shell:
         options = {word for word in rest if word.startswith("--")}
         if action != "copy" or not options <= {"--filter", "--max-age", "--size-only"}:
             raise CommandError(f"not known of rclone: {action} {' '.join(sorted(options))}")
+
+    def _find(self, words: list[str]) -> None:
+        """As for rclone."""
+        if words[1:] != ["-type", "f", "-mtime", "+31", "-delete"]:
+            raise CommandError(f"not known of find: {' '.join(words)}")
 
     def _sh(self, words: list[str]) -> None:
         """A script that the page shows."""

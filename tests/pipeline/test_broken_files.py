@@ -153,9 +153,9 @@ def test_what_a_broken_file_may_have_had(spark: SparkSession) -> None:
     known = Process(queue="mail").boots(0)
     known.ends(60)
     names = {
-        f"5-n-{known.pid}-{known.boot}-0.jsonl.zst": (5.0, known.boot, ["mail"]),
-        "6-n-9-gone-1.jsonl.gz": (6.0, "gone", None),
-        f"3600-00ff{PACKED}": (3600.0, None, None),
+        f"{T0:.0f}-n-{known.pid}-{known.boot}-0.jsonl.zst": (T0, known.boot, ["mail"]),
+        f"{T0 + 6:.0f}-n-9-gone-1.jsonl.gz": (T0 + 6, "gone", None),
+        f"{T0 + 36:.0f}-00ff{PACKED}": (T0 + 36, None, None),
         "7-collected.jsonl.gz": (EVER, None, None),
     }
     quarantine = spark.createDataFrame(
@@ -164,13 +164,13 @@ def test_what_a_broken_file_may_have_had(spark: SparkSession) -> None:
         "file string, text string, reason string",
     )
     files = spark.createDataFrame(
-        [(f"file:/a +%/{name}", at) for name in names for at in (100, 200)]
-        + [("file:/a/whole.jsonl.gz", 300)],
-        "file string, at long",
+        [(f"file:/a +%/{name}", T0 + at) for name in names for at in (100, 200)]
+        + [("file:/a/whole.jsonl.gz", T0 + 300)],
+        "file string, at double",
     ).selectExpr("file", "timestamp_seconds(at) as changed")
     found = unreadable(quarantine, files)
     processes = Silver.of(bronze(spark, [known])).processes
-    rows = doubts(processes, None, None, found).where("until = 200").collect()
+    rows = doubts(processes, None, None, found).where(f"until = {T0 + 200}").collect()
     assert {
         row["why"].rpartition(" ")[2]: (row["since"], row["boot"], row["queues"]) for row in rows
     } == names

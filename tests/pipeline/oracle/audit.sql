@@ -3,7 +3,10 @@ WITH touched AS (
     SELECT a.id, d.open, d.since,
            (d.since < a.rejected_at + 10 AND d.until >= a.published_first - 10)
                OR a.published_first - 10 > a.rejected_at + 10 AS between,
-           d.until >= coalesce(a.published_first, '-infinity') - 10 AS later
+           d.until >= least(
+               coalesce(a.published_first, '-infinity'),
+               coalesce(a.started_at, a.published_first, '-infinity')
+           ) - 10 AS later
     FROM attempts a, doubts d
     WHERE d.queue IS NULL OR d.queue = a.queue
 ),
