@@ -35,11 +35,14 @@ _IN_THE_WAY = re.compile(r"-javaagent|-agentlib|-agentpath|-Xrun|-Xshare|SharedA
 """Java archives no classes that an agent may have changed, and ends at once if it is told to."""
 
 
-def archive_options(environ: Mapping[str, str] = os.environ, options: str = "") -> str:
+def archive_options(
+    environ: Mapping[str, str] = os.environ, options: str = "", makes: bool = True
+) -> str:
     """Return the options by which Java uses the archive, or makes it; "" if it can do neither.
 
     Arguments:
         options: Java's others, besides those of the environment.
+        makes: whether one may be made: meanwhile no class is unloaded.
     """
     if _IN_THE_WAY.search(said_to_java(environ, options)) or _has_settings(environ):
         return ""
@@ -57,7 +60,7 @@ def archive_options(environ: Mapping[str, str] = os.environ, options: str = "") 
             draft.unlink(missing_ok=True)
             os.utime(archive)
             return f"-XX:SharedArchiveFile={archive}"
-        if _is_mine_to_make(draft):
+        if makes and _is_mine_to_make(draft):
             _clear_up(folder)
             return f"-XX:ArchiveClassesAtExit={draft}"
     return ""

@@ -126,7 +126,8 @@ def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
     """Return settings, and those for so much work, of which the user's take precedence."""
     ours, users = _FOR[work], settings.get(_OPTIONS, "")
     every = f"{users} {settings.get(_USERS, '')}"
-    options = f"{ours.get(_OPTIONS, '')} {archive_options(options=every)} {users}"
+    archive = archive_options(options=every, makes=work is not Work.MUCH)
+    options = f"{ours.get(_OPTIONS, '')} {archive} {users}"
     if chooses_collector(os.environ, every):  # Java does not start if two are named
         options = options.replace(_ONE_COLLECTOR, "")
     words = " ".join(options.split())
@@ -232,7 +233,7 @@ def _java_says() -> TextIO:
 
     Both write at its end, wherever the other has read it.
     """
-    file = tempfile.TemporaryFile("a+", errors="replace")
+    file = tempfile.TemporaryFile("a+", errors="replace")  # noqa: SIM115 - it stays open
     atexit.register(file.close)
     return file
 

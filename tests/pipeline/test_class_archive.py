@@ -67,6 +67,7 @@ def test_none_where_java_would_end_by_it(environ: dict[str, str], tmp_path: Path
     conf.mkdir()
     (conf / "spark-defaults.conf").touch()
     assert archive_options(environ | {"SPARK_CONF_DIR": str(conf)}) == ""
+    assert archive_options(environ, makes=False) == ""
     assert MAKES in archive_options(environ)
 
 
@@ -97,6 +98,7 @@ print(json.dumps({"counted": spark.range(7).count(), "mapped": "celery-fair/clas
 """
 
 
+@pytest.mark.wide
 def test_java_makes_and_maps_it(tmp_path: Path) -> None:
     """And has no part in standard output."""
 
