@@ -11,6 +11,7 @@ from kombu import Connection
 from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import running
+from tests.faults.acts.worker import LOST
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
 from tests.publishing import publish
@@ -130,7 +131,8 @@ def test_a_queue_is_cancelled_while_redis_is_out_of_memory(
 
     gate.open()
     worker.records.finished.wait_once([*held, *publish(space.url, {"other": 5}, "plain").all()])
-    assert "Traceback" not in worker.log()
+    # Timers of the transport may have been refused meanwhile, too: they are tried again.
+    assert LOST not in worker.log()
     assert worker.stop() == 0
 
 
