@@ -1,6 +1,6 @@
 """An archive of the classes that Spark loads, which Java maps when it starts.
 
-To read some ten thousand classes from their jars, and to verify them, is about a third of what a
+To read some ten thousand classes from their jars, and to verify them, is about a quarter of what a
 command takes that has little to do. Java writes an archive when it ends, and says itself whether
 one fits: it goes on without if it does not (JEP 350, application class-data sharing).
 
