@@ -68,11 +68,11 @@ def archive_options(
 
 def _has_settings(environ: Mapping[str, str]) -> bool:
     """Whether a folder of settings is among Java's classes, of which there is no archive then."""
-    homes = [environ[name] for name in ("SPARK_HOME",) if environ.get(name)]
-    named = [environ.get("SPARK_CONF_DIR") or "", *(f"{home}/conf" for home in homes)]
-    with suppress(OSError):
-        if any(name and Path(name).is_dir() and any(Path(name).iterdir()) for name in named):
-            return True
+    home = environ.get("SPARK_HOME")
+    for folder in filter(None, (environ.get("SPARK_CONF_DIR"), home and f"{home}/conf")):
+        with suppress(OSError):
+            if any(Path(folder).iterdir()):
+                return True
     return bool(environ.get("HADOOP_CONF_DIR") or environ.get("YARN_CONF_DIR"))
 
 

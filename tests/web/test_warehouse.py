@@ -22,6 +22,7 @@ from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_part
 from celery_fair.web.past import Past, Span, read_past
 from celery_fair.web.past_shares import shares_by_step
 from celery_fair.web.reads import Reads
+from celery_fair.web.site import Site
 from celery_fair.web.warehouse_history import WarehouseHistory
 from tests.web.visit import Visit, site_of
 
@@ -306,6 +307,16 @@ def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
     assert warehouse_lines(site, {"queue": "mail"}, state) == (state, None)
 
 
+def visited(folder: Path, asked: str) -> tuple[Site, Any]:
+    """A site of one interval in which mail had too little, and its answer for a time."""
+    fill(folder, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
+    site = site_of({})
+    site.warehouse = WarehouseHistory(folder)
+    answer = Visit(site).get(f"/warehouse?{asked}")
+    assert answer.status_code == 200
+    return site, answer
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -317,11 +328,7 @@ def test_the_page_is_text_and_leads_to_why(tmp_path: Path) -> None:
     ],
 )
 def test_a_time_that_no_calendar_has_is_none(asked: str, tmp_path: Path) -> None:
-    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
-    site = site_of({})
-    site.warehouse = WarehouseHistory(tmp_path)
-    answer = Visit(site).get(f"/warehouse?{asked}")
-    assert answer.status_code == 200
+    site, answer = visited(tmp_path, asked)
     assert "is no time such as 2026-01-31T12:00, and is left out" in answer.text
     assert "20.0 %" in answer.text
     query = dict(parse_qsl(asked))
@@ -331,11 +338,7 @@ def test_a_time_that_no_calendar_has_is_none(asked: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("asked", ["until=0001-01-02T00:00", "until=9999-12-31T23:59:59"])
 def test_of_the_first_and_the_last_day_there_is_nothing(asked: str, tmp_path: Path) -> None:
-    fill(tmp_path, 1, {"fairness": {"000001-a": [interval("mail", 2, 5)]}})
-    site = site_of({})
-    site.warehouse = WarehouseHistory(tmp_path)
-    answer = Visit(site).get(f"/warehouse?{asked}")
-    assert answer.status_code == 200
+    _, answer = visited(tmp_path, asked)
     assert "No queue had work then" in answer.text
 
 
