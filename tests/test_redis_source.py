@@ -21,7 +21,7 @@ from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.dwrr import Flow
 from celery_fair.worker.queues import redis_source
 from celery_fair.worker.queues.redis_source import RedisFeed, RedisSource
-from tests.brokers import Space
+from tests.brokers import RedisServer, Space
 from tests.feeds import gate, ports
 from tests.publishing import publish
 from tests.waiting import wait_for
@@ -262,3 +262,23 @@ def test_who_is_closed_keeps_no_connection_and_still_restores(
         assert not any(each.is_connected for each in pool._available_connections)
         channel.qos.restore_unacked_once()
         assert redis_space.depths()["a"].ready == 1
+
+
+def test_a_redis_that_refuses_to_restore_is_named_in_a_line(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is out of memory, say, and has it again later: the worker lives, and tries it again."""
+    options = {"unacked_restore_interval": 0}
+    with Connection(own_redis.space().url, transport_options=options) as connection:
+        source = RedisSource(connection, None, lambda: None, lambda _: None)
+        own_redis.client.config_set("maxmemory", 1)
+        source.fetch()
+        own_redis.client.config_set("maxmemory", 0)
+        (record,) = caplog.records
+        assert record.exc_info is None
+        assert "Redis refuses to give back" in record.getMessage()
+        assert "maxmemory" in record.getMessage()
+
+        source.fetch()
+        assert len(caplog.records) == 1
+        source.close()

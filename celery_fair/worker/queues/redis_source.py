@@ -325,7 +325,15 @@ class RedisSource(Source):
             raise ConnectionError("Redis has not answered a BRPOP in time; connecting again")
 
     def _restore_overdue(self) -> None:
-        self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
+        try:
+            self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
+        except self.channel.ResponseError as exc:  # it is out of memory, or this user may not
+            logger.warning(
+                "Redis refuses to give back what has been held for longer than the visibility"
+                " timeout: %s; trying again in %g s",
+                exc,
+                self._restore_every,
+            )
 
 
 def fetching() -> str:
