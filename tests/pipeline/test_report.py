@@ -161,7 +161,8 @@ def shown(**given: Any) -> Figures:
     lists = ("queues", "shares", "waits", "troubles", "letters", "capacity", "costs", "quarantine")
     none: dict[str, Any] = {name: [] for name in lists}
     processes = dict.fromkeys(("processes", "incomplete", "missing", "dropped", "silent"), 0)
-    numbers = {"since": 0.0, "until": 1.0, "interval": 1.0, "drawn": 1.0, "judged": 0, "unfair": 0}
+    numbers = {"since": 0.0, "until": 1.0, "interval": 1.0, "drawn": 1.0, "judged": 0}
+    numbers |= {"unfair": 0, "started": 0}
     verdicts = {"DUPLICATE": 0, "LOST": 0}
     known = {**none, **numbers, "verdicts": verdicts, "processes": processes, "by_key": None}
     return Figures(**{**known, **given})
@@ -183,6 +184,7 @@ def test_what_is_left_out_is_told() -> None:
     text = page(shown(judged=14, unfair=1))
     assert "Unfair: 1 of 14 queues." in text
     assert "0 of 14 queues are shown: the unfair ones first" in text
+    assert "0 of 20 queues are shown: those that started most." in page(shown(started=20))
     assert "are shown" not in page(shown())
 
 
@@ -223,4 +225,5 @@ def test_a_report_judges_a_short_log_as_fairness_does(tmp_path: Path, spark: Spa
     assert "Drawn in intervals of 2 s." in text
     assert "Unfair: 0" not in text
     assert text.index("<td>starved</td>") < text.index("<td>UNFAIR</td>")
-    assert "12 of 14 queues are shown" in text
+    assert "12 of 14 queues are shown: the unfair" in text
+    assert "12 of 13 queues are shown: those that started most" in text

@@ -68,7 +68,8 @@ class Figures:
     judged: int
     unfair: int
     shares: list[Row]
-    waits: list[Row]
+    waits: list[Row]  # not all of `started`
+    started: int  # queues
     verdicts: dict[str, int]
     troubles: list[Row]
     letters: list[Row]
@@ -96,6 +97,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
     if fine < interval:  # what is judged stays published, too
         attempts, backlog = warehouse.table("attempts"), warehouse.table("backlog")
         shares = fairness(attempts, backlog, processes, fine, TOLERANCE)
+    waited = write_waits(warehouse, say)
     audited = write_audit(warehouse, None, say)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
     return Figures(
@@ -107,7 +109,8 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         judged=judged,
         unfair=unfair,
         shares=_over_time(shares, [row["queue"] for row in queues], drawn),
-        waits=_rows(write_waits(warehouse, say).orderBy(F.desc("started")), QUEUES),
+        waits=_rows(waited.orderBy(F.desc("started"), "queue"), QUEUES),
+        started=waited.count(),
         verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
         troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy("verdict", "id")),
         letters=_rows(_letters(audited)),

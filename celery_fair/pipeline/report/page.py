@@ -150,7 +150,13 @@ def _waits(shown: Figures) -> str:
     ]
     names = ("queue", "started", "p50", "p95", "p99", "longest", "skewed")
     chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
-    return (chart if rows else "") + columns(names, shown.waits, "Nothing was started.")
+    left_out = len(shown.waits) < shown.started
+    cut = _note(
+        f"{len(shown.waits):,} of {shown.started:,} queues are shown: those that started most."
+        " pipeline waits shows the others."
+    )
+    drawn = (cut if left_out else "") + (chart if rows else "")
+    return drawn + columns(names, shown.waits, "Nothing was started.")
 
 
 def _audit(shown: Figures) -> str:
