@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OPTIONS = "spark.driver.defaultJavaOptions"
-_SERIAL = "-XX:+UseSerialGC"
+_SERIAL, _PARALLEL = "-XX:+UseSerialGC", "-XX:+UseParallelGC"
 
 FULL = """An error occurred while calling o123.parquet.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed
@@ -137,20 +137,23 @@ def test_what_vanishes_meanwhile_is_no_work(tmp_path: Path) -> None:
         thread.join()
 
 
+@pytest.mark.parametrize("chosen", [_PARALLEL, "-XX:+UseG1GC"])
 @pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", _OPTIONS, "spark.driver.extraJavaOptions"])
 def test_of_two_garbage_collectors_one_is_chosen(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other is the user's; Java would not start with both."""
-    said, settings = "-Xmx1g -XX:+UseParallelGC", {}
+    said, settings = f"-Xmx1g {chosen}", {}
     if name.startswith("spark"):
         settings[name] = said
     assert _SERIAL in _for(Work.LITTLE, {})[_OPTIONS]
+    assert _PARALLEL in _for(Work.MUCH, {})[_OPTIONS]
     if not settings:
         monkeypatch.setenv(name, said)
     for work in Work:
         found = _for(work, settings | {"spark.sql.shuffle.partitions": "7"})
-        assert _SERIAL not in found.get(_OPTIONS, "")
+        named = found[_OPTIONS].split()
+        assert [each for each in named if each.endswith("GC")] == [chosen] * (name == _OPTIONS)
         assert found["spark.sql.shuffle.partitions"] == "7"
         assert said in found.get(name, said)
 
