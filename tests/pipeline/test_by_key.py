@@ -127,6 +127,16 @@ def test_what_a_key_weighed_at_the_time(spark: SparkSession) -> None:
         )
 
 
+def test_what_starts_as_an_interval_ends_is_somebodys(spark: SparkSession) -> None:
+    """The last message of a key, with which its wait is over, as well as the first of the next."""
+    jobs = Jobs()
+    jobs.serve("ab" * 10, 37.0, 30)
+    jobs.run("a", 40.0, 30)  # to the second on which a minute begins
+    jobs.run("b", 40.5, 30)
+    _, rows = shares(spark, jobs)
+    assert (rows["a", "", -20]["served"], rows["b", "", -20]["served"]) == (11, 10)
+
+
 def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(spark: SparkSession) -> None:
     jobs = Jobs()
     jobs.share(0, queue="capped", key_caps={"c": 1.0, "d": 0.0})

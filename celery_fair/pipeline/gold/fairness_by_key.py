@@ -116,7 +116,8 @@ def _starts(mine: DataFrame, processes: DataFrame, interval: float) -> DataFrame
     )  # who has not waited, by whatever clocks, is left out
     started = amounts(timed.join(workers, ["node", "pid", "boot"]))
     others = (
-        F.floor(F.col("started_at") / interval).alias("bucket"),
+        # A wait has its end: at a bound, what started belongs to the time in which it waited.
+        (F.ceil(F.col("started_at") / interval) - 1).alias("bucket"),
         F.col("started_at").alias("from"),
         F.col("concurrency").alias("slots"),
         F.struct("node", "worker").alias("scheduler"),

@@ -14,7 +14,7 @@ WITH mine AS (
     WHERE part <> '' AND until > published
 ), served AS (
     SELECT row_number() OVER () AS number, queue, level, among, tenant, part, moment, amount,
-           floor(moment / $interval) AS bucket
+           ceil(moment / $interval) - 1 AS bucket
     FROM (
         SELECT queue, 'tenant' AS level, '' AS among, tenant, '' AS part, started_at AS moment,
                coalesce(cost, 1) AS amount
