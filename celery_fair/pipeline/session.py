@@ -55,8 +55,8 @@ _COMPRESSED, _SQUEEZED = (".gz", ".zst"), 10
 _OPTIONS, _USERS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 """Java's options: those that come before the user's, which may be in ``spark-defaults.conf``."""
 
-_ONE_COLLECTOR = "-XX:+UseSerialGC"
-_COLLECTORS = "-XX:+UseParallelGC"
+_SERIAL = "-XX:+UseSerialGC"
+_PARALLEL = "-XX:+UseParallelGC"
 """Who waits for an end and not for an answer wants the collector that computes least."""
 
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
@@ -65,11 +65,11 @@ than Java keeps by default if it compiles so."""
 
 _LONG_TOO = "-XX:-DontCompileHugeMethods"
 """Java interprets methods of more than 8,000 bytes by default, and such are what Spark writes for
-tables with many columns: half of the audit's time."""
+tables with many columns: a third of the audit's time."""
 
 _FOR = {
     Work.LITTLE: {
-        _OPTIONS: f"{_COMPILED_ONCE} {_ONE_COLLECTOR}",
+        _OPTIONS: f"{_COMPILED_ONCE} {_SERIAL}",
         # Nor does it pay to have Spark write Java, which is compiled first, or to plan anew.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -79,10 +79,10 @@ _FOR = {
         "spark.sql.constraintPropagation.enabled": "false",
     },
     Work.SOME: {
-        _OPTIONS: f"{_COMPILED_ONCE} {_LONG_TOO} {_COLLECTORS}",
-        "spark.sql.shuffle.partitions": "16",
+        _OPTIONS: f"{_COMPILED_ONCE} {_LONG_TOO} {_PARALLEL}",
+        "spark.sql.shuffle.partitions": "16",  # of some megabytes
     },
-    Work.MUCH: {_OPTIONS: f"{_LONG_TOO} {_COLLECTORS}"},
+    Work.MUCH: {_OPTIONS: f"{_LONG_TOO} {_PARALLEL}"},
 }
 _ALWAYS = {
     # Times are seconds since 1970; dates are theirs in UTC, wherever the driver stands.
@@ -137,7 +137,7 @@ def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
     every = f"{users} {settings.get(_USERS, '')}"
     named = ours.get(_OPTIONS, "")
     if chooses_collector(os.environ, every):  # Java does not start if two are named
-        named = named.replace(_ONE_COLLECTOR, "").replace(_COLLECTORS, "")
+        named = named.replace(_SERIAL, "").replace(_PARALLEL, "")
     archive = archive_options(options=every, makes=work is not Work.MUCH)
     options = f"{named} {archive} {users}"
     words = " ".join(options.split())
