@@ -150,12 +150,15 @@ def _waits(shown: Figures) -> str:
     ]
     names = ("queue", "started", "p50", "p95", "p99", "longest", "skewed")
     chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
-    left_out = len(shown.waits) < shown.started
-    cut = _note(
-        f"{len(shown.waits):,} of {shown.started:,} queues are shown: those that started most."
-        " pipeline waits shows the others."
-    )
-    drawn = (cut if left_out else "") + (chart if rows else "")
+    drawn = chart if rows else ""
+    if len(shown.waits) < shown.started:
+        drawn = (
+            _note(
+                f"{len(shown.waits):,} of {shown.started:,} queues are shown: those that started most."
+                " pipeline waits shows the others."
+            )
+            + drawn
+        )
     return drawn + columns(names, shown.waits, "Nothing was started.")
 
 
