@@ -152,13 +152,11 @@ def _waits(shown: Figures) -> str:
     chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
     drawn = chart if rows else ""
     if len(shown.waits) < shown.started:
-        drawn = (
-            _note(
-                f"{len(shown.waits):,} of {shown.started:,} queues are shown: those that started most."
-                " pipeline waits shows the others."
-            )
-            + drawn
+        cut = (
+            f"{len(shown.waits):,} of {shown.started:,} queues are shown: those that started most."
+            " pipeline waits shows the others."
         )
+        drawn = _note(cut) + drawn
     return drawn + columns(names, shown.waits, "Nothing was started.")
 
 
