@@ -113,6 +113,7 @@ KINDS: Final[dict[str, Kind]] = {
         "scope": ("string", "whose leash that is: worker, or cluster, of all workers together"),
         "cap": ("long", "tasks of it that this worker runs at once; null: any number"),
         "fetch": ("string", "push, or pull: asked for one by one"),
+        "ahead": ("long", "messages that the broker may send ahead, at first; null: it sends none"),
         "key_weight": ("double", "weight of each key that has none of its own; null: not by key"),
         "key_weights": ("map<string,double>", "weights that keys have of their own, also live"),
         "key_cap": ("long", "tasks of a key that all workers run at once; null: any number"),

@@ -29,8 +29,9 @@ class Scene:
         settings = Settings.of(app)
         self.live: dict[str, float] = {}
         self.gate = SimpleNamespace(options=settings.queue("q"))
-        feed = SimpleNamespace(name="q", gate=self.gate, live_weights=lambda: self.live)
-        self.feeds: Any = [feed]
+        live = {"live_weights": lambda: self.live}
+        self.feed = SimpleNamespace(name="q", gate=self.gate, ahead=8, **live)
+        self.feeds: Any = [self.feed]
         self.settings = QueueSettings(self.feeds, settings, EventLog(Policy(folder), "w"))
 
     def look(self) -> list[Record]:
@@ -60,6 +61,7 @@ def test_what_a_queue_is_shared_by(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "scope": "worker",
         "cap": 4,
         "fetch": "push",
+        "ahead": 8,
     }
 
 
@@ -75,11 +77,15 @@ def test_when_something_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_again_before_the_file_that_says_so_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And windows, which adapt all the time, are no change."""
     scene = Scene(tmp_path, monkeypatch)
     for at in (1000.0, 4599.0, 4600.0, 4601.0):
         scene.now = at
         scene.look()
-    assert len(scene.look()) == 2
+        scene.feed.ahead += 1
+    assert [said["ahead"] for said in scene.look()] == [8, 8]
+    scene.gate.options = QueueOptions(quantum=7.0)
+    assert scene.look()[-1]["ahead"] == 12
 
 
 def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,9 @@ def test_states_of_queues(
     shared = {r["queue"]: (r["costs"], r["quantum"], r["cap"]) for r in records(log, "settings")}
     assert shared == {"a": ("one", 3, 1), "b": ("one", 1, None)}
     assert len(records(log, "settings")) == 2
+    ahead = {r["queue"]: r["ahead"] for r in records(log, "settings")}
+    is_sent_ahead = space.url.startswith("amqp")  # eight in all, by the quanta
+    assert ahead == ({"a": 6, "b": 2} if is_sent_ahead else {"a": None, "b": None})
 
 
 def test_a_folder_that_cannot_be_written(

@@ -36,6 +36,7 @@ plans = st.builds(
     rate=st.sampled_from([None, None, 0.5, 3.0]),
     burst=st.integers(1, 3),
     max_in_flight=st.sampled_from([None, None, 1, 2]),
+    ahead=st.sampled_from([None, 2, 8]),
 )
 scenarios = st.builds(
     Scenario,
@@ -130,6 +131,25 @@ def test_leash_and_class_by_hand() -> None:
     assert started(leashed, *trace) == [("a", 0.0), ("b", 0.5), ("a", late), ("a", late + 2)]
     strict = Scenario("s", queues={"a": Plan(), "b": Plan(level=1)})
     assert started(strict, *trace) == [("a", 0.0), ("b", 0.5), ("a", 1.5), ("a", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "comes", "then"),
+    [
+        (None, 3.02, [("b", 3.01), ("a", 3.02)]),  # it has run dry, and its turn is over
+        (2, 3.02, [("a", 3.02), ("b", 4.02)]),  # it had filled its window: more is on its way
+        (2, 9.0, [("b", 3.04), ("a", 9.0)]),  # nothing came: four times ten milliseconds
+        (3, 3.02, [("b", 3.01), ("a", 3.02)]),  # it never had
+    ],
+)
+def test_a_queue_that_runs_dry(
+    ahead: int | None, comes: float, then: list[tuple[str, float]]
+) -> None:
+    scenario = Scenario("", 1, queues={"a": Plan(quantum=3, ahead=ahead)})
+    came = [message(0.5, "a"), message(0.5, "a"), message(0.5, "b", 0.01), message(0.5, "b", 0.01)]
+    starts = started(scenario, message(0.0, "first"), *came, message(comes, "a"))
+    assert [queue for queue, _ in starts[:4]] == ["first", "a", "a", "b"]
+    assert [(queue, pytest.approx(at)) for queue, at in then] == starts[4:]
 
 
 def test_a_pause_by_hand() -> None:

@@ -7,6 +7,7 @@ from celery_fair.core.chooser import Chooser, Ended
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate, LocalLeash
 from celery_fair.core.pricing import Price, Pricing
+from celery_fair.core.window import RefillMeter
 from celery_fair.pipeline.replay.line import Taken
 from celery_fair.pipeline.replay.message import Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
@@ -14,7 +15,8 @@ from celery_fair.pipeline.replay.scenario import Plan, Scenario
 __all__ = ["Crew", "Running", "Work"]
 
 _ONE = Price(1.0, False)
-_PATIENCE = 0.0  # nothing is ever owed: what has been published is here
+_PATIENCE = RefillMeter().patience
+"""Seconds; a worker goes on to learn it."""
 
 
 class Running:
@@ -52,10 +54,13 @@ class Crew:
 
     Attributes:
         free: slots that are; below zero while more run than there are slots by now.
+        backlogged: queues that have filled their windows: if one runs dry it is waited for, and is
+            none of these any more if nothing comes (`celery_fair.core.window`).
     """
 
     def __init__(self, scenario: Scenario, queues: tuple[str, ...], running: Running) -> None:
         self.free = 0
+        self.backlogged: set[str] = set()
         self._queues = frozenset(queues)
         self._slots = 0
         self._pricing = Pricing() if scenario.cost == "runtime" else None
@@ -108,7 +113,7 @@ class Crew:
         if head is None:
             if known is not None:
                 del self._heads[flow]
-                self.chooser.served(flow, 0.0, None, False, None, now)
+                self.chooser.served(flow, 0.0, None, queue in self.backlogged, None, now)
         elif known is None or known[0] is not head:
             price = self._price_of(head)
             self._heads[flow] = head, price
@@ -123,6 +128,10 @@ class Crew:
 
     def choose(self, now: float) -> Flow | None:
         """Return whose message is to start, if any is."""
+        scheduler = self.chooser.scheduler
+        if scheduler.deadline is not None and scheduler.deadline <= now:
+            for flow in scheduler.expire(now):
+                self.backlogged.discard(flow.key)
         self.chooser.advance(now)
         return self.chooser.choose(now, _PATIENCE)
 
@@ -137,7 +146,7 @@ class Crew:
             self._heads[flow] = head, next_price
             cost = next_price.cost
             since = head.arrives if self.chooser.ages else now
-        self.chooser.served(flow, price.cost, cost, False, since, now)
+        self.chooser.served(flow, price.cost, cost, flow.key in self.backlogged, since, now)
         self.free -= 1
         return Work(self, flow, taken, price)
 

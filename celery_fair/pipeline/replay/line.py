@@ -34,6 +34,9 @@ class Line(Protocol):
     def wake_at(self) -> float:
         """When to ask for the head again although nothing has happened."""
 
+    def __len__(self) -> int:
+        """How many are sent ahead, or would be if the workers' windows were larger."""
+
     def put(self, message: Message) -> bool:
         """A message was published; return whether it may be the head now."""
 
@@ -56,6 +59,9 @@ class PlainLine:
 
     def __init__(self) -> None:
         self._waiting: deque[Message] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def put(self, message: Message) -> bool:
         self._waiting.append(message)
@@ -95,6 +101,9 @@ class KeyedLine:
         self._plan = plan
         self._leashes.clear()
         self._release(list(self._held))
+
+    def __len__(self) -> int:
+        return 0  # whose is next is said when a slot is free
 
     def put(self, message: Message) -> bool:
         key = read_key(message.key)

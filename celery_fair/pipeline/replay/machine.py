@@ -164,7 +164,12 @@ class Machine:
         """Take in a message; return whether it can change what is chosen."""
         queue = message.queue
         line = self._lines.get(queue) or self._declared(queue, now)
-        if not line.put(message):
+        news = line.put(message)
+        ahead = self._plans[queue].ahead
+        if ahead is not None and len(line) >= ahead:
+            for crew in self._crews_of[queue]:
+                crew.backlogged.add(queue)
+        if not news:
             return False
         self._look_at(queue, line, now)
         return True

@@ -35,6 +35,8 @@ class Plan:
     """One queue's options, as in `fair_queues` and `fair_keys`; and when it is paused.
 
     Attributes:
+        ahead: messages of it that the broker sends workers ahead: if a queue of which as many have
+            waited runs dry, it is waited for, as by a worker for its refill; None: it never is.
         pauses: pairs of seconds since the trace's first message, in order: from when until when.
         usual: of each key that has no plan of its own; None: the queue is not shared by key.
         keys: those that have one.
@@ -45,6 +47,7 @@ class Plan:
     rate: float | None = None
     burst: float = 1.0
     max_in_flight: int | None = None
+    ahead: int | None = None
     pauses: tuple[tuple[float, float], ...] = ()
     usual: KeyPlan | None = None
     keys: dict[str, KeyPlan] = field(default_factory=dict)

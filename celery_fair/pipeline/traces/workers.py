@@ -172,6 +172,7 @@ def _plan(said: Said, workers: int) -> Plan:
         rate=None if rate is None else rate * many,
         burst=1.0 if rate is None else (said.get("burst") or 1.0) * many,
         max_in_flight=None if cap is None else int(cap) * workers,
+        ahead=None if said.get("ahead") is None else int(said["ahead"]) * workers,
         usual=_usual(said) if keyed else None,
         keys=_keys(said) if keyed else {},
     )

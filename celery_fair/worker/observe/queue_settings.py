@@ -25,6 +25,7 @@ class _Written(NamedTuple):
 
     options: QueueOptions
     live: _Live
+    ahead: int | None  # windows adapt all the time; this is the one with which these began
     at: float
 
 
@@ -49,12 +50,14 @@ class QueueSettings:
         for feed in self._feeds:
             options, live = feed.gate.options, feed.live_weights()
             before = self._written.get(feed.name)
-            if before is None or before[:2] != (options, live) or now >= before.at + _AGAIN:
-                self._written[feed.name] = _Written(options, dict(live), now)
-                self._log.record("settings", self._of(feed.name, options, live))
+            same = before is not None and before[:2] == (options, live)
+            if before is None or not same or now >= before.at + _AGAIN:
+                ahead = before.ahead if before is not None and same else feed.ahead
+                written = self._written[feed.name] = _Written(options, dict(live), ahead, now)
+                self._log.record("settings", self._of(feed.name, written))
 
-    def _of(self, queue: str, options: QueueOptions, live: _Live) -> dict[str, Any]:
-        settings = self._settings
+    def _of(self, queue: str, written: _Written) -> dict[str, Any]:
+        settings, options = self._settings, written.options
         leashed = options.rate is not None
         keyed = settings.keys.get(queue)
         return {
@@ -69,7 +72,8 @@ class QueueSettings:
             "scope": options.scope if leashed else None,
             "cap": options.max_in_flight,
             "fetch": options.fetch,
-            **({} if keyed is None else _by_key(keyed, live)),
+            "ahead": written.ahead,
+            **({} if keyed is None else _by_key(keyed, written.live)),
         }
 
 

@@ -88,6 +88,10 @@ class AmqpFeed(Feed):
         # What runs frees its place soon; only what a rate limit holds back may keep all of them.
         return self.window.backlogged and self._limited < self._wanted
 
+    @property
+    def ahead(self) -> int | None:
+        return self._wanted
+
     def has_more(self) -> bool:
         """Ask the broker: its answer tells a broker that is slow from a queue that is empty.
 

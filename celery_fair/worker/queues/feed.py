@@ -252,6 +252,11 @@ class Feed(ABC):
         """Whether more is known to be on its way."""
         return False
 
+    @property
+    def ahead(self) -> int | None:
+        """Messages that the broker may send before slots are free, where more may be owed then."""
+        return None
+
     def has_more(self) -> bool:
         """Whether what was owed, and has been waited for, is still certain to come."""
         return False

@@ -74,6 +74,10 @@ class Pulled(Feed):
     def owed(self) -> bool:
         return False
 
+    @property
+    def ahead(self) -> int | None:
+        return None
+
     def ask_at(self, started: int) -> float:
         """Return when to ask; at once if that is past, or another message was started since."""
         if (self._eager and started != self._asked_after) or self._next() is not None:
