@@ -18,9 +18,10 @@ has served nothing lately is in nobody's way, and takes all of it.
 
 *Who has nothing here* begins that much later, when it has; unless all who wait had as much.
 
-A simulation (``tests/core/test_elsewhere.py``): 20 keys with backlogs and weights of 1 to 10, eight
-workers; after 100 messages of the lightest key the largest error of a share is 4 % without reports,
-and 1 to 3 % with them, whether a message takes a twentieth of a report's interval or two of them.
+A simulation (``tests/keys/test_simulated_shares.py``): 20 keys with backlogs and weights of 1 to
+10, eight workers; after 100 messages of the lightest key the largest error of a share is 4 %
+without reports, and 1 to 3 % with them, whether a message takes a twentieth of a report's interval
+or two of them.
 """
 
 from collections.abc import Callable, Mapping
