@@ -1,6 +1,6 @@
 """One run of ingest, by one of three, in a process of its own.
 
-    python -m benchmarks.pipeline.ingesting celery-fair|spark|duckdb LOGS OUT MEMORY
+    python -m benchmarks.pipeline.ingesting celery-fair|spark|duckdb LOGS OUT MEMORY [MASTER]
 
 Prints as JSON how long it took, with the start of the engine; see `benchmarks.pipeline.lean` for
 the last two.
@@ -8,18 +8,24 @@ the last two.
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
 from benchmarks.pipeline.lean import on_duckdb, on_spark
 
 
-def celery_fair(logs: Path, out: Path, memory: str) -> None:
-    """As the command does."""
+def celery_fair(logs: Path, out: Path, memory: str, master: str | None = None) -> None:
+    """As the command does.
+
+    Arguments:
+        memory: of the driver, and of each executor of a cluster.
+    """
     from celery_fair.cli.pipeline.options import Context
     from celery_fair.pipeline.ingest import ingest
 
-    ingest(Context(None, memory, {}, as_json=True, quiet=True).warehouse(out, logs), logs)
+    conf = {"spark.executor.memory": memory}
+    ingest(Context(master, memory, conf, as_json=True, quiet=True).warehouse(out, logs), logs)
 
 
 def spark(logs: Path, out: Path, memory: str) -> None:
@@ -37,13 +43,17 @@ def duckdb(logs: Path, out: Path, memory: str) -> None:
         on_duckdb(asked, logs, out)
 
 
-MAKERS = {"celery-fair": celery_fair, "spark": spark, "duckdb": duckdb}
+MAKERS: dict[str, Callable[..., None]] = {
+    "celery-fair": celery_fair,
+    "spark": spark,
+    "duckdb": duckdb,
+}
 
 
 def main() -> None:
-    way, logs, out, memory = sys.argv[1:]
+    way, logs, out, memory, *master = sys.argv[1:]
     began = monotonic()
-    MAKERS[way](Path(logs), Path(out), memory)
+    MAKERS[way](Path(logs), Path(out), memory, *master)
     print(json.dumps({"seconds": monotonic() - began}))
 
 

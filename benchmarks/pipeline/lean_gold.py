@@ -2,14 +2,17 @@
 
 The sentences are those of the tests' oracle, in Spark's dialect. The oracle's for the audit asks
 each doubt about each attempt, which takes Spark more than ten minutes for a million events; here
-doubts are summed up by queue. As the oracle, it is told the doubts, which the command finds out.
+doubts are summed up by queue. Which doubts there are it finds as the command does, and by the
+command's function: that is part of the question, and in SQL it would be as long.
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from celery_fair.pipeline.pointer import read_pointer
+
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["QUESTIONS", "answer"]
 
@@ -82,6 +85,8 @@ FROM (SELECT queue, count(*) AS started, count(published) AS timed,
       FROM attempts_ WHERE starts > 0 GROUP BY queue)
 """
 
+_TELL_OF_DOUBTS = ("gaps", "unread", "unreadable")
+
 _OF_ORACLE = ("fairness", "costs", "capacity")
 
 QUESTIONS = ("audit", "waits", *_OF_ORACLE)
@@ -91,11 +96,20 @@ QUESTIONS = ("audit", "waits", *_OF_ORACLE)
 def answer(session: "SparkSession", table: str, warehouse: Path, out: Path) -> None:
     """Write the rows of a table into a folder."""
     from benchmarks.pipeline.jobs import SILVER, folders
+    from celery_fair.pipeline.gold.doubts import doubts
 
-    for name in (*SILVER, "replaced", *(["doubts"] if table == "audit" else [])):
+    def read(name: str) -> "DataFrame":
         found = folders(warehouse, name)
-        rows = session.read.option("basePath", str(found[0].parent)).parquet(*map(str, found))
-        rows.createOrReplaceTempView(name)
+        return session.read.option("basePath", str(found[0].parent)).parquet(*map(str, found))
+
+    for name in (*SILVER, "replaced"):
+        read(name).createOrReplaceTempView(name)
+    if table == "audit":
+        tables = read_pointer(warehouse).tables
+        told = [read(name) if name in tables else None for name in _TELL_OF_DOUBTS]
+        place = str(out.with_name("doubts"))
+        doubts(read("processes"), *told).write.parquet(place)
+        session.read.parquet(place).createOrReplaceTempView("doubts")
     session.sql(_LAST).createOrReplaceTempView("attempts_")
     session.sql(_question(table)).write.parquet(str(out))
 

@@ -19,6 +19,7 @@ import psutil
 __all__ = ["Ran", "python", "run"]
 
 EVERY = 0.1
+_Seconds = dict[tuple[int, float], float]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -30,12 +31,14 @@ class Ran(NamedTuple):
         seconds: from its start to its end.
         memory: bytes that the processes had at once, at the most; what they share counts for each.
         cpu: seconds that they computed, all together.
+        own: seconds of these that the program and what it started did: of Spark, the driver.
     """
 
     said: dict[str, Any]
     seconds: float
     memory: int
     cpu: float
+    own: float
 
 
 def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None) -> Ran:
@@ -47,7 +50,7 @@ def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None
     with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         began, ended = monotonic(), Event()
         process = subprocess.Popen(words, stdout=out, stderr=err, cwd=ROOT, env=env)
-        watch = _Watch(ended)
+        watch = _Watch(process.pid, ended)
         watch.start()
         try:
             status: int | str = process.wait(limit)
@@ -62,29 +65,37 @@ def run(words: Sequence[str], limit: float, env: Mapping[str, str] | None = None
             err.seek(0)
             raise RuntimeError(f"{' '.join(words)}: {status}\n{err.read()[-3000:]}")
         out.seek(0)
-        return Ran(_json(out.read()), seconds, watch.memory, watch.cpu)
+        return Ran(_json(out.read()), seconds, watch.memory, watch.cpu, watch.own)
 
 
 class _Watch(Thread):
     """Looks at all processes that this one has started, until it is told that they have ended."""
 
-    def __init__(self, ended: Event) -> None:
+    def __init__(self, pid: int, ended: Event) -> None:
         super().__init__()
+        self._pid = pid
         self._ended = ended
         self._before = _computed()
         self._computed = dict(self._before)
+        self._own: _Seconds = {}
         self.memory = 0
 
     def run(self) -> None:
         while not self._ended.wait(EVERY):
             self.memory = max(self.memory, _resident())
             self._computed |= _computed()
+            self._own |= _computed(self._pid)
 
     @property
     def cpu(self) -> float:
-        """Seconds, up to the last look at each."""
+        """Seconds of all, up to the last look at each."""
         since = (seconds - self._before.get(key, 0.0) for key, seconds in self._computed.items())
         return sum(since)
+
+    @property
+    def own(self) -> float:
+        """Seconds of the program and what it started."""
+        return sum(self._own.values())
 
 
 def _resident() -> int:
@@ -99,13 +110,17 @@ def _resident() -> int:
     return total
 
 
-def _computed() -> dict[tuple[int, float], float]:
-    """What each has computed by now, by its number and birth."""
-    found = {}
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            found[process.pid, process.create_time()] = times.user + times.system
+def _computed(pid: int | None = None) -> _Seconds:
+    """What each has computed by now, by its number and birth: of all that this process has started,
+    or of another and all that it has started."""
+    found: _Seconds = {}
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        every = [*([] if pid is None else [root]), *root.children(recursive=True)]
+        for process in every:
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                found[process.pid, process.create_time()] = times.user + times.system
     return found
 
 
