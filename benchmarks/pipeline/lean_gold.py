@@ -60,8 +60,8 @@ judged AS (
 )
 SELECT id, CASE
     WHEN starts > 1 THEN 'DUPLICATE'
-    WHEN rejections > 0 AND starts + finishes > 0 AND NOT coalesce(started_at > rejected_at, false)
-        THEN 'DEAD_LETTERED'
+    WHEN rejections > 0 AND starts + finishes > 0
+        AND NOT coalesce(started_at > rejected_at + 10, false) THEN 'DEAD_LETTERED'
     WHEN rejections > 0 AND starts = 0 THEN if(unstarted, 'REPLAYABLE', 'UNKNOWN')
     WHEN starts = 0 THEN 'UNKNOWN'
     WHEN finishes > 0 THEN if(once, 'FINISHED', 'UNKNOWN')

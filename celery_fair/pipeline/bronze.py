@@ -137,11 +137,12 @@ def _place() -> tuple[Column, Column]:
     """Word and bit of an event.
 
     What declares a process dead has no number, or had one that a record may have that the process
-    writes nevertheless, and so words of its own.
+    writes nevertheless, and so words of its own. It may be said twice, of other last records.
     """
     dead = F.coalesce(F.col("state") == "dead", F.lit(False))
-    word = F.shiftright(F.coalesce("seq", F.lit(0)), 6)
-    bit = F.expr("shiftleft(1L, cast(coalesce(seq, 0) & 63 as int))")
+    number = F.coalesce(F.when(dead, F.col("last")), F.col("seq"), F.lit(0))
+    word = F.shiftright(number, 6)
+    bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
     return F.when(dead, word - (1 << 62)).otherwise(word), bit
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.broken_files import broken, is_broken, is_compressed, reads
@@ -36,7 +37,14 @@ from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import packed, unread
-from celery_fair.pipeline.silver.unreadable import BREAKS_OFF, path_of, unreadable
+from celery_fair.pipeline.silver.unreadable import (
+    BREAKS_OFF,
+    CANNOT_BE_NAMED,
+    path_of,
+    unlisted,
+    unreadable,
+    without_process,
+)
 from celery_fair.pipeline.storage.chosen import store_at
 from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run, Warehouse
@@ -168,10 +176,11 @@ def _ingest(
         run.discard()
         done.version -= 1
         return done
-    run.replace("unread", unread(spark, logs, run.known("files", found.schema)))
     say(f"reading {done.files} new files and {done.open_files} open ones")
     new = _bronze(run, files, sizes, copies, done, say, show)
-    done.unset_clocks = _unset_clocks(_silver(run, new, say))
+    processes = _silver(run, new, say)
+    done.unset_clocks = _unset_clocks(processes)
+    _note_unread(run, logs, processes, found.schema, bool(done.broken or done.quarantined))
     for table in _GROWING:
         run.compact(table)
     run.publish()
@@ -198,7 +207,9 @@ def _listed(spark: SparkSession, logs: Store) -> DataFrame:
     """Every sealed file; Spark leaves out those whose names begin with an underscore."""
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
     files = reader.option("pathGlobFilter", _NAMES).load(unglobbed(logs.address()))
-    return files.selectExpr("path as file", "length as size", "modificationTime as changed")
+    # Hadoop cannot read what it takes for a scheme and a path, and nothing else beside it.
+    named = files.where(~F.col("path").rlike(CANNOT_BE_NAMED))
+    return named.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
 def _bronze(
@@ -279,11 +290,9 @@ def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) 
     # A file that has changed since is read whole: what it had in quarantine is judged anew.
     again = files.select(F.col("file").alias("again"))
     before = before.join(again, path_of("file") == F.col("again"), "left_anti")
-    every = run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
+    run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
     if folder is not None:
         run.remove(folder)
-    if done.broken or run.has("unreadable"):
-        run.replace("unreadable", unreadable(every, run.known("files", files.schema)))
 
 
 def _events(run: Run, folder: str | None, done: Ingested) -> DataFrame:
@@ -315,6 +324,25 @@ def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> DataFrame:
     lives = run.known("lives", run.schema("lives"))
     torn = run.known("quarantine", QUARANTINE)
     return run.replace("processes", processes_of(lives, torn))
+
+
+def _note_unread(
+    run: Run, logs: Store, processes: DataFrame, schema: StructType, torn: bool
+) -> None:
+    """Write down whose logs, and which files, were not read, or not as a whole.
+
+    Arguments:
+        schema: of the table of files.
+        torn: whether this run has read what is no record.
+    """
+    spark = run.warehouse.spark
+    before = run.table("unread") if run.has("unread") else None
+    run.replace("unread", unread(spark, logs, processes, before))
+    odd = without_process(logs)
+    if odd or torn or run.has("unreadable"):
+        files, lines = run.known("files", schema), run.known("quarantine", QUARANTINE)
+        found = unreadable(lines, files).unionByName(unlisted(spark, odd, files))
+        run.replace("unreadable", found)
 
 
 def _unset_clocks(processes: DataFrame) -> list[str]:

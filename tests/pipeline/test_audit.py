@@ -112,7 +112,12 @@ def worlds() -> dict[str, tuple[str, list[Process]]]:
 
     p = world("raised", "FINISHED")
     p.rejects("raised", 5, published=1)
-    p.runs("raised", 8)
+    p.runs("raised", 15.1)
+    p.ends(20)
+
+    p = world("at_once", "DEAD_LETTERED")  # or before, by another host's clock
+    p.rejects("at_once", 5, published=1)
+    p.runs("at_once", 14.9)
     p.ends(20)
 
     p = world("only_end", "UNKNOWN")

@@ -39,14 +39,19 @@ def test_files_that_were_not_read(spark: SparkSession, logs: Logs) -> None:
     logs.write(f"host/{OPEN}{file_of(busy, 5)}", [])
     logs.write(f"other/{file_of(headless, 70, number=2)}", ["its first files were deleted"])
     logs.write("copy.jsonl", ["not a worker's"])
-    read = [(f"file:{logs.folder}/host/{file_of(done, 1)}",), (f"file:{logs.folder}/gone.jsonl",)]
+    columns = "pid bigint, boot string"
+    known = spark.createDataFrame([(done.pid, done.boot), (1, headless.boot)], columns)
+    before = [(7, "gone", T0), (done.pid, done.boot, T0), (headless.pid, headless.boot, T0 + 9)]
     rows = unread(
-        spark, LocalStore(logs.folder), spark.createDataFrame(read, "file string")
+        spark,
+        LocalStore(logs.folder),
+        known,
+        spark.createDataFrame(before, f"{columns}, since double"),
     ).collect()
     assert {(row["pid"], row["boot"]): row["since"] for row in rows} == {
+        (7, "gone"): T0,  # it was there once
         (busy.pid, busy.boot): T0 + 5,
-        (done.pid, done.boot): None,
-        (headless.pid, headless.boot): None,
+        (headless.pid, headless.boot): T0 + 9,
     }
 
 

@@ -147,12 +147,11 @@ def _with_owner(attempts: DataFrame, processes: DataFrame, found: DataFrame) -> 
         .agg(F.max_by(_struct(), "until").alias("doubt_of_owner"))
     )
     known = processes.join(lasting, key, "left")
-    parents = known.select(
-        "node",
-        F.col("boot").alias("worker"),
-        F.col("doubt_of_owner").alias("doubt_of_parent"),
-        F.col("ended_at").isNotNull().alias("ended_parent"),
-        F.col("last_at").alias("last_of_parent"),
+    # One row each, also where a disk that fails has changed a number in its name.
+    parents = known.groupBy("node", F.col("boot").alias("worker")).agg(
+        F.max_by("doubt_of_owner", "doubt_of_owner.until").alias("doubt_of_parent"),
+        F.max(F.col("ended_at").isNotNull()).alias("ended_parent"),
+        F.max("last_at").alias("last_of_parent"),
     )
     heard = is_true("ended_at") & (F.col("last_of_parent") >= F.col("ended_at") + REPORTED)
     owners = known.join(parents, ["node", "worker"], "left").select(
@@ -251,7 +250,7 @@ def _why(text: str) -> Column:
 def _verdict() -> Column:
     """The verdict and, if it is UNKNOWN, `doubt`."""
     rejected, started = F.col("rejections") > 0, F.col("starts") > 0
-    replayed = F.col("started_at") > F.col("rejected_at")
+    replayed = F.col("started_at") > F.col("rejected_at") + CLOCKS
     unfinished = F.col("finishes") == 0
     of_owner, of_parent = F.col("doubt_of_owner"), F.col("doubt_of_parent")
     may_come = (F.col("liveness") == "ended") & F.col("reported")

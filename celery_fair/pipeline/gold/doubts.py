@@ -54,7 +54,7 @@ def doubts(
     Arguments:
         gaps: where records are missing; None: nobody has looked.
         unread: processes with files that were not read; None: there are none.
-        unreadable: files that break off; None: there are none.
+        unreadable: files that are not whole; None: there are none.
     """
     known = _with_queues(processes)
     found = [_of_process(known, gaps is not None), _of_unseen(known, processes)]
@@ -72,13 +72,12 @@ def _with_queues(processes: DataFrame) -> DataFrame:
 
     What was written before `sealed` is in a file that is sealed.
     """
-    workers = processes.select(
-        "node",
-        F.col("boot").alias("worker"),
-        F.col("quanta").alias("of_worker"),
-        "born_at",
-        F.col("heartbeat").alias("beat"),
-        "rotate",
+    # One row each, also where a disk that fails has changed a number in its name.
+    workers = processes.groupBy("node", F.col("boot").alias("worker")).agg(
+        F.max_by("quanta", "records").alias("of_worker"),
+        F.min("born_at").alias("born_at"),
+        F.max("heartbeat").alias("beat"),
+        F.max("rotate").alias("rotate"),
     )
     own, of_worker = (
         F.coalesce(F.map_keys(name), F.array().cast("array<string>"))
@@ -104,7 +103,8 @@ def _horizon(processes: DataFrame) -> DataFrame:
 
 
 def _unbounded(found: DataFrame, processes: DataFrame) -> DataFrame:
-    """Of a process whose clock was not set, or ahead, without times; or that have such a time.
+    """Of a process whose clock was not set, or ahead, without times; or that have such a time, or
+    end before they begin.
 
     A child that is in no log has its worker's clock.
     """
@@ -112,6 +112,7 @@ def _unbounded(found: DataFrame, processes: DataFrame) -> DataFrame:
     unset = unset.select("node", "boot", F.lit(True).alias("unset")).distinct()
     joined = found.join(F.broadcast(unset), ["node", "boot"], "left")
     odd = F.coalesce("unset", F.lit(False)) | _is_odd("since") | _is_odd("until")
+    odd |= F.coalesce(F.col("since") > F.col("until"), F.lit(False))  # the clock was set back
     return joined.withColumns(
         {
             "since": F.when(odd, F.lit(_EVER)).otherwise(F.col("since")),
@@ -174,18 +175,20 @@ def _doubt(
 
 
 def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
-    named = known.select("node", "pid", "boot", "queues")
+    named = known.select("node", "pid", "boot", "queues", "first_at")
+    # Those before all that is here are a doubt of their own, up to the earliest time there is.
+    untold = F.col("since").isNotNull() | (F.col("until") > F.col("first_at"))
     missing = F.format_string("its records %d to %d are missing", "first", "last")
     return (
-        gaps.where("since is not null")
-        .join(named, ["node", "pid", "boot"])
+        gaps.join(named, ["node", "pid", "boot"])
+        .where(untold)
         .select(
             "node",
             "pid",
             "boot",
             "queues",
             missing.alias("why"),
-            "since",
+            F.coalesce("since", F.lit(_EVER)).alias("since"),
             "until",
             F.lit(False).alias("open"),
         )
@@ -233,13 +236,12 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
 def _of_unreadable(known: DataFrame, unreadable: DataFrame) -> DataFrame:
     """Of a file that is of no process alone, nobody knows whose records it had."""
     named = known.select("node", "pid", "boot", "queues")
-    name = F.element_at(F.split("file", "/"), -1)
     return unreadable.join(named, ["pid", "boot"], "left").select(
         "node",
         "pid",
         "boot",
         "queues",
-        F.concat(F.lit("a file of the log breaks off: "), name).alias("why"),
+        "why",
         "since",
         "until",
         F.lit(False).alias("open"),

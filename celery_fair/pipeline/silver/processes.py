@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.silver.clocks import is_set, is_true
+from celery_fair.pipeline.silver.unreadable import torn_boot
 
 __all__ = ["BEATS", "SHARING", "lives", "processes", "processes_of"]
 
@@ -38,12 +39,6 @@ SHARING = ("costs", "max_wait", "classes", "rates", "shared_rates", "bursts", "c
 _KEY = ("node", "pid", "boot")
 
 _CHILDREN = "array<struct<child:bigint,at:double>>"
-
-_NAME = r"-([^-/]+)-[0-9]+\.jsonl(?:\.gz|\.zst)?$"
-"""The end of a file's name: the process's boot, and which of its files it is."""
-
-_BOOT = r'"boot"\s*:\s*"([^"]+)"'
-"""A process's boot, in a line."""
 
 
 def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
@@ -67,11 +62,20 @@ def lives(events: DataFrame) -> DataFrame:
             "children": F.coalesce("children", F.array().cast(_CHILDREN)),
         }
     )
-    # Who was taken for dead and has written since is not.
-    undead = (F.col("end") == "dead") & (F.col("latest_at") > F.col("ended_at"))
-    for name in ("end", "ended_at"):
-        lived = lived.withColumn(name, F.when(~F.coalesce(undead, F.lit(False)), F.col(name)))
-    return lived.drop("latest_at").join(_quanta(events), list(_KEY), "left")
+    lived = lived.withColumns(_end()).drop("latest_at", "number", "exit_at", "death")
+    return lived.join(_quanta(events), list(_KEY), "left")
+
+
+def _end() -> dict[str, Column]:
+    """What a process says of its end itself; else what another has said last, unless it goes on.
+
+    Who was taken for dead and has written more since than was there then, is not.
+    """
+    later = F.col("latest_at") > F.col("death.at")
+    undead = F.coalesce(F.col("number") > F.col("death.found"), later, F.lit(False))
+    died_at = F.when(~undead, F.col("death.at"))
+    end = F.when(F.col("exit_at").isNotNull(), "exit").when(died_at.isNotNull(), "dead")
+    return {"end": end, "ended_at": F.coalesce("exit_at", died_at)}
 
 
 def _counted(events: DataFrame) -> DataFrame:
@@ -105,6 +109,7 @@ def _counted(events: DataFrame) -> DataFrame:
         F.max("last_at").alias("last_at"),
         F.max("latest_at").alias("latest_at"),
         F.max_by("written_at", "number").alias("written_at"),
+        F.max("number").alias("number"),
         F.sum("records").alias("records"),
         (F.greatest(F.max("number"), F.max("found")) + 1 - F.sum("numbers")).alias("missing"),
         F.max("dropped").alias("dropped"),
@@ -116,7 +121,8 @@ def _counted(events: DataFrame) -> DataFrame:
 def _said(events: DataFrame) -> DataFrame:
     """Of each process what its few records tell that are about itself."""
     is_process = F.col("kind") == "process"
-    is_end = is_process & F.col("state").isin("exit", "dead")
+    is_exit = is_process & (F.col("state") == "exit")
+    death = F.struct("at", _number_found().alias("found"))
     children = F.collect_set(F.when(F.col("child").isNotNull(), F.struct("child", "at")))
     said = events.where(is_process | (F.col("kind") == "settings"))
     return said.groupBy(*_KEY).agg(
@@ -127,8 +133,8 @@ def _said(events: DataFrame) -> DataFrame:
         _last("heartbeat"),
         _last("rotate"),
         *map(_last, SHARING),
-        F.max_by("state", F.when(is_end, F.col("at"))).alias("end"),
-        F.min(F.when(is_end, F.col("at"))).alias("ended_at"),
+        F.max(F.when(is_exit, F.col("at"))).alias("exit_at"),
+        F.max(F.when(is_process & _is_dead(), death)).alias("death"),
     )
 
 
@@ -164,12 +170,8 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
 
 
 def _with_torn(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """A line that is no record may have been one: by its file, of which process.
-
-    A pack is of several processes, but has no line that is no JSON object.
-    """
-    said = F.when(F.col("file").endswith(PACKED), F.regexp_extract("text", _BOOT, 1))
-    boot = F.coalesce(said, F.regexp_extract("file", _NAME, 1)).alias("boot")
+    """A line that is no record may have been one: by its file, of which process."""
+    boot = torn_boot().alias("boot")
     torn = quarantine.where("reason <> 'empty'").select(boot).groupBy("boot").count()
     counted = counted.join(F.broadcast(torn), "boot", "left")
     at_end = F.col("count").isNotNull() & ~F.coalesce(F.col("end") == "exit", F.lit(False))
@@ -234,12 +236,11 @@ def _last(name: str) -> Column:
 
 def _with_liveness(counted: DataFrame) -> DataFrame:
     horizon = counted.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))
-    parents = counted.select(
-        F.col("node").alias("of_node"),
-        F.col("boot").alias("of_boot"),
-        F.col("heartbeat").alias("beat_of_parent"),
-        F.col("last_at").alias("last_of_parent"),
-        F.col("ended_at").alias("end_of_parent"),
+    # One row each, also where a disk that fails has changed a number in its name.
+    parents = counted.groupBy(F.col("node").alias("of_node"), F.col("boot").alias("of_boot")).agg(
+        F.max("heartbeat").alias("beat_of_parent"),
+        F.max("last_at").alias("last_of_parent"),
+        F.max("ended_at").alias("end_of_parent"),
     )
     is_parent = (F.col("node") == F.col("of_node")) & (F.col("parent") == F.col("of_boot"))
     return (

@@ -1,8 +1,10 @@
-"""Silver: processes with a log file that was not read, because it is still open or is new.
+"""Silver: processes with a log file of which no record was read.
 
-A process is known by its records. One that has none in the warehouse is known by such a file alone:
-it lived, and may have started anything since. The name of a process's first file says when it was
-made; if that file is gone, nobody knows. A file without a byte, from a crash, is never read.
+A process is known by its records. One that has none in the warehouse is known by a file alone,
+which is still open, or new, or of which nothing can be read: it lived, and may have started
+anything since. So it did if the file is not there any more. The name of a process's first file says
+when it was made; if that file is gone, nobody knows. A file without a byte, from a crash, is never
+read.
 """
 
 from collections.abc import Iterator
@@ -16,27 +18,28 @@ from celery_fair.pipeline.storage.store import Store
 
 __all__ = ["packed", "unread"]
 
-_FILE = "pid long, boot string, number string, since double"
+_UNREAD = "pid long, boot string, since double"
 _PATH = r"^(.*/)(([0-9]+)-[^/]*\.jsonl)$"
 """A file's folder, its name, and the time in that."""
 
-_NAME = r"-([^-/]+)-([0-9]+)\.jsonl(?:\.gz|\.zst)?$"
-"""The end of a file's name: the process's boot, and which of its files it is."""
 
-
-def unread(spark: SparkSession, logs: Store, read: DataFrame) -> DataFrame:
-    """One row per process that has a file below `logs` which is not among those read (`file`).
+def unread(
+    spark: SparkSession, logs: Store, known: DataFrame, before: DataFrame | None = None
+) -> DataFrame:
+    """One row per process that has, or had, a file below `logs`, and of which nothing was read.
 
     Call it after the files to read have been listed: every process that lived then has a file.
+
+    Arguments:
+        known: processes with records (`pid`, `boot`).
+        before: what was unread before; None: nothing was.
     """
-    known = read.select(
-        F.regexp_extract("file", _NAME, 1).alias("boot"),
-        F.regexp_extract("file", _NAME, 2).alias("number"),
-    )
     # A file that is renamed while its folder is listed may be overlooked, but not twice.
     there = {_row(name) for _ in range(2) for name in _named(logs)}
-    found = spark.createDataFrame(sorted(there, key=str), _FILE)
-    new = found.join(known, ["boot", "number"], "left_anti")
+    found = spark.createDataFrame(sorted(there, key=str), _UNREAD)
+    if before is not None:
+        found = found.unionByName(before.select(*found.columns))
+    new = found.join(known.select("pid", "boot"), ["pid", "boot"], "left_anti")
     return new.groupBy("pid", "boot").agg(F.min("since").alias("since"))
 
 
@@ -68,6 +71,5 @@ def _named(logs: Store) -> Iterator[FileName]:
             yield name
 
 
-def _row(name: FileName) -> tuple[int, str, str, float | None]:
-    born = float(name.since) if name.number == 0 else None
-    return name.pid, name.boot, str(name.number), born
+def _row(name: FileName) -> tuple[int, str, float | None]:
+    return name.pid, name.boot, float(name.since) if name.number == 0 else None

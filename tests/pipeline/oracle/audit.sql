@@ -28,7 +28,7 @@ judged AS (
 SELECT id, 'DUPLICATE' AS verdict FROM judged WHERE starts > 1
 UNION ALL
 SELECT id, 'DEAD_LETTERED' FROM judged WHERE starts = 1 AND rejections > 0
-    AND NOT started_at > rejected_at
+    AND NOT started_at > rejected_at + 10
 UNION ALL
 SELECT id, 'DEAD_LETTERED' FROM judged WHERE starts = 0 AND finishes > 0 AND rejections > 0
 UNION ALL
@@ -41,4 +41,4 @@ SELECT id, CASE WHEN finishes > 0 THEN CASE WHEN once THEN 'FINISHED' ELSE 'UNKN
                 WHEN NOT known OR gap OR liveness = 'silent' THEN 'UNKNOWN'
                 WHEN liveness = 'alive' THEN 'RUNNING'
                 WHEN reported AND once AND heard THEN 'LOST' ELSE 'UNKNOWN' END
-FROM judged WHERE starts = 1 AND (rejections = 0 OR started_at > rejected_at)
+FROM judged WHERE starts = 1 AND (rejections = 0 OR started_at > rejected_at + 10)
