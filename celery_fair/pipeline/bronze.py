@@ -56,7 +56,12 @@ _IDENTITY = ("kind", "node", "pid", "boot", "at")
 def parsed(lines: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) as `file`, `text`, the fields, and `wrong` if they are no record."""
     schema = StructType([*RECORD.fields, StructField(_WRONG, StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _WRONG}
+    # JSON has no NaN, and a sum with one is none.
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _WRONG,
+        "allowNonNumericNumbers": "false",
+    }
     # Who copies files through Windows ends lines its way, and may begin a file with a mark.
     text = F.btrim(F.make_valid_utf8("value"), F.lit("\r\ufeff")).alias("text")
     read = lines.select("file", text)

@@ -191,7 +191,7 @@ def test_an_audit_that_lists_nothing_says_what_is_true() -> None:
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     unknown = run("audit", tmp_path, "--fail-on", "broken")
     assert unknown.exit_code == 2
-    assert "BROKEN is no verdict; there are duplicate, lost" in unknown.stderr
+    assert "broken is no verdict; there are duplicate, lost" in unknown.stderr
     lost = {"v": 2, "version": 1, "tables": {"attempts": ["a"]}, "schemas": {"attempts": "id long"}}
     (tmp_path / "current.json").write_text(json.dumps(lost))
     gone = run("waits", tmp_path)

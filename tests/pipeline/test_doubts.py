@@ -37,7 +37,7 @@ def test_gap_is_about_its_queues(spark: SparkSession) -> None:
     (doubt,) = found(spark, worker, child)
     assert (doubt["boot"], sorted(doubt["queues"])) == (child.boot, ["a", "b"])
     assert (doubt["since"], doubt["until"]) == (T0 + 1, T0 + 7)
-    assert doubt["why"] == "its records 1 to 1 are missing"
+    assert doubt["why"] == "its record 1 is missing"
 
 
 def test_child_without_a_log(spark: SparkSession) -> None:
@@ -107,7 +107,7 @@ def test_late_file_corrects_what_was_said(spark: SparkSession, logs: Logs, tmp_p
     first = write_audit(warehouse, None, lambda _: None)
     assert verdicts(first) == {"letter": "UNKNOWN", "again": "UNKNOWN"}
     (letter,) = first.where("id = 'letter'").collect()
-    assert letter["why"] == "its records 1 to 1 are missing"
+    assert letter["why"] == "its record 1 is missing"
     assert letter["doubt_boot"] == other.boot
     assert (letter["doubt_since"], letter["doubt_until"]) == (T0 + 1, T0 + 61)
     assert warehouse.table("changes").count() == 0

@@ -60,16 +60,19 @@ def tell(draw: random.Random, process: Process, what: str, at: float) -> None:
 
 def end(draw: random.Random, process: Process, at: float, task: str) -> None:
     """Let it end, or another say so, in one of the ways in which that was ever said."""
-    how = draw.choice(["", "exit", "found", "found, by a number", "found, and it goes on"])
+    goes_on = "found, and it goes on"
+    how = draw.choice(["", "exit", "found", "found, by a number", goes_on, f"{goes_on}, and dies"])
     if how == "exit":
         process.ends(at)
     elif how == "found":
         process.ends(at, "dead", seq=None, last=process.seq - 1)
     elif how:
         process.ends(at, "dead")
-    if how == "found, and it goes on":
+    if how.startswith(goes_on):
         process.seq -= 1
         process.runs(task, at + 1)
+    if how.endswith("and dies"):
+        process.ends(at + 3, "dead", seq=None, last=process.seq - 1)
 
 
 def files(draw: random.Random, processes: list[Process]) -> list[tuple[str, list[str], str]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import COUNT, NEW_FILE, NUMBER, SECONDS, Outcome, table
-from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse
+from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
+from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse, premises
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     wanted = {word.strip().upper().replace("-", "_") for word in value.split(",") if word.strip()}
     if unknown := wanted - set(VERDICTS):
         known = ", ".join(verdict.lower() for verdict in VERDICTS)
-        raise click.BadParameter(f"{', '.join(sorted(unknown))} is no verdict; there are {known}")
+        named = ", ".join(sorted(name.lower() for name in unknown))
+        raise click.BadParameter(f"{named} is no verdict; there are {known}")
     return wanted
 
 
@@ -45,18 +46,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     help="Exit with 1 if any of these is found; separate them by commas.",
 )
 @click.option("--non-repeatable", is_flag=True, help="Leave out tasks that may run twice.")
-@click.option(
-    "--complete-since",
-    metavar="SECONDS",
-    type=NUMBER,
-    help="Since when every worker has written its log, in seconds since 1970.",
-)
-@click.option(
-    "--redelivered-within",
-    metavar="SECONDS",
-    type=SECONDS,
-    help="How long after its start a message may be delivered again.  [default: any time]",
-)
+@premises
 @click.option(
     "--verdict",
     "only",
@@ -113,38 +103,42 @@ def audit(
 
     Exit status: 0; 1 if there is what --fail-on names.
     """
-    from pyspark.sql.functions import col
+    from pyspark.sql.functions import array_position, col, lit
 
     from celery_fair.pipeline.gold.audit import VERDICTS
-    from celery_fair.pipeline.gold.audit_by_key import WELL
-    from celery_fair.pipeline.publish import write_audit
+    from celery_fair.pipeline.gold.audit_by_key import WELL, audit_by_key
+    from celery_fair.pipeline.publish import write_audit, write_audit_by_key
 
     there = context.warehouse(warehouse)
-    audited = write_audit(there, complete_since, context.say, redelivered_within)
-    if non_repeatable:
-        audited = audited.where("repeatable is null or not repeatable")
+    every = write_audit(there, complete_since, context.say, redelivered_within)
+    audited = every.where("repeatable is null or not repeatable") if non_repeatable else every
     counted = {row["verdict"]: row["count"] for row in audited.groupBy("verdict").count().collect()}
     counts = {verdict: counted.get(verdict, 0) for verdict in VERDICTS}
     if ids_out is not None:
         _write_ids(audited, ids_out)
     good = not any(counts[name] for name in fail_on)
     if by == "key":
-        return _by_key(context, warehouse, audited, counts, good)
+        made = write_audit_by_key(there, every, context.say)
+        return _by_key(audit_by_key(audited) if non_repeatable else made, counts, good)
     verdict = col("verdict")
     listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*WELL))
-    rows = listed.select(*_SHOWN).orderBy("verdict", "id", "retries").limit(limit).collect()
+    worst = array_position(lit(list(VERDICTS)), verdict)
+    rows = listed.orderBy(worst, "id", "retries").select(*_SHOWN).limit(limit).collect()
+    more = sum(counts[name] for name in only or counts.keys() - WELL) - len(rows)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     doubts, changed = _doubts(audited, limit), _changed(there)
     return Outcome(
         {
             "verdicts": counts,
             "attempts": [row.asDict() for row in rows],
+            "more": more,
             "unknown": [row.asDict() for row in doubts],
             "changed": [row.asDict() for row in changed],
         },
         [
             *table(_SHOWN, rows, _none_listed(counts, only, limit)),
-            summary,
+            *([f"and {more} more: --limit, --verdict"] if rows and more else []),
+            *([summary] if summary else []),
             *(_of_doubt(row) for row in doubts),
             *(
                 f"since the last audit: {row['attempts']} {row['before']} → {row['verdict']}"
@@ -168,18 +162,9 @@ def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
     return "every attempt finished once or is running"
 
 
-def _by_key(
-    context: Context,
-    warehouse: Path | str,
-    audited: "DataFrame",
-    counts: dict[str, int],
-    good: bool,
-) -> Outcome:
+def _by_key(made: "DataFrame", counts: dict[str, int], good: bool) -> Outcome:
     from pyspark.sql.functions import desc
 
-    from celery_fair.pipeline.publish import write_audit_by_key
-
-    made = write_audit_by_key(context.warehouse(warehouse), audited, context.say)
     order = (desc("to_look_at"), desc("attempts"), "queue", "tenant")
     rows = [row.asDict() for row in made.orderBy(*order).limit(_LIMIT).collect()]
     names = ["attempts", *(name.lower() for name in counts)]

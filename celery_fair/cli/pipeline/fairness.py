@@ -147,7 +147,13 @@ def _by_key(
     made, loud = write_fairness_by_key(known, interval, tolerance, context.say)
     keys, judged, unfair = _judged(by_key(made, tolerance), _KEYS)
     noisy = [row.asDict() for row in by_tenant(loud).limit(_LIMIT).collect()]
-    lines = [*table(_BY_KEY, map(_key_row, keys), "no two keys of a queue had work at one time")]
+    lines = [
+        *table(
+            _BY_KEY,
+            map(_key_row, keys),
+            "no queue is shared by key, or no two of its keys had work at one time: see fair_keys",
+        )
+    ]
     lines += _left_out(keys, judged)
     if noisy:
         lines += ["", *table(_NOISY, map(_noisy_row, noisy), "")]

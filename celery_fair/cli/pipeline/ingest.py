@@ -70,4 +70,5 @@ def ingest(
         for node in done.unset_clocks
     ]
     lines += [f"quarantined: {n} × {reason}" for reason, n in sorted(done.quarantined.items())]
-    return Outcome(done.as_dict(), lines)
+    bad = bool(done.quarantined or done.broken)
+    return Outcome(done.as_dict(), lines, good=not bad or done.events + done.duplicates > 0)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from celery_fair.cli.options import Local, Outcome, conclude, json_option, table
+from celery_fair.cli.options import (
+    NUMBER,
+    SECONDS,
+    Local,
+    Outcome,
+    conclude,
+    json_option,
+    table,
+)
 from celery_fair.cli.screen import Bar, Line, PlainScreen, suitable_screen
 from celery_fair.pipeline.storage.address import is_remote
 
@@ -29,6 +37,7 @@ __all__ = [
     "on_warehouse",
     "one_writer_option",
     "percent",
+    "premises",
     "tabled",
     "with_spark",
 ]
@@ -140,10 +149,27 @@ class Context:
         from celery_fair.pipeline.catalog import Catalog
         from celery_fair.pipeline.warehouse import Warehouse
 
+        if logs is None and isinstance(where, Path):
+            _see_to_it_that_there_is_one(where)
         spark = self.spark(_work(where, logs))
         catalog = None if self._catalog is None else Catalog(spark, self._catalog)
         found = Warehouse(spark, self.store(where), catalog)
         return found.pin() if logs is None else found
+
+
+def _see_to_it_that_there_is_one(where: Path) -> None:
+    """Before Spark is started for nothing."""
+    from celery_fair.pipeline.errors import PipelineError
+    from celery_fair.pipeline.log_files import log_files
+
+    if not where.exists():
+        raise PipelineError(f"there is no folder {where.absolute()}: give the warehouse's")
+    if any(where.glob("*/run=*")) or not next(log_files(where, "*.jsonl*"), None):
+        return
+    raise PipelineError(
+        f"{where.absolute()} is a folder of logs, and no warehouse; fill one first: "
+        f"python -m celery_fair pipeline ingest {where} WAREHOUSE"
+    )
 
 
 def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
@@ -307,6 +333,23 @@ def by_key_option(text: str) -> Callable[[F], F]:
     """Give a command the option ``--by``, which is "queue" or "key"."""
     kinds = click.Choice(["queue", "key"])
     return click.option("--by", type=kinds, default="queue", show_default=True, help=text)
+
+
+def premises(command: F) -> F:
+    """Give a command the options that say what an audit may rest on."""
+    since = click.option(
+        "--complete-since",
+        metavar="SECONDS",
+        type=NUMBER,
+        help="Since when every worker has written its log, in seconds since 1970.",
+    )
+    within = click.option(
+        "--redelivered-within",
+        metavar="SECONDS",
+        type=SECONDS,
+        help="How long after its start a message may be delivered again.  [default: any time]",
+    )
+    return since(within(command))
 
 
 def percent(part: float | None, form: str = ".2%") -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import NEW_FILE, SECONDS, Outcome
-from celery_fair.cli.pipeline.options import Context, on_warehouse
+from celery_fair.cli.pipeline.options import Context, on_warehouse, premises
 
 __all__ = ["report"]
 
@@ -17,13 +17,22 @@ __all__ = ["report"]
     help="Length of the intervals that are judged and drawn.  [default: some hundredth of the"
     " whole; none below 60 s is judged]",
 )
+@premises
 @on_warehouse
 @click.argument("html", type=NEW_FILE)
-def report(context: Context, warehouse: Path | str, html: Path, interval: float | None) -> Outcome:
+def report(
+    context: Context,
+    warehouse: Path | str,
+    html: Path,
+    interval: float | None,
+    complete_since: float | None,
+    redelivered_within: float | None,
+) -> Outcome:
     """Write a report over WAREHOUSE to the file HTML.
 
     The file has everything in it and loads nothing: shares against targets over time, waits, what
-    kept queues from being served, what became of each message, dead letters and costs.
+    kept queues from being served, what became of each message, dead letters and costs. What
+    became of them is audited anew: give the options that you give audit.
 
     \b
     Examples:
@@ -34,7 +43,8 @@ def report(context: Context, warehouse: Path | str, html: Path, interval: float 
     from celery_fair.pipeline.report.page import page
     from celery_fair.pipeline.whole_file import whole_file
 
-    shown = figures(context.warehouse(warehouse), interval, context.say)
+    there = context.warehouse(warehouse)
+    shown = figures(there, interval, context.say, complete_since, redelivered_within)
     text = page(shown)
     with whole_file(html) as file:
         file.write(text)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import FOLDER, NUMBER, SECONDS
+from celery_fair.cli.options import FOLDER, SECONDS
 from celery_fair.cli.pipeline.options import Context, with_spark
 from celery_fair.pipeline.stream.watches import Limits
 
@@ -46,21 +46,21 @@ def _leashes(
 @click.option(
     "--starvation",
     metavar="SECONDS",
-    type=NUMBER,
+    type=SECONDS,
     default=Limits.starvation,
     help="How long a queue may be empty here and backlogged at the broker.",
 )
 @click.option(
     "--silence",
     metavar="HEARTBEATS",
-    type=NUMBER,
+    type=SECONDS,
     default=Limits.silence,
     help="Heartbeats that may go missing.",
 )
 @click.option(
     "--lag",
     metavar="SECONDS",
-    type=NUMBER,
+    type=SECONDS,
     default=Limits.lag,
     help="How long a worker may take to seal a file.",
 )

@@ -53,7 +53,7 @@ def waits(context: Context, warehouse: Path | str, by: str, first: bool) -> Outc
     if by == "queue":
         write = publish.write_first_waits if first else publish.write_waits
         made = write(known, context.say).orderBy("queue").limit(_LIMIT)
-        return tabled(made, _SHOWN, "no task was started, of such")
+        return tabled(made, _SHOWN, "no task was started")
     write = publish.write_first_waits_by_key if first else publish.write_waits_by_key
     made = write(known, context.say)
     made = made.orderBy("queue", made.started.desc(), "key")

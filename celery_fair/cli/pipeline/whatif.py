@@ -68,7 +68,7 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
       python -m celery_fair pipeline whatif jobs.csv --format csv \\
           --columns published=submitted,runtime=seconds,queue=team --scenario '4: concurrency=4'
     """
-    from pyspark.sql.functions import desc
+    from pyspark.sql.functions import array_position, col, desc, lit
 
     from celery_fair.pipeline.replay.absent import refuse_absent
     from celery_fair.pipeline.replay.fanout import replay
@@ -80,10 +80,12 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
         raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
     refuse_absent(texts, trace)
     context.say(f"replaying {len(scenarios)} scenarios")
+    names = [scenario.name for scenario in scenarios]
+    in_order = (array_position(lit(names), col("scenario")),)
     rows = replay(trace, scenarios, by_key=by == "key")
     if by == "queue":
-        return _outcome(rows.orderBy("scenario", "queue").limit(_LIMIT), _OF_QUEUE)
-    most = rows.where("key is not null").orderBy(desc("started"), "queue", "key", "scenario")
+        return _outcome(rows.orderBy("queue", *in_order).limit(_LIMIT), _OF_QUEUE)
+    most = rows.where("key is not null").orderBy(desc("started"), "queue", "key", *in_order)
     return _outcome(most.limit(_KEYS * len(scenarios)), _OF_KEY)
 
 

@@ -24,13 +24,17 @@ from pyspark.sql import functions as F
 from celery_fair.core.pricing import MODEL_FORMAT
 from celery_fair.pipeline.gold.tenants import keyed
 from celery_fair.pipeline.gold.top import TOP, top
+from celery_fair.pipeline.silver.clocks import LONGEST
 
 __all__ = ["costs", "costs_by_key", "model"]
 
 
+_RAN = f"runtime between 0 and {LONGEST}"
+
+
 def costs(attempts: DataFrame) -> DataFrame:
     """One row per task and cost key; what has no key goes under the key that is null."""
-    ran = attempts.where("runtime is not null and runtime >= 0 and task is not null")
+    ran = attempts.where(_RAN).where("task is not null")
     by_key = ran.groupBy("task", "cost_key").agg(
         F.count("runtime").alias("n"),
         F.mean("runtime").alias("mean"),
@@ -57,7 +61,7 @@ def costs_by_key(attempts: DataFrame, most: int = TOP) -> DataFrame:
     Arguments:
         most: tenants of a queue, those with most seconds; the others are one row without a name.
     """
-    ran = keyed(attempts).where("runtime is not null and runtime >= 0")
+    ran = keyed(attempts).where(_RAN)
     by_key = ran.groupBy("queue", "tenant").agg(
         F.count("runtime").alias("n"),
         F.sum("runtime").alias("seconds"),

@@ -178,7 +178,9 @@ def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
     named = known.select("node", "pid", "boot", "queues", "first_at")
     # Those before all that is here are a doubt of their own, up to the earliest time there is.
     untold = F.col("since").isNotNull() | (F.col("until") > F.col("first_at"))
-    missing = F.format_string("its records %d to %d are missing", "first", "last")
+    several = F.format_string("its records %d to %d are missing", "first", "last")
+    one = F.format_string("its record %d is missing", "first")
+    missing = F.when(F.col("first") == F.col("last"), one).otherwise(several)
     return (
         gaps.join(named, ["node", "pid", "boot"])
         .where(untold)

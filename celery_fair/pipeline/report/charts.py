@@ -14,6 +14,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 150, 12, 28
 _LABEL = 14
 _ROW = 22
 _COLOURS = 12
+_LETTERS = 20
+"""Of a name that has room in `_RIGHT`."""
 
 
 class Series(NamedTuple):
@@ -36,7 +38,8 @@ def lines(series: Sequence[Series], label: str, gap: float) -> str:
         return ""
     first, last = min(times), max(times)
     last = max(last, first + gap)
-    top = min(1.0, max(0.1, *values) * 1.05)
+    top = max(0.1, *values) * 1.05
+    top = top if top > 1.06 else min(1.0, top)  # a log may show more tasks at once than slots
     plot = Plot(_LEFT, _WIDTH - _RIGHT, _TOP, _HEIGHT - _BOTTOM, first, last, top)
     drawn = [_line(number, each, plot, gap) for number, each in enumerate(series)]
     return svg(_WIDTH, _HEIGHT, label, [*_grid(plot), *drawn, *_names(series, plot)])
@@ -86,9 +89,17 @@ def _names(series: Sequence[Series], plot: Plot) -> list[str]:
     for left, (y, number) in enumerate(room):
         lowest = _HEIGHT - _BOTTOM - (len(room) - 1 - left) * _LABEL
         below = min(max(y, below + _LABEL), max(lowest, below + _LABEL))
-        name = series[number].name
+        name = _short(series[number].name)
         drawn.append(text(plot.right + 8, below + 4, name, kind=f"name c{number % _COLOURS}"))
     return drawn
+
+
+def _short(name: str) -> str:
+    """A name that has room beside a chart: what tells names apart is mostly at their ends."""
+    if len(name) <= _LETTERS:
+        return name
+    half = _LETTERS // 2
+    return f"{name[: half - 2]}…{name[-half:]}"
 
 
 def bars(
@@ -102,7 +113,7 @@ def bars(
     drawn = []
     for number, (name, values) in enumerate(rows):
         y = _TOP + number * _ROW
-        drawn.append(text(left - 8, y + 12, name, "end"))
+        drawn.append(text(left - 8, y + 12, _short(name), "end"))
         x = float(left)
         for part, value in enumerate(values):
             length = value / most * width

@@ -24,6 +24,7 @@ from celery_fair.pipeline.publish import (
     write_first_waits,
     write_waits,
 )
+from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = ["POINTS", "Figures", "Row", "figures", "nice_interval"]
@@ -80,11 +81,18 @@ class Figures:
     by_key: KeyFigures | None  # None if no message has a key
 
 
-def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], None]) -> Figures:
+def figures(
+    warehouse: Warehouse,
+    interval: float | None,
+    say: Callable[[str], None],
+    complete_since: float | None = None,
+    redelivered_within: float | None = None,
+) -> Figures:
     """Make all gold tables, and return the report's part of them.
 
     Arguments:
         interval: what shares are judged over and charts drawn by; None: some that fit.
+        complete_since, redelivered_within: `since` and `within` of `gold.audit`.
     """
     processes = warehouse.table("processes")
     state = _one(_states(completed(processes)))
@@ -98,7 +106,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         attempts, backlog = warehouse.table("attempts"), warehouse.table("backlog")
         shares = fairness(attempts, backlog, processes, fine, TOLERANCE)
     waited = write_waits(warehouse, say)
-    audited = write_audit(warehouse, None, say)
+    audited = write_audit(warehouse, complete_since, say, redelivered_within)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
     return Figures(
         since=since,
@@ -112,7 +120,7 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         waits=_rows(waited.orderBy(F.desc("started"), "queue"), QUEUES),
         started=waited.count(),
         verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
-        troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy("verdict", "id")),
+        troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy(_worst_first(), "id")),
         letters=_rows(_letters(audited)),
         capacity=in_use(write_capacity(warehouse, fine, say), drawn),
         costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
@@ -120,6 +128,10 @@ def figures(warehouse: Warehouse, interval: float | None, say: Callable[[str], N
         quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
         by_key=_by_key(warehouse, interval, audited, say),
     )
+
+
+def _worst_first() -> Column:
+    return F.array_position(F.lit(list(VERDICTS)), F.col("verdict"))
 
 
 def _by_key(
@@ -159,7 +171,10 @@ def _one(table: DataFrame) -> Row:
 def _states(processes: DataFrame) -> DataFrame:
     return processes.agg(
         F.coalesce(F.min("dated_at"), F.min("first_at")).alias("since"),
-        F.max("last_at").alias("until"),
+        # One clock that is ahead would stretch all intervals.
+        F.coalesce(F.max(F.when(is_true("last_at"), F.col("last_at"))), F.max("last_at")).alias(
+            "until"
+        ),
         F.count(F.lit(1)).alias("processes"),
         F.count_if(F.col("liveness") == "silent").alias("silent"),
         F.count_if(~F.col("complete")).alias("incomplete"),

@@ -1,0 +1,114 @@
+"""Logs that have no start of a message, and may have had one all the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from celery_fair.eventlog.log_file import FileName
+from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.warehouse import Warehouse
+from tests.pipeline.planted import T0, Logs, Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+PUBLISHED, REJECTED = 115.0, 130.0
+
+
+def dies(process: Process, at: float, **fields: object) -> None:
+    """Another process declares it dead."""
+    process.write("process", at, state="dead", **fields)
+    process.records[-1].pop("seq")
+    process.seq -= 1
+
+
+def file_of(process: Process, since: float = 0) -> str:
+    return f"host/{FileName(int(T0 + since), 'celery@n', process.pid, process.boot, 0)}"
+
+
+def letters(*queues: str) -> Process:
+    """A process of another host that has rejected a message of each queue."""
+    rejecter = Process(node="celery@other", queue="other").boots(0)
+    for queue in queues:
+        rejecter.rejects(queue, REJECTED, published=PUBLISHED, queue=queue)
+    rejecter.ends(200)
+    return rejecter
+
+
+def suspects() -> dict[str, Process]:
+    """Processes that may have started the message of their queue when nobody saw it."""
+    resumed = Process(queue="resumed").boots(0)  # its host had been asleep
+    dies(resumed, 50, last=0)
+    resumed.beats(60)
+
+    resumed_earlier = Process(queue="resumed_earlier").boots(0)  # by its own clock
+    dies(resumed_earlier, 50, last=0)
+    resumed_earlier.beats(40)
+
+    ended = Process(queue="ended").boots(0)
+    dies(ended, 50, last=0)
+    ended.beats(60)
+    ended.ends(180, dropped=3)
+
+    corrected = Process(queue="corrected").boots(5000)  # and so was the clock, after a power loss
+    corrected.beats(5060)
+    dies(corrected, 200, last=1, dropped=1)
+
+    parent = Process(queue="parent").boots(5000)
+    parent.write("process", 5010, state="child", parent=parent.boot, child=77)
+    parent.ends(180)
+
+    beheaded = Process(queue="beheaded").boots(0)
+    beheaded.starts("beheaded", 120)
+    beheaded.beats(125, quanta={"beheaded": 1.0})
+    beheaded.beats(20)
+    beheaded.ends(40)
+    del beheaded.records[:2]
+
+    every = (resumed, resumed_earlier, ended, corrected, parent, beheaded)
+    return {str(process.queue): process for process in every}
+
+
+def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    found = suspects()
+    for process in (*found.values(), letters("nobodys", *found)):
+        logs.write(file_of(process), process.lines)
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    ingest(warehouse, logs.folder)
+    rows = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
+    verdicts = {row["id"]: row["verdict"] for row in rows}
+    assert verdicts == {"nobodys": "REPLAYABLE"} | dict.fromkeys(found, "UNKNOWN")
+
+
+def test_files_that_do_not_say_whose_they_are(
+    spark: SparkSession, logs: Logs, tmp_path: Path
+) -> None:
+    rejecter = letters("q")
+    logs.write(file_of(rejecter), rejecter.lines)
+    garbage, gone = Process(), Process()
+    logs.write(file_of(garbage, 100), ["\0" * 400])
+    names = [f"{T0:.0f}-00ff{PACKED}", "empty.jsonl", "1:2.jsonl"]
+    for name in names:
+        (logs.folder / "host" / name).write_text("{}" if ":" in name else "")
+    logs.write("host/collected.jsonl", ['{"v":2,"ki'])
+    there = logs.write(f"host/_open-{file_of(gone, 100).removeprefix('host/')}", [])
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    ingest(warehouse, logs.folder)
+    there.unlink()  # it is read nowhere, and was there
+    logs.write("host/later.jsonl", letters("other").lines)
+    ingest(warehouse, logs.folder)
+
+    (letter, _) = write_audit(warehouse, None, lambda _: None).orderBy("id").collect()[::-1]
+    assert (letter["id"], letter["verdict"]) == ("q", "UNKNOWN")
+    doubts = warehouse.table("doubts").collect()
+    assert {row["queues"] for row in doubts} == {None}
+    assert {(row["boot"], row["why"]) for row in doubts} == {
+        (garbage.boot, "no file of its log was read yet"),
+        (gone.boot, "no file of its log was read yet"),
+        (None, "lines of a file are no records: collected.jsonl"),
+        *((None, f"a file of the log is empty, or cannot be named: {name}") for name in names),
+    }
