@@ -50,7 +50,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     worker.rejects("clean", 5, published=0)
     worker.says("q", "ready", 6, 2.0)
     worker.says("r", "ready", 6, 2.0)
-    worker.runs("keyed", 7, 2.0, published=6.5, cost_key="k", key="acme/42")
+    worker.runs("keyed", 7, 2.0, published=6.5, cost_key="k", key="acme/42", repeatable=True)
     worker.starts("lost", 9)
     worker.ends(10, "dead")
     logs.plant(worker)
@@ -75,6 +75,15 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert [attempt["id"] for attempt in found["attempts"]] == ["twice", "lost", "clean"]
     (line,) = ids.read_text().splitlines()
     assert json.loads(line) == {"id": "clean", "retries": 0, "published": T0}
+
+    assert found["more"] == 0
+    worst = run("audit", warehouse, "--limit", "1").stdout
+    assert "twice" in worst
+    assert "\nand 2 more: --limit, --verdict\n" in worst
+    by_key = run("audit", warehouse, "--by", "key", "--non-repeatable").stdout
+    assert "no attempt is of a queue with keys" in by_key
+    counted = Warehouse(spark, warehouse).table("audit_by_key").collect()
+    assert "acme" in {row["tenant"] for row in counted}
 
     failed = run("audit", warehouse, "--fail-on", "unknown,lost")
     assert failed.exit_code == 1
@@ -112,6 +121,29 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
     assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
     check_documented_tables(Warehouse(spark, warehouse))
+    late = ("--complete-since", T0 + 100)
+    assert json.loads(run("report", warehouse, html, "--json", *late).stdout)["verdicts"] == (
+        dict.fromkeys(VERDICTS, 0) | {"DUPLICATE": 1, "UNKNOWN": 3}
+    )
+
+
+def test_what_is_no_warehouse(tmp_path: Path) -> None:
+    nowhere = run("audit", tmp_path / "nowhere")
+    assert nowhere.exit_code == 1
+    assert f"there is no folder {tmp_path / 'nowhere'}: give the warehouse's" in nowhere.stderr
+    (tmp_path / "a.jsonl").touch()
+    logs = run("waits", tmp_path)
+    assert logs.exit_code == 1
+    assert f"{tmp_path} is a folder of logs, and no warehouse; fill one first" in logs.stderr
+
+
+def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:  # noqa: ARG001
+    logs.write("other.jsonl", ['{"some": "other log"}'])
+    ingested = run("ingest", logs.folder, tmp_path / "warehouse")
+    assert ingested.exit_code == 1
+    assert "quarantined: 1 × does not name its process and time" in ingested.stdout
+    audited = run("audit", tmp_path / "warehouse")
+    assert audited.stdout == "there is no attempt\n"
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])

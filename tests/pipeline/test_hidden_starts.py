@@ -69,18 +69,27 @@ def suspects() -> dict[str, Process]:
     beheaded.ends(40)
     del beheaded.records[:2]
 
-    every = (resumed, resumed_earlier, ended, corrected, parent, beheaded)
+    misnamed = Process(queue="misnamed").boots(0)  # by a disk that fails
+    for at in (10, 20):
+        misnamed.beats(at)
+    misnamed.ends(180)
+    misnamed.records[1]["pid"] += 1000
+
+    every = (resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed)
     return {str(process.queue): process for process in every}
 
 
 def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     found = suspects()
-    for process in (*found.values(), letters("nobodys", *found)):
+    child = Process(node="celery@a", parent=found["misnamed"].boot, queue="misnamed").boots(1)
+    child.ends(170)
+    for process in (*found.values(), child, letters("nobodys", *found)):
         logs.write(file_of(process), process.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)
     rows = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
     verdicts = {row["id"]: row["verdict"] for row in rows}
+    assert len(rows) == len(verdicts)
     assert verdicts == {"nobodys": "REPLAYABLE"} | dict.fromkeys(found, "UNKNOWN")
 
 

@@ -50,6 +50,7 @@ GARBAGE |= {
     wrong(at=1e300): "impossible time",
     wrong(at=-5): "impossible time",
     wrong(seq=-5): "impossible number",
+    wrong(runtime=float("nan")): "torn, or a value of another type",
     wrong(seq=2**63 - 1): "impossible number",
     wrong(last=2**63 - 1): "impossible number",
     wrong(dropped=2**62): "impossible number",

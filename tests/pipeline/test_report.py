@@ -78,8 +78,10 @@ class Seen(HTMLParser):
 def written(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
     folder = tmp_path_factory.mktemp("report")
     logs = Logs(folder / "logs")
+    idle = Process(node="celery@a", parent="a", boot="idle", queue="none").boots(0)
+    idle.ends(1)
     logs.plant(*a_day())
-    logs.write("bad.jsonl", ["garbage"])
+    logs.write("1-n-1-idle-0.jsonl", [*idle.lines, "garbage"])
     for words in (
         ("ingest", logs.folder, folder / "warehouse"),
         ("report", folder / "warehouse", folder / "report.html"),

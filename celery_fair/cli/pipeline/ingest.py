@@ -46,8 +46,8 @@ def ingest(
       python -m celery_fair pipeline ingest logs warehouse --include-open --json
       python -m celery_fair pipeline ingest s3a://bucket/logs hdfs://node/warehouse
 
-    Exit status: 0, also if lines were quarantined; 1 if nothing could be ingested, or
-    LOGS has no files to read.
+    Exit status: 0, also if some lines were quarantined; 1 if no line was a record, or LOGS has no
+    files to read.
     """
     from celery_fair.pipeline.ingest import check
     from celery_fair.pipeline.ingest import ingest as read
