@@ -352,6 +352,7 @@ class Run:
         """
         store = self.warehouse.store
         store.make()
+        store.settle(sorted(self._after.folders - self._before.folders))
         check = (lambda: None) if self.hold is None else self.hold.check
         before, published = write_pointer(store, self._before, self._after, check)
         self._after = Pointer(published.version, self._after.tables, self._after.schemas)

@@ -23,7 +23,8 @@ STEPS = {
     "begun": (Run, "split"),
     "staged": (Path, "rename"),
     "silver": (ingesting, "renew_by_process"),
-    "drafted": (os, "fsync"),
+    "settled": (os, "fsync"),
+    "drafted": (Path, "replace"),
     "published": (Run, "_is_past"),
 }
 """What it was about to do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -213,3 +214,21 @@ def test_what_may_be_published_yet_keeps_its_tables(tmp_path: Path) -> None:
         warehouse.store.in_doubt = in_doubt
         run.discard()
         assert (tmp_path / folder).exists() is in_doubt
+
+
+def test_what_is_published_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file that a power loss empties Spark says nothing: its rows would not be there."""
+    safe: set[str] = set()
+
+    def note(opened: int) -> None:
+        safe.add(str(Path(f"/proc/self/fd/{opened}").readlink()))
+
+    warehouse = Folders(tmp_path)
+    run = warehouse.begin(make=True)
+    run.replace("attempts", cast("DataFrame", Table([])))
+    folder = next(tmp_path.glob("attempts/run=*"))
+    (folder / "part-0.parquet").write_text("rows")
+    monkeypatch.setattr(os, "fsync", note)
+    run.publish()
+    run.release()
+    assert {str(folder / "part-0.parquet"), str(folder), str(folder.parent)} <= safe

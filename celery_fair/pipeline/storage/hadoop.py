@@ -107,6 +107,9 @@ class HadoopStore:
     def written(self) -> list[str]:
         return [*self._files.fitting("*/run=*"), *self._files.fitting(f"{SCRATCH}*")]
 
+    def settle(self, names: Iterable[str]) -> None:
+        """What has been closed is the store's, and as safe as it makes it."""
+
     def alone(self) -> nullcontext[None]:
         """There are no locks: see `point`."""
         return nullcontext()

@@ -1,5 +1,6 @@
 """A folder of this machine: paths, renames and locks; no session is needed."""
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,6 +83,13 @@ class LocalStore:
             flock(file, LOCK_EX)
             yield
 
+    def settle(self, names: Iterable[str]) -> None:
+        # Spark does not. What is empty then is no error to it, but no rows.
+        for name in names:
+            folder = self.root / name
+            for path in (*folder.rglob("*"), folder, folder.parent):
+                _to_disk(path)
+
     def present(self) -> str | None:
         if newest := max(self.root.glob("current-*.json"), default=None):
             raise PipelineError(
@@ -106,3 +114,16 @@ class LocalStore:
 
     def held(self) -> Held:
         return held(self.root)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or which files a folder has, is on the disk.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

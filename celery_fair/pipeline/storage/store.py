@@ -92,6 +92,9 @@ class Store(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Nobody else publishes or holds meanwhile, where that is to be had; see `point`."""
 
+    def settle(self, names: Iterable[str]) -> None:
+        """See to it that folders of a table outlast a power loss, as far as the store lets us."""
+
     def present(self) -> str | None:
         """Return the pointer of the present version; None if nothing was published."""
 
