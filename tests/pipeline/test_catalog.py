@@ -47,6 +47,7 @@ def test_which_catalog_is_missing_is_told(spark: SparkSession, logs: Logs, tmp_p
     """By name, before anything is done."""
     iceberg = "org.apache.iceberg.spark.SparkCatalog"
     spark.conf.set("spark.sql.catalog.ice", iceberg)
+    (tmp_path / "warehouse").mkdir()
     for schema, said in (
         ("ice.fair", f"this Spark has no {iceberg}: give it one with --conf spark.jars.packages="),
         ("nowhere.fair", "there is no catalog nowhere: say what it is, such as with --conf"),

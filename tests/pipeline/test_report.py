@@ -81,7 +81,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
     idle = Process(node="celery@a", parent="a", boot="idle", queue="none").boots(0)
     idle.ends(1)
     logs.plant(*a_day())
-    logs.write("1-n-1-idle-0.jsonl", [*idle.lines, "garbage"])
+    logs.write(f"1-n-{idle.pid}-idle-0.jsonl", [*idle.lines, "garbage"])
     for words in (
         ("ingest", logs.folder, folder / "warehouse"),
         ("report", folder / "warehouse", folder / "report.html"),

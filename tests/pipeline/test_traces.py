@@ -382,8 +382,8 @@ def test_the_page_on_own_traces(
     first, second, third = (json.loads(result.stdout) for result in said)
     assert [(row["scenario"], row["queue"], row["started"]) for row in first] == [
         (scenario, queue, 2)
-        for scenario in ("mail first", "recorded")
         for queue in ("mail", "search")
+        for scenario in ("recorded", "mail first")
     ]
     assert {(row["key"], row["started"]) for row in second} == {("acme", 2), ("zeta", 1)}
     seconds = {row["key"]: row["seconds"] for row in second}
