@@ -83,14 +83,19 @@ def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: 
     found = suspects()
     child = Process(node="celery@a", parent=found["misnamed"].boot, queue="misnamed").boots(1)
     child.ends(170)
-    for process in (*found.values(), child, letters("nobodys", *found)):
+    twice = Process(queue="twice").boots(0)  # the second time it was true
+    dies(twice, 50, last=0)
+    twice.beats(60)
+    dies(twice, 70, last=1)
+    for process in (*found.values(), child, twice, letters("nobodys", "twice", *found)):
         logs.write(file_of(process), process.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)
     rows = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
     verdicts = {row["id"]: row["verdict"] for row in rows}
     assert len(rows) == len(verdicts)
-    assert verdicts == {"nobodys": "REPLAYABLE"} | dict.fromkeys(found, "UNKNOWN")
+    proven = dict.fromkeys(["nobodys", "twice"], "REPLAYABLE")
+    assert verdicts == proven | dict.fromkeys(found, "UNKNOWN")
 
 
 def test_files_that_do_not_say_whose_they_are(
