@@ -36,7 +36,7 @@ from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
-from celery_fair.pipeline.silver.unread import packed, unread
+from celery_fair.pipeline.silver.unread import UNREAD, packed, unread
 from celery_fair.pipeline.silver.unreadable import (
     BREAKS_OFF,
     CANNOT_BE_NAMED,
@@ -336,7 +336,7 @@ def _note_unread(
         torn: whether this run has read what is no record.
     """
     spark = run.warehouse.spark
-    before = run.table("unread") if run.has("unread") else None
+    before = run.known("unread", UNREAD) if run.has("unread") else None
     run.replace("unread", unread(spark, logs, processes, before))
     odd = without_process(logs)
     if odd or torn or run.has("unreadable"):

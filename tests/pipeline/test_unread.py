@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING
 
 from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
-from celery_fair.pipeline.silver.unread import unread
+from celery_fair.pipeline.silver.unread import UNREAD, unread
 from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
@@ -41,15 +42,25 @@ def test_files_that_were_not_read(spark: SparkSession, logs: Logs) -> None:
     logs.write("copy.jsonl", ["not a worker's"])
     columns = "pid bigint, boot string"
     known = spark.createDataFrame([(done.pid, done.boot), (1, headless.boot)], columns)
-    before = [(7, "gone", T0), (done.pid, done.boot, T0), (headless.pid, headless.boot, T0 + 9)]
+    before = [
+        (7, "gone", T0, None),
+        (8, "long gone", None, T0 + 1),
+        (done.pid, done.boot, T0, None),
+        (headless.pid, headless.boot, T0 + 9, T0 + 1),
+    ]
+    now = time()
     rows = unread(
         spark,
         LocalStore(logs.folder),
         known,
-        spark.createDataFrame(before, f"{columns}, since double"),
+        spark.createDataFrame(before, UNREAD),
     ).collect()
+    ends = {row["boot"]: row["until"] for row in rows}
+    assert now <= ends.pop("gone") <= time()  # by then there was no file of it
+    assert ends == {"long gone": T0 + 1, busy.boot: None, headless.boot: None}
     assert {(row["pid"], row["boot"]): row["since"] for row in rows} == {
         (7, "gone"): T0,  # it was there once
+        (8, "long gone"): None,
         (busy.pid, busy.boot): T0 + 5,
         (headless.pid, headless.boot): T0 + 9,
     }

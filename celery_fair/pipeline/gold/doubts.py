@@ -10,7 +10,8 @@ may have lost its end                  the last record      its end
 has no end: what comes is not read     the last record      for ever
 is a child's, and its worker's is not  for ever             for ever
 here
-is not read at all                     its first file       for ever
+is not read at all                     its first file       for ever, or until no
+                                                            file of it was there
 is not there, though its worker names  the worker's first   the worker's end
 it                                     record
 has a file that breaks off             the file's name      the file's last change
@@ -219,6 +220,8 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
     read = processes.select("pid", "boot")
     horizon = _horizon(processes)
     new = F.col("since") >= F.col("horizon") - _ROTATE - _BEATS * _BEAT
+    gone = F.col("until") if "until" in unread.columns else F.lit(None).cast("double")
+    opened = (new | F.col("horizon").isNull()) & gone.isNull()
     return (
         unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")
         .crossJoin(F.broadcast(horizon))
@@ -229,8 +232,8 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
             F.lit(None).cast("array<string>").alias("queues"),
             F.lit("no file of its log was read yet").alias("why"),
             F.coalesce("since", F.lit(_EVER)).alias("since"),
-            F.lit(_FOR_EVER).alias("until"),
-            F.coalesce(new | F.col("horizon").isNull(), F.lit(False)).alias("open"),
+            F.coalesce(gone, F.lit(_FOR_EVER)).alias("until"),
+            F.coalesce(opened, F.lit(False)).alias("open"),
         )
     )
 

@@ -2,12 +2,14 @@
 
 A process is known by its records. One that has none in the warehouse is known by a file alone,
 which is still open, or new, or of which nothing can be read: it lived, and may have started
-anything since. So it did if the file is not there any more. The name of a process's first file says
+anything since. So it did if the file is not there any more; but a process that lives has a file,
+and so it had ended by the time when there was none of it. The name of a process's first file says
 when it was made; if that file is gone, nobody knows. A file without a byte, from a crash, is never
 read.
 """
 
 from collections.abc import Iterator
+from time import time
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,9 +18,10 @@ from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
 from celery_fair.pipeline.storage.store import Store
 
-__all__ = ["packed", "unread"]
+__all__ = ["UNREAD", "packed", "unread"]
 
-_UNREAD = "pid long, boot string, since double"
+UNREAD = "pid long, boot string, since double, until double"
+_FILE = "pid long, boot string, since double"
 _PATH = r"^(.*/)(([0-9]+)-[^/]*\.jsonl)$"
 """A file's folder, its name, and the time in that."""
 
@@ -32,15 +35,20 @@ def unread(
 
     Arguments:
         known: processes with records (`pid`, `boot`).
-        before: what was unread before; None: nothing was.
+        before: what was unread before (`UNREAD`); None: nothing was.
     """
     # A file that is renamed while its folder is listed may be overlooked, but not twice.
     there = {_row(name) for _ in range(2) for name in _named(logs)}
-    found = spark.createDataFrame(sorted(there, key=str), _UNREAD)
+    found = spark.createDataFrame(sorted(there, key=str), _FILE)
+    found = found.withColumns({"here": F.lit(True), "until": F.lit(None).cast("double")})
     if before is not None:
-        found = found.unionByName(before.select(*found.columns))
+        gone = before.select("pid", "boot", "since", "until").withColumn("here", F.lit(False))
+        found = found.unionByName(gone)
     new = found.join(known.select("pid", "boot"), ["pid", "boot"], "left_anti")
-    return new.groupBy("pid", "boot").agg(F.min("since").alias("since"))
+    until = F.coalesce(F.min("until"), F.lit(time()))
+    return new.groupBy("pid", "boot").agg(
+        F.min("since").alias("since"), F.when(~F.max("here"), until).alias("until")
+    )
 
 
 def packed(read: DataFrame) -> DataFrame:
