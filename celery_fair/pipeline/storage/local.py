@@ -87,8 +87,9 @@ class LocalStore:
         # Spark does not. What is empty then is no error to it, but no rows.
         for name in names:
             folder = self.root / name
-            for path in (*folder.rglob("*"), folder, folder.parent):
-                _to_disk(path)
+            with suppress(FileNotFoundError):  # of a run that was overtaken, as it will be told
+                for path in (*folder.rglob("*"), folder, folder.parent):
+                    _to_disk(path)
 
     def present(self) -> str | None:
         if newest := max(self.root.glob("current-*.json"), default=None):
