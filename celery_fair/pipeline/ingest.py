@@ -36,7 +36,7 @@ from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
-from celery_fair.pipeline.silver.unread import UNREAD, packed, unread
+from celery_fair.pipeline.silver.unread import UNREAD, files_there, packed, unread
 from celery_fair.pipeline.silver.unreadable import (
     BREAKS_OFF,
     CANNOT_BE_NAMED,
@@ -337,8 +337,9 @@ def _note_unread(
     """
     spark = run.warehouse.spark
     before = run.known("unread", UNREAD) if run.has("unread") else None
-    run.replace("unread", unread(spark, logs, processes, before))
-    odd = without_process(logs)
+    there = files_there(logs)
+    run.replace("unread", unread(spark, there, processes, before))
+    odd = without_process(there)
     if odd or torn or run.has("unreadable"):
         files, lines = run.known("files", schema), run.known("quarantine", QUARANTINE)
         found = unreadable(lines, files).unionByName(unlisted(spark, odd, files))

@@ -12,7 +12,7 @@ import pytest
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import _open_copies, check
 from celery_fair.pipeline.log_files import log_files
-from celery_fair.pipeline.silver.unread import _named
+from celery_fair.pipeline.silver.unread import _named, files_there
 from celery_fair.pipeline.storage.address import local_path
 from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.warehouse import Run
@@ -39,14 +39,14 @@ def test_links_are_followed_and_no_circle_is(tmp_path: Path) -> None:
 
 def test_an_unread_log_behind_a_link_is_seen(tmp_path: Path) -> None:
     """Else what its process has started would be called replayable."""
-    (name,) = _named(LocalStore(linked(tmp_path)))
+    (name,) = _named(files_there(LocalStore(linked(tmp_path))))
     assert (name.pid, name.boot) == (7, "ab12")
 
 
 def test_a_compressed_file_without_a_byte_is_not_overlooked(tmp_path: Path) -> None:
     """Spark does not list it; whoever lists the names sees that a process has lost its log."""
     (tmp_path / f"{OPEN.removeprefix('_open-')}.gz").touch()
-    (name,) = _named(LocalStore(tmp_path))
+    (name,) = _named(files_there(LocalStore(tmp_path)))
     assert (name.pid, name.boot, name.number) == (7, "ab12", 0)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
-from celery_fair.pipeline.silver.unread import UNREAD, unread
+from celery_fair.pipeline.silver.unread import UNREAD, files_there, unread
 from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
@@ -51,7 +51,7 @@ def test_files_that_were_not_read(spark: SparkSession, logs: Logs) -> None:
     now = time()
     rows = unread(
         spark,
-        LocalStore(logs.folder),
+        files_there(LocalStore(logs.folder)),
         known,
         spark.createDataFrame(before, UNREAD),
     ).collect()

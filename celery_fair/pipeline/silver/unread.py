@@ -18,7 +18,7 @@ from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
 from celery_fair.pipeline.storage.store import Store
 
-__all__ = ["UNREAD", "packed", "unread"]
+__all__ = ["UNREAD", "files_there", "packed", "unread"]
 
 UNREAD = "pid long, boot string, since double, until double"
 _FILE = "pid long, boot string, since double"
@@ -26,19 +26,26 @@ _PATH = r"^(.*/)(([0-9]+)-[^/]*\.jsonl)$"
 """A file's folder, its name, and the time in that."""
 
 
-def unread(
-    spark: SparkSession, logs: Store, known: DataFrame, before: DataFrame | None = None
-) -> DataFrame:
-    """One row per process that has, or had, a file below `logs`, and of which nothing was read.
+def files_there(logs: Store) -> list[str]:
+    """Return all files of the log, those that are being written among them.
 
     Call it after the files to read have been listed: every process that lived then has a file.
+    """
+    # A file that is renamed while its folder is listed may be overlooked, but not twice.
+    return sorted({path for _ in range(2) for path in logs.files("*.jsonl*")})
+
+
+def unread(
+    spark: SparkSession, paths: list[str], known: DataFrame, before: DataFrame | None = None
+) -> DataFrame:
+    """One row per process that has, or had, a file, and of which nothing was read.
 
     Arguments:
+        paths: see `files_there`.
         known: processes with records (`pid`, `boot`).
         before: what was unread before (`UNREAD`); None: nothing was.
     """
-    # A file that is renamed while its folder is listed may be overlooked, but not twice.
-    there = {_row(name) for _ in range(2) for name in _named(logs)}
+    there = {_row(name) for name in _named(paths)}
     found = spark.createDataFrame(sorted(there, key=str), _FILE)
     found = found.withColumns({"here": F.lit(True), "until": F.lit(None).cast("double")})
     if before is not None:
@@ -71,8 +78,8 @@ def packed(read: DataFrame) -> DataFrame:
     return known.select(F.concat("folder", name).alias("file"))
 
 
-def _named(logs: Store) -> Iterator[FileName]:
-    for path in logs.files("*.jsonl*"):
+def _named(paths: list[str]) -> Iterator[FileName]:
+    for path in paths:
         file = path.rpartition("/")[2]
         name = FileName.parse(file.removesuffix(".gz").removesuffix(".zst"))
         if name is not None:

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
-from celery_fair.pipeline.storage.store import Store
 
 __all__ = [
     "BREAKS_OFF",
@@ -87,10 +86,9 @@ def unreadable(quarantine: DataFrame, files: DataFrame) -> DataFrame:
     )
 
 
-def without_process(logs: Store) -> list[str]:
-    """Return the sealed files below `logs` whose names are not those of one process's files."""
-    # A file that is renamed while its folder is listed may be overlooked, but not twice.
-    return sorted({path for _ in range(2) for path in logs.files("*.jsonl*") if _is_odd(path)})
+def without_process(paths: list[str]) -> list[str]:
+    """Return the sealed files among some whose names are not those of one process's files."""
+    return list(filter(_is_odd, paths))
 
 
 def unlisted(spark: SparkSession, paths: list[str], files: DataFrame) -> DataFrame:
