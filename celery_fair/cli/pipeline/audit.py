@@ -31,8 +31,8 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
     wanted = {word.strip().upper().replace("-", "_") for word in value.split(",") if word.strip()}
     if unknown := wanted - set(VERDICTS):
         known = ", ".join(verdict.lower() for verdict in VERDICTS)
-        named = ", ".join(sorted(name.lower() for name in unknown))
-        raise click.BadParameter(f"{named} is no verdict; there are {known}")
+        said = ", ".join(sorted(name.lower() for name in unknown))
+        raise click.BadParameter(f"{said} is no verdict; there are {known}")
     return wanted
 
 
@@ -103,9 +103,9 @@ def audit(
 
     Exit status: 0; 1 if there is what --fail-on names.
     """
-    from pyspark.sql.functions import array_position, col, lit
+    from pyspark.sql.functions import col
 
-    from celery_fair.pipeline.gold.audit import VERDICTS
+    from celery_fair.pipeline.gold.audit import VERDICTS, worst_first
     from celery_fair.pipeline.gold.audit_by_key import WELL, audit_by_key
     from celery_fair.pipeline.publish import write_audit, write_audit_by_key
 
@@ -122,8 +122,7 @@ def audit(
         return _by_key(audit_by_key(audited) if non_repeatable else made, counts, good)
     verdict = col("verdict")
     listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*WELL))
-    worst = array_position(lit(list(VERDICTS)), verdict)
-    rows = listed.orderBy(worst, "id", "retries").select(*_SHOWN).limit(limit).collect()
+    rows = listed.orderBy(worst_first(), "id", "retries").select(*_SHOWN).limit(limit).collect()
     more = sum(counts[name] for name in only or counts.keys() - WELL) - len(rows)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     doubts, changed = _doubts(audited, limit), _changed(there)

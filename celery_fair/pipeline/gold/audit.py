@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.silver.clocks import is_true
 
-__all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "changes", "replayable"]
+__all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "changes", "replayable", "worst_first"]
 
 VERDICTS = (
     "DUPLICATE",
@@ -108,6 +108,11 @@ def audit(
         F.col("judged.doubt.why").alias("why"),
         *(F.col(f"judged.doubt.{name}").alias(f"doubt_{name}") for name in _ABOUT),
     )
+
+
+def worst_first() -> Column:
+    """What to order audited attempts by, so that those to look at come first."""
+    return F.array_position(F.lit(list(VERDICTS)), F.col("verdict"))
 
 
 def replayable(audited: DataFrame) -> DataFrame:

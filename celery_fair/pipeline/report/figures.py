@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.audit import VERDICTS
+from celery_fair.pipeline.gold.audit import VERDICTS, worst_first
 from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue, fairness
 from celery_fair.pipeline.gold.fairness_by_key import by_key
 from celery_fair.pipeline.gold.noisy import by_tenant
@@ -120,7 +120,7 @@ def figures(
         waits=_rows(waited.orderBy(F.desc("started"), "queue"), QUEUES),
         started=waited.count(),
         verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
-        troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy(_worst_first(), "id")),
+        troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy(worst_first(), "id")),
         letters=_rows(_letters(audited)),
         capacity=in_use(write_capacity(warehouse, fine, say), drawn),
         costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
@@ -128,10 +128,6 @@ def figures(
         quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
         by_key=_by_key(warehouse, interval, audited, say),
     )
-
-
-def _worst_first() -> Column:
-    return F.array_position(F.lit(list(VERDICTS)), F.col("verdict"))
 
 
 def _by_key(
