@@ -5,46 +5,31 @@ its process, its number there and its time. A killed writer leaves a torn last l
 leaves garbage: such lines are kept, with the reason and the file they came from. Unknown fields are
 left out. An unknown kind, from a later version, is kept, or else its number would be missing. From
 here on times and durations are seconds, whichever version wrote them.
-
-The same event may be read twice, from a copy of a file or from a file read while it was open. It is
-recognised by its id, `node:pid:boot:seq`; what another says of a process, that it is dead, is not
-among its numbers, whichever it has. Which numbers of a process were read is remembered in
-*words* of 64 bits (`numbers`): as a rule each record of a word sets another bit, and no bit that
-was set by a run before, and then nothing needs to be sorted or compared. Only in words where that
-is not so, events are looked at one by one (`distinct`).
 """
 
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from celery_fair.pipeline.numbering import clashes, distinct, numbers, suspects
 from celery_fair.pipeline.schema import RECORD, in_seconds
 
 __all__ = [
     "EVENTS",
-    "NUMBERS",
-    "PROCESS",
     "QUARANTINE",
-    "distinct",
     "events",
     "identified",
-    "numbers",
     "parsed",
     "quarantine",
     "sorted_out",
-    "suspects",
 ]
-
-PROCESS = ("node", "pid", "boot")
-WORD = (*PROCESS, "word")
 
 EVENTS = StructType(RECORD.fields).add("file", "string").add("date", "date")
 QUARANTINE = "file string, text string, reason string"
 
-NUMBERS = "node string, pid bigint, boot string, word bigint, bits bigint, read bigint"
 TEXT_KEPT = 2000
 _LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
 _COUNTED = ("seq", "last", "dropped", "concurrency")
@@ -126,56 +111,11 @@ def events(lines: DataFrame) -> DataFrame:
 
 
 def quarantine(lines: DataFrame) -> DataFrame:
-    """Parsed lines that are no records."""
-    found = sorted_out(lines).where("table = 'quarantine'")
-    return found.select("file", "text", F.col("wrong").alias("reason"))
-
-
-def numbers(found: DataFrame) -> DataFrame:
-    """One row per word: `bits` for the records that are in it, and how many records set them."""
-    word, bit = _place()
-    by_word = found.select(*PROCESS, word.alias("word"), bit.alias("bit")).groupBy(*WORD)
-    return by_word.agg(F.bit_or("bit").alias("bits"), F.count(F.lit(1)).alias("read"))
-
-
-def _place() -> tuple[Column, Column]:
-    """Word and bit of an event.
-
-    What declares a process dead has no number, or had one that a record may have that the process
-    writes nevertheless, and so words of its own. It may be said twice, of other last records.
-    """
-    dead = F.coalesce(F.col("state") == "dead", F.lit(False))
-    number = F.coalesce(F.when(dead, F.col("last")), F.col("seq"), F.lit(0))
-    word = F.shiftright(number, 6)
-    bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
-    return F.when(dead, word - (1 << 62)).otherwise(word), bit
-
-
-def suspects(found: DataFrame, known: DataFrame | None = None) -> DataFrame:
-    """The words with records that were read before: their names, and the bits that were `taken`.
-
-    Arguments:
-        found, known: `numbers` of this run, and of the runs before.
-    """
-    none = F.lit(0).cast("long")
-    if known is None:
-        return found.where("read > bit_count(bits)").select(*WORD, none.alias("taken"))
-    before = known.join(found.select(*WORD), list(WORD), "left_semi")
-    before = before.groupBy(*WORD).agg(F.bit_or("bits").alias("taken"))
-    joined = found.join(before, list(WORD), "left").withColumn("taken", F.coalesce("taken", none))
-    return joined.where("read > bit_count(bits) or (bits & taken) <> 0").select(*WORD, "taken")
-
-
-def distinct(found: DataFrame, suspected: DataFrame) -> DataFrame:
-    """Events that were not read before, each once."""
-    word, bit = _place()
-    placed = found.withColumn("word", word).withColumn("bit", bit)
-    single = placed.join(suspected, list(WORD), "left_anti")
-    several = placed.join(suspected, list(WORD)).where("(bit & taken) = 0")
-    # Should two records claim one id, every run takes the same of them.
-    first = Window.partitionBy(*WORD, "bit").orderBy("at", "kind", "id", "file")
-    chosen = several.withColumn("copy", F.row_number().over(first)).where("copy = 1")
-    return single.select(*found.columns).unionByName(chosen.select(*found.columns))
+    """Parsed lines that are no records, and records whose numbers others have."""
+    found = sorted_out(lines)
+    bad = found.where("table = 'quarantine'").select("file", "text", F.col("wrong").alias("reason"))
+    good = found.where("table = 'events'").select(*EVENTS.names)
+    return bad.unionByName(clashes(good, suspects(numbers(good))))
 
 
 def identified(records: DataFrame) -> DataFrame:

@@ -20,18 +20,10 @@ from pyspark.sql.types import StructType
 
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.broken_files import broken, is_broken, is_compressed, reads
-from celery_fair.pipeline.bronze import (
-    EVENTS,
-    NUMBERS,
-    QUARANTINE,
-    distinct,
-    numbers,
-    parsed,
-    sorted_out,
-    suspects,
-)
+from celery_fair.pipeline.bronze import EVENTS, QUARANTINE, parsed, sorted_out
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import unglobbed
+from celery_fair.pipeline.numbering import CLASH, NUMBERS, clashes, distinct, numbers, suspects
 from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
@@ -82,6 +74,7 @@ class Ingested:
 class _Copies(NamedTuple):
     """Copies of open files, under names that Spark reads."""
 
+    folder: str
     address: str
     files: int
     size: int
@@ -241,7 +234,7 @@ def _bronze(
         with reading():
             folders = _split(run, paths, copies, done.broken)
     _quarantine(run, folders.get("quarantine"), files, done)
-    return _events(run, folders.get("events"), done)
+    return _events(run, folders.get("events"), copies, done)
 
 
 def _split(
@@ -295,22 +288,27 @@ def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) 
         run.remove(folder)
 
 
-def _events(run: Run, folder: str | None, done: Ingested) -> DataFrame:
+def _events(run: Run, folder: str | None, copies: _Copies | None, done: Ingested) -> DataFrame:
     """Let the folder be part of the table, or another without what was read before."""
     if folder is None:
         none = run.warehouse.spark.createDataFrame([], EVENTS)
         return none if run.has("events") else run.extend("events", none)
     read = run.warehouse.read([folder], EVENTS).drop("run")
     before = run.known("numbers", NUMBERS) if run.has("numbers") else None
-    fresh = run.extend("numbers", numbers(read))
+    fresh = run.extend("numbers", numbers(read, copies and copies.folder))
     good = fresh.agg(F.sum("read")).collect()[0][0]
     again = suspects(fresh, before)
     if again.isEmpty():
         new, done.events = run.adopt("events", folder, EVENTS), good
     else:
+        kept = run.known("events", EVENTS)
+        odd = run.extend("quarantine", clashes(read, again, before, kept)).count()
+        if odd:
+            done.quarantined[CLASH] = odd
         new = run.extend("events", distinct(read, again))
         run.remove(folder)
         done.events = new.count()
+        good -= odd
     done.lines, done.duplicates = done.lines + good, good - done.events
     return new
 
@@ -367,5 +365,5 @@ def _open_copies(run: Run, logs: Store, wanted: bool) -> Iterator[_Copies | None
             name = path.rpartition("/")[2].removeprefix("_")
             store.write(f"{folder}/{number}-{name}", content)
             sizes.append(len(content))
-    yield _Copies(store.address(folder), len(sizes), sum(sizes))
+    yield _Copies(folder, store.address(folder), len(sizes), sum(sizes))
     store.remove(folder)

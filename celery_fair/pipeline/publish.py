@@ -40,6 +40,7 @@ _NEW_OF_PROCESSES = {
     "written_at": "first_at",
     "cut": "dropped > 0",
     "uncounted": "missing > 0 or dropped > 0",
+    "clash": "false",
     "rotate": "cast(null as double)",
     "dated_at": "first_at",
     "children": "cast(array() as array<struct<child: bigint, at: double>>)",

@@ -64,7 +64,7 @@ def test_file_that_went_astray(spark: SparkSession) -> None:
 
 
 def test_clock_that_is_set_back(spark: SparkSession) -> None:
-    """What is lost after that was written before the latest time that the log has."""
+    """What is lost then may be of any time, also if that was to be seen at the end only."""
     cut, gappy = Process(queue="cut").boots(0), Process(queue="gappy").boots(0)
     for process in (cut, gappy):
         process.beats(3600)

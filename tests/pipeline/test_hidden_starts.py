@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.numbering import CLASH, clashes, numbers
+from celery_fair.pipeline.numbering import suspects as suspects_of
 from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
+from tests.pipeline.staged import bronze_of_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PUBLISHED, REJECTED = 115.0, 130.0
 
@@ -75,8 +82,27 @@ def suspects() -> dict[str, Process]:
     misnamed.ends(180)
     misnamed.records[1]["pid"] += 1000
 
-    every = (resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed)
+    every = (resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed, *misnumbered())
     return {str(process.queue): process for process in every}
+
+
+def misnumbered() -> Iterator[Process]:
+    """Of a disk that fails, too: a record, or a copy of one, has the number of another.
+
+    Which is torn, or hidden by it.
+    """
+    for name, torn in (("hiding", False), ("in_place_of_torn", True)):
+        process = Process(queue=name).boots(0)
+        for at in range(10, 180, 10):
+            process.beats(at)
+        process.ends(180)
+        wrong = process.records[2] | {"seq": 12}  # which had been written at 120
+        if torn:
+            process.records[2] = wrong
+            del process.records[12]
+        else:
+            process.records.append(wrong)
+        yield process
 
 
 def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -126,3 +152,59 @@ def test_files_that_do_not_say_whose_they_are(
         (None, "lines of a file are no records: collected.jsonl"),
         *((None, f"a file of the log is empty, or cannot be named: {name}") for name in names),
     }
+
+
+def test_number_that_was_read_before(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    """A record with the number of one that another run has read; and with it, much once more."""
+    process = Process(queue="q").boots(0)
+    for at in range(1, 100):
+        process.beats(at)
+    first, rest = process.lines[:70], process.lines[70:]
+    process.ends(180)
+    (end,) = process.lines[100:]
+    logs.write(file_of(process), first)
+    logs.plant(letters("q"))
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    ingest(warehouse, logs.folder)
+    copied = file_of(process).replace("host/", "copied/")
+    for path, lines in ((copied, first), (f"{copied}.part.jsonl", first[7:50])):
+        logs.write(path, lines)
+    logs.write(file_of(process, 70).replace("-0.jsonl", "-1.jsonl"), [*rest, end])
+    done = ingest(warehouse, logs.folder)
+    assert (done.events, done.duplicates, done.quarantined) == (31, 70 + 43, {})
+    assert verdict(warehouse) == "REPLAYABLE"
+
+    changed = rest[5].replace('"seq": 75', '"seq": 35')
+    assert changed != rest[5]
+    logs.write(f"copied/{process.boot}.jsonl", [*rest[:5], changed])
+    done = ingest(warehouse, logs.folder)
+    assert (done.events, done.duplicates, done.quarantined) == (0, 5, {CLASH: 1})
+    assert verdict(warehouse) == "UNKNOWN"
+    (lived,) = warehouse.table("processes").where("clash").collect()
+    assert (lived["boot"], lived["complete"], lived["missing"]) == (process.boot, False, 0)
+    (line,) = warehouse.table("quarantine").collect()
+    assert json.loads(line["text"])["at"] == T0 + 75
+
+
+def verdict(warehouse: Warehouse) -> str:
+    (row,) = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
+    return str(row["verdict"])
+
+
+def test_words_that_need_no_comparison(spark: SparkSession) -> None:
+    """What was read before is not looked at again, if digests show that it is the same."""
+    process = Process().boots(0)
+    for at in range(1, 100):
+        process.beats(at)
+    copied = bronze_of_lines(spark, process.lines)
+    before = numbers(bronze_of_lines(spark, process.lines[:80]))
+    changed = [line.replace(f'"at": {T0 + 3:.0f}', f'"at": {T0 + 4:.0f}') for line in process.lines]
+    assert changed != process.lines
+    kept = bronze_of_lines(spark, changed)
+
+    def clashing(known: DataFrame) -> int:
+        return clashes(copied, suspects_of(numbers(copied), known), known, kept).count()
+
+    assert clashing(before) == 0
+    partly = numbers(copied.where("seq < 90"))
+    assert clashing(partly.withColumn("digest", F.lit(None).cast("long"))) == 1

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_fair.pipeline.bronze import distinct, numbers, parsed, suspects
+from celery_fair.pipeline.bronze import parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.numbering import distinct, numbers, suspects
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes

@@ -85,7 +85,7 @@ class Folder:
         found = set()
         for file in self.files:
             if file.is_there(late_ones) and (not file.is_open or self.reads_open):
-                found.update(record for record in file.records if not record.lost)
+                found.update(record for record in file.records if record.is_whole)
         return found
 
     def told_dead(self, process: Process, late_ones: bool) -> bool:
@@ -107,6 +107,7 @@ class Folder:
                     continue
                 files.append(File(process, len(files) + failed, T0 + record.at + skew))
             files[-1].records.append(record)
+        self._misnumber(process)
         for file in files:
             file.text = b"".join(_text(process, r, self._draw) for r in file.records)
             since = int(file.since)
@@ -120,8 +121,18 @@ class Folder:
             files[-1].is_open = True
         return [file for file in files if file.text or file.is_open]
 
+    def _misnumber(self, process: Process) -> None:
+        """A disk that fails changes a number to that of another record: that one is hidden.
+
+        The last record's would hide a lost one without a trace.
+        """
+        if self.world.wild and len(process.records) > 2 and self._draw.random() < 0.03:
+            wrong, hidden = self._draw.sample(process.records, 2)
+            if not wrong.lost and wrong is not process.records[-1]:
+                wrong.wrong_number, hidden.hidden = hidden.seq, True
+
     def _declare_dead(self, process: Process, files: list[File], at: float) -> None:
-        found = [r.seq for file in files for r in file.records if not r.lost]
+        found = [r.number for file in files for r in file.records if not r.lost]
         if not found:
             return
         last = files[-1]
@@ -181,7 +192,7 @@ def _text(process: Process, record: Record, draw: random.Random) -> bytes:
     if fields.get("published") is not None:
         fields["published"] = _micros(T0 + fields["published"])
     head = {"v": 2, "node": process.node, "pid": process.pid, "boot": process.boot}
-    head |= {"kind": record.kind, "seq": record.seq}
+    head |= {"kind": record.kind, "seq": record.number}
     head["at"] = _micros(T0 + record.at + process.host.skew)
     text = json.dumps(head | fields).encode()
     if not record.torn:

@@ -6,6 +6,7 @@ a process's log                        since                until
 lacks records between two others       the one before       the one after
 lacks its first records                for ever             the first that is here
 says that it dropped some, unnumbered  its first record     its end, or for ever
+has two records with one number        its first record     its end, or for ever
 may have lost its end                  the last record      its end
 has no end: what comes is not read     the last record      for ever
 is a child's, and its worker's is not  for ever             for ever
@@ -147,6 +148,7 @@ def _of_process(known: DataFrame, looked: bool) -> DataFrame:
         ),
         _doubt(F.col("born_at").isNull(), "its first records are missing", born, F.col("first_at")),
         _doubt(uncounted, "records are missing in its log", born, ended),
+        _doubt(F.col("clash"), "two of its records have one number", born, ended),
         _doubt(F.col("cut"), "the end of its log may be lost", written, ended),
         F.when(
             F.col("ended_at").isNull(),
@@ -181,7 +183,10 @@ def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
     untold = F.col("since").isNotNull() | (F.col("until") > F.col("first_at"))
     several = F.format_string("its records %d to %d are missing", "first", "last")
     one = F.format_string("its record %d is missing", "first")
-    missing = F.when(F.col("first") == F.col("last"), one).otherwise(several)
+    odd = F.format_string("its records %d and %d are out of order", "last", "first")
+    missing = F.when(F.col("first") == F.col("last"), one).otherwise(
+        F.when(F.col("first") < F.col("last"), several).otherwise(odd)
+    )
     return (
         gaps.join(named, ["node", "pid", "boot"])
         .where(untold)

@@ -14,26 +14,27 @@ _KEY = ("node", "pid", "boot")
 
 
 def gaps(events: DataFrame, processes: DataFrame) -> DataFrame:
-    """One row per run of missing numbers; `since` is null where nobody knows."""
+    """One row per run of missing numbers; `since` is null where nobody knows.
+
+    If `last` is before `first`, nothing is missing between two records that are out of order.
+    """
     gappy = processes.where("missing > 0").select(*_KEY)
     numbered = events.where("seq is not null and coalesce(state <> 'dead', true)").select(
         *_KEY, "seq", "at"
     )
     in_order = Window.partitionBy(*_KEY).orderBy("seq")
+    back = F.coalesce(F.col("at") < F.col("at_before"), F.lit(False))
     return (
         numbered.join(F.broadcast(gappy), list(_KEY), "left_semi")
         .withColumn("before", F.lag("seq").over(in_order))
         .withColumn("at_before", F.lag("at").over(in_order))
         .withColumn("first", F.coalesce("before", F.lit(-1)) + 1)
-        .where("seq > first")
+        .where((F.col("seq") > F.col("first")) | back)
         .select(
             *_KEY,
             "first",
             (F.col("seq") - 1).alias("last"),
-            # If the clock was set back between, nobody knows how far it was ahead.
-            F.when(F.col("at") >= F.col("at_before"), F.col("at_before"))
-            .when(F.col("at_before").isNotNull(), F.lit(float("-inf")))
-            .alias("since"),
-            F.greatest("at", "at_before").alias("until"),
+            F.when(back, F.lit(float("-inf"))).otherwise(F.col("at_before")).alias("since"),
+            F.when(back, F.lit(float("inf"))).otherwise(F.col("at")).alias("until"),
         )
     )

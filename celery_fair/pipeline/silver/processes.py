@@ -4,9 +4,10 @@ A process numbers its records from 0. It wrote at least ``max(seq) + 1``; those 
 are *missing*; *dropped* are those that it could not write, and lines of its files that are torn, or
 otherwise no records. Its log is complete if there are none of either, and the log of its parent
 process is here at all. When missing records were written, `celery_fair.pipeline.silver.gaps` says;
-what was dropped is among them, unless the process says of more (`uncounted`). What a process wrote
-after the last record that is here cannot be known (`cut`: nor if it has died, as its end may be
-lost), so the log also says how the process ended:
+what was dropped is among them, unless the process says of more (`uncounted`). If two different
+records have one number (`clash`), nobody knows when what that hides was written. What a process
+wrote after the last record that is here cannot be known (`cut`: nor if it has died, as its end may
+be lost), so the log also says how the process ended:
 
 ended    the log has its `exit`, or another process has found it `dead`
 alive    its last record is no older than three heartbeats before the log's last record of all,
@@ -25,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.numbering import CLASH
 from celery_fair.pipeline.silver.clocks import is_set, is_true
 from celery_fair.pipeline.silver.unreadable import torn_boot
 
@@ -140,7 +142,9 @@ def _said(events: DataFrame) -> DataFrame:
 
 def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
     """One row per process, of all lives."""
-    if quarantine is not None:
+    if quarantine is None:
+        counted = counted.withColumn("clash", F.lit(False))
+    else:
         counted = _with_torn(counted, quarantine)
     return _with_liveness(counted).select(
         *_KEY,
@@ -156,6 +160,7 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
         _is_complete().alias("complete"),
         "cut",
         F.coalesce(F.col("said_dropped") > F.col("missing"), F.lit(False)).alias("uncounted"),
+        "clash",
         "end",
         "ended_at",
         "liveness",
@@ -171,13 +176,18 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
 
 def _with_torn(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
     """A line that is no record may have been one: by its file, of which process."""
-    boot = torn_boot().alias("boot")
-    torn = quarantine.where("reason <> 'empty'").select(boot).groupBy("boot").count()
+    clash = F.col("reason") == CLASH
+    bad = quarantine.where("reason <> 'empty'").groupBy(torn_boot().alias("boot"))
+    torn = bad.agg(F.count_if(~clash).alias("torn"), F.bool_or(clash).alias("clash"))
     counted = counted.join(F.broadcast(torn), "boot", "left")
-    at_end = F.col("count").isNotNull() & ~F.coalesce(F.col("end") == "exit", F.lit(False))
-    return counted.withColumn(
-        "dropped", F.greatest("dropped", F.coalesce("count", F.lit(0)))
-    ).withColumn("cut", F.col("cut") | at_end)
+    at_end = (F.col("torn") > 0) & ~F.coalesce(F.col("end") == "exit", F.lit(False))
+    return counted.withColumns(
+        {
+            "dropped": F.greatest("dropped", F.coalesce("torn", F.lit(0))),
+            "cut": F.col("cut") | F.coalesce(at_end, F.lit(False)),
+            "clash": F.coalesce("clash", F.lit(False)),
+        }
+    )
 
 
 def _quanta(events: DataFrame) -> DataFrame:
@@ -194,6 +204,7 @@ def _quanta(events: DataFrame) -> DataFrame:
 
 def _is_complete() -> Column:
     gapless = F.col("born_at").isNotNull() & (F.col("missing") == 0) & (F.col("dropped") == 0)
+    gapless &= ~F.col("clash")
     return gapless & (F.col("parent").isNull() | F.col("of_boot").isNotNull())
 
 

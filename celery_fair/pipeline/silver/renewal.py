@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.bronze import EVENTS, PROCESS
+from celery_fair.pipeline.bronze import EVENTS
+from celery_fair.pipeline.numbering import PROCESS
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.backlog import backlog
 from celery_fair.pipeline.silver.gaps import gaps

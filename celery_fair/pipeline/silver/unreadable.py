@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.numbering import CLASH
 
 __all__ = [
     "BREAKS_OFF",
@@ -51,9 +52,11 @@ def path_of(address: str) -> Column:
 def torn_boot() -> Column:
     """Whose a line that is no record is, by its file; "" if nobody knows.
 
-    A pack is of several processes, but has no line that is no JSON object.
+    A pack is of several processes, but has no line that is no JSON object. A record whose number
+    another has says whose it is.
     """
-    said = F.when(F.col("file").endswith(PACKED), F.regexp_extract("text", _BOOT, 1))
+    says = F.col("file").endswith(PACKED) | (F.col("reason") == CLASH)
+    said = F.when(says, F.regexp_extract("text", _BOOT, 1))
     return F.coalesce(said, F.regexp_extract("file", _OF_FILE, 1))
 
 
