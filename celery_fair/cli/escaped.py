@@ -1,6 +1,8 @@
 """Text of others, shown so that it cannot do anything to a terminal."""
 
-__all__ = ["escaped", "escaped_lines", "shortened"]
+from unicodedata import category, east_asian_width
+
+__all__ = ["escaped", "escaped_lines", "shortened", "width"]
 
 
 def escaped(text: str) -> str:
@@ -13,6 +15,19 @@ def escaped(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """Return text, escaped but for the ends of its lines."""
     return "\n".join(map(escaped, text.split("\n")))
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes (Unicode Standard Annex 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(each) for each in text)
+
+
+def _columns(each: str) -> int:
+    if category(each) in ("Mn", "Me"):  # it is above or below the one before
+        return 0
+    return 2 if east_asian_width(each) in ("W", "F") else 1
 
 
 def shortened(text: str, width: int) -> str:

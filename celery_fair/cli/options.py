@@ -17,6 +17,7 @@ from celery_fair.pipeline.storage.address import is_remote, local_path
 __all__ = [
     "COUNT",
     "FOLDER",
+    "INTERVAL",
     "NEW_FILE",
     "NUMBER",
     "SECONDS",
@@ -104,6 +105,8 @@ class Seconds(Number):
 
 NUMBER = Finite()
 SECONDS = Seconds(0, min_open=True)
+INTERVAL = Seconds(0.001)
+"""Over which something is summed up: of shorter ones there would be more than can be counted."""
 
 
 class Outcome(NamedTuple):

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed
+from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed, passed_over
 
 __all__ = ["Finding", "examined", "started"]
 
@@ -50,7 +50,8 @@ def _java(environ: Mapping[str, str]) -> Finding:
     usable = [java for java in found if java.version >= LEAST_VERSION]
     if usable:
         java = usable[0]
-        return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
+        told = passed_over(environ, java) or f"{java.version}, {java.home}, by {java.found}"
+        return Finding("java", True, told)
     return Finding("java", False, f"no usable one; found: {listed(found)}", JAVA_NEEDED)
 
 

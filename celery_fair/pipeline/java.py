@@ -15,6 +15,7 @@ __all__ = [
     "chooses_collector",
     "find_java",
     "listed",
+    "passed_over",
     "said_to_java",
     "version_of",
 ]
@@ -30,6 +31,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _SAID = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_JAVA_HOME = "JAVA_HOME"
 _TIMEOUT = 20
 
 
@@ -45,6 +47,17 @@ def find_java(environ: Mapping[str, str], least: int = LEAST_VERSION) -> Java | 
     """Return the first candidate that runs and is new enough."""
     usable = (java for java in candidates(environ) if java.version >= least)
     return next(usable, None)
+
+
+def passed_over(environ: Mapping[str, str], java: Java) -> str:
+    """Return what to tell of a JAVA_HOME that is set and is not used; "" if there is nothing."""
+    home = environ.get("JAVA_HOME")
+    if not home or java.found == _JAVA_HOME:
+        return ""
+    return (
+        f"JAVA_HOME={home} has no Java {LEAST_VERSION} or newer: {java.version} in {java.home}"
+        " is used"
+    )
 
 
 def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
@@ -102,7 +115,7 @@ def _said(program: Path, *options: str) -> str:
 
 def _programs(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     if environ.get("JAVA_HOME"):
-        yield Path(environ["JAVA_HOME"], "bin", "java"), "JAVA_HOME"
+        yield Path(environ["JAVA_HOME"], "bin", "java"), _JAVA_HOME
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
         yield Path(on_path), "PATH"

@@ -17,13 +17,22 @@ from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.class_archive import archive_options
 from celery_fair.pipeline.errors import PipelineError, root_cause
-from celery_fair.pipeline.java import JAVA_NEEDED, candidates, chooses_collector, find_java, listed
+from celery_fair.pipeline.java import (
+    JAVA_NEEDED,
+    candidates,
+    chooses_collector,
+    find_java,
+    listed,
+    passed_over,
+)
 from celery_fair.pipeline.log_files import files_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["LOG", "WAREHOUSE", "Work", "memory_ran_out", "open_session", "work_below"]
+
+_log = logging.getLogger(__name__)
 
 _LOCAL = {
     # A laptop's name may resolve to an address that a VPN has taken away.
@@ -169,6 +178,8 @@ def _prepare_java() -> None:
     if found is None:
         seen = listed(candidates(os.environ))
         raise PipelineError(f"no usable Java; found: {seen}. {JAVA_NEEDED}")
+    if told := passed_over(os.environ, found):
+        _log.warning("%s", told)
     os.environ["JAVA_HOME"] = found.home
     # Else the workers of another Python than the driver's would be started.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

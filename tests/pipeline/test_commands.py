@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql import Row
 
 from celery_fair.cli import fair
-from celery_fair.cli.pipeline.audit import _none_listed
+from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
+from celery_fair.cli.pipeline.options import Context
 from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
@@ -80,6 +83,7 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     worst = run("audit", warehouse, "--limit", "1").stdout
     assert "twice" in worst
     assert "\nand 2 more: --limit, --verdict\n" in worst
+    assert re.search(r"twice +0  DUPLICATE +t +q +2023-11-14 22:13:21Z +– ", worst)
     by_key = run("audit", warehouse, "--by", "key", "--non-repeatable").stdout
     assert "no attempt is of a queue with keys" in by_key
     counted = Warehouse(spark, warehouse).table("audit_by_key").collect()
@@ -114,6 +118,8 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     model = json.loads(costs.read_text())
     assert model["v"] == 1
     assert model["keys"]["t"]["k"]["n"] == 1
+    assert "\nand 1 more: --limit\n" in run("costs", warehouse, "--limit", "1").stdout
+    assert "more" not in run("costs", warehouse, "--limit", "2").stdout
     assert run("costs", warehouse, "--limit", "0", "-q").stdout == (
         "no row is shown, with --limit 0\n"
     )
@@ -121,10 +127,53 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert json.loads(run("report", warehouse, html, "--json").stdout)["path"] == str(html)
     assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
     check_documented_tables(Warehouse(spark, warehouse))
+    assert "is not known" not in html.read_text()
     late = ("--complete-since", T0 + 100)
     assert json.loads(run("report", warehouse, html, "--json", *late).stdout)["verdicts"] == (
         dict.fromkeys(VERDICTS, 0) | {"DUPLICATE": 1, "UNKNOWN": 3}
     )
+    assert "What became of 3 of them is not known: see below." in html.read_text()
+    late_audit = run("audit", warehouse, *late).stdout
+    assert "\nUNKNOWN, 3 attempts: it was published before" in late_audit
+
+
+def test_a_doubt_as_a_line() -> None:
+    row = {"attempts": 1, "why": "its log breaks off", "node": "n", "pid": 7, "boot": "b"}
+    said = "UNKNOWN, 1 attempt: process 7 (b) of n: its log breaks off "
+    bounds = {
+        (T0, math.inf): "(from 2023-11-14 22:13:20Z on)",
+        (-math.inf, T0): "(up to 2023-11-14 22:13:20Z)",
+        (T0, T0 + 1): "(from 2023-11-14 22:13:20Z to 2023-11-14 22:13:21Z)",
+        (-math.inf, math.inf): "(at any time)",
+    }
+    for (since, until), words in bounds.items():
+        assert _of_doubt(Row(**row, since=since, until=until)) == said + words
+
+
+def test_an_interrupt_has_its_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That of whom SIGINT has ended: scripts tell it from a failure."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Context, "warehouse", interrupted)
+    ended = run("audit", tmp_path)
+    assert (ended.exit_code, ended.stderr) == (130, "Aborted!\n")
+
+
+def test_folder_to_watch_that_is_not_there(tmp_path: Path) -> None:
+    refused = run("stream", tmp_path / "logs", tmp_path / "alerts")
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        f"Error: {tmp_path / 'logs'} is no folder: give the one that fair_event_log names\n"
+    )
+
+
+@pytest.mark.parametrize("words", [("fairness", "w"), ("report", "w", "r.html")])
+def test_an_interval_that_is_too_short(words: tuple[str, ...]) -> None:
+    refused = run(*words, "--interval", "1e-9")
+    assert refused.exit_code == 2
+    assert "0.001" in refused.stderr
 
 
 def test_what_is_no_warehouse(tmp_path: Path) -> None:

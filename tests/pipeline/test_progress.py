@@ -78,7 +78,11 @@ def test_settings_that_are_none(tmp_path: Path, words: list[str], said: str) -> 
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [*((word, "no size such as 4g") for word in ("4", "1x", "4GiB", "-1g", "")), ("0g", "512m")],
+    [
+        *((word, "no size such as 4g") for word in ("4", "1x", "4GiB", "-1g", "")),
+        ("0g", "512m"),
+        ("1000t", "more than this machine has"),
+    ],
 )
 def test_a_memory_that_java_does_not_take(tmp_path: Path, word: str, said: str) -> None:
     done = run("waits", tmp_path, "--driver-memory", word)

@@ -81,12 +81,13 @@ class Folder:
         return list(found.values())
 
     def read(self, late_ones: bool) -> set[Record]:
-        """The records that are in files which are read, whole."""
+        """The records that are in files which are read, as what they were."""
         found = set()
         for file in self.files:
             if file.is_there(late_ones) and (not file.is_open or self.reads_open):
-                found.update(record for record in file.records if record.is_whole)
-        return found
+                found.update(record for record in file.records if not record.lost)
+        wrong = {record for record in found if record.wrong_number is not None}
+        return {r for r in found - wrong if r.hidden_by not in wrong}
 
     def told_dead(self, process: Process, late_ones: bool) -> bool:
         """Whether it is known that a process has died, and that nothing of its log is lost."""
@@ -129,7 +130,7 @@ class Folder:
         if self.world.wild and len(process.records) > 2 and self._draw.random() < 0.03:
             wrong, hidden = self._draw.sample(process.records, 2)
             if not wrong.lost and wrong is not process.records[-1]:
-                wrong.wrong_number, hidden.hidden = hidden.seq, True
+                wrong.wrong_number, hidden.hidden_by = hidden.seq, wrong
 
     def _declare_dead(self, process: Process, files: list[File], at: float) -> None:
         found = [r.number for file in files for r in file.records if not r.lost]

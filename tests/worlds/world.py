@@ -44,7 +44,7 @@ class Record:
         lost: never came to the disk, or did not stay there.
         torn: a part of it did.
         wrong_number: what has become of its number, `seq`, in the file.
-        hidden: another record has its number.
+        hidden_by: the other record that has its number.
     """
 
     at: float
@@ -54,17 +54,12 @@ class Record:
     lost: bool = False
     torn: bool = False
     wrong_number: int | None = None
-    hidden: bool = False
+    hidden_by: Record | None = None
 
     @property
     def number(self) -> int:
         """The one in the file."""
         return self.seq if self.wrong_number is None else self.wrong_number
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it can be read as what it was."""
-        return not (self.lost or self.hidden) and self.wrong_number is None
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ import json
 import math
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 _SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node", "why")
+_HEADS = ("id", "retries", "verdict", "task", "queue", "started", "rejected", "node", "why")
 _DOUBT = ("why", "node", "pid", "boot", "since", "until")
+_TIMES = ("started_at", "rejected_at")
 _LIMIT = 1000
 
 
@@ -135,7 +137,7 @@ def audit(
             "changed": [row.asDict() for row in changed],
         },
         [
-            *table(_SHOWN, rows, _none_listed(counts, only, limit)),
+            *table(_HEADS, map(_row, rows), _none_listed(counts, only, limit)),
             *([f"and {more} more: --limit, --verdict"] if rows and more else []),
             *([summary] if summary else []),
             *(_of_doubt(row) for row in doubts),
@@ -146,6 +148,10 @@ def audit(
         ],
         good=good,
     )
+
+
+def _row(row: "Row") -> list[Any]:
+    return [_moment(row[name]) if name in _TIMES else row[name] for name in _SHOWN]
 
 
 def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
@@ -185,20 +191,24 @@ def _doubts(audited: "DataFrame", limit: int) -> "list[Row]":
 
 def _of_doubt(row: "Row") -> str:
     """As a line."""
+    unknown = f"UNKNOWN, {row['attempts']} attempt{'s' if row['attempts'] != 1 else ''}"
     if row["boot"] is None:
-        return escaped(f"UNKNOWN, {row['attempts']}: {row['why']}")
+        return escaped(f"{unknown}: {row['why']}")
     of = f"process {row['pid']} ({row['boot']}) of {row['node'] or 'an unknown node'}"
-    why = f"{of}: {row['why']}{_times(row['since'], row['until'])}"
-    return escaped(f"UNKNOWN, {row['attempts']}: {why}")
+    return escaped(f"{unknown}: {of}: {row['why']} ({_times(row['since'], row['until'])})")
 
 
 def _times(since: float, until: float) -> str:
-    begins = "" if math.isinf(since) else f" from {_moment(since)}"
-    return begins + ("" if math.isinf(until) else f" to {_moment(until)}")
+    if math.isinf(since):
+        return "at any time" if math.isinf(until) else f"up to {_moment(until)}"
+    return f"from {_moment(since)} " + ("on" if math.isinf(until) else f"to {_moment(until)}")
 
 
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
+def _moment(seconds: float | None) -> str | None:
+    """A time in UTC."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _changed(warehouse: "Warehouse") -> "list[Row]":

@@ -1,7 +1,9 @@
 """``fair pipeline costs``."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +16,9 @@ from celery_fair.cli.pipeline.options import (
     tabled,
 )
 from celery_fair.pipeline.key_names import named
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["costs"]
 
@@ -73,7 +78,8 @@ def costs(
         with whole_file(export) as file:
             file.write(json.dumps(model(made, keys), indent=1))
     rows = made.orderBy(desc("seconds"), "task", "cost_key").limit(limit)
-    return tabled(rows, _SHOWN, _none("no task has finished", limit))
+    found = tabled(rows, _SHOWN, _none("no task has finished", limit))
+    return found._replace(lines=[*found.lines, *_left_out(found.document, made, limit)])
 
 
 def _by_key(context: Context, warehouse: Path | str, limit: int) -> Outcome:
@@ -92,7 +98,13 @@ def _by_key(context: Context, warehouse: Path | str, limit: int) -> Outcome:
         ]
         for row in rows
     )
-    return Outcome(rows, table(_BY_KEY, lines, _none("no task that has a key has finished", limit)))
+    shown_lines = table(_BY_KEY, lines, _none("no task that has a key has finished", limit))
+    return Outcome(rows, [*shown_lines, *_left_out(rows, made, limit)])
+
+
+def _left_out(rows: list[Any], made: "DataFrame", limit: int) -> Iterator[str]:
+    if rows and len(rows) == limit and (more := made.count() - limit):
+        yield f"and {more} more: --limit"
 
 
 def _none(why: str, limit: int) -> str:

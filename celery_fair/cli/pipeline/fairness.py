@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.options import SECONDS, Number, Outcome, table
+from celery_fair.cli.options import INTERVAL, Number, Outcome, table
 from celery_fair.cli.pipeline.options import (
     Context,
     by_key_option,
@@ -39,7 +39,7 @@ _KEYS = 10_000
 @click.command()
 @click.option(
     "--interval",
-    type=SECONDS,
+    type=INTERVAL,
     default=60.0,
     help="Shares are judged over intervals of this length.",
 )
@@ -63,7 +63,7 @@ def fairness(
     """Compare each queue's share with its quantum's, or each key's with its weight's.
 
     What is shared is what the workers count: messages, or with fair_cost = "runtime" seconds, or
-    what a callable says; the share of processing time stands beside it (of seconds). A queue's
+    what a callable says (of); the share of processing time stands beside it (of seconds). A queue's
     target is its quantum divided by the quanta of all queues that had work at the same time. Each
     interval gets one of
 

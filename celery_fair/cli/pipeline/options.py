@@ -1,6 +1,8 @@
 """What all pipeline commands take, and how they end."""
 
+import os
 import re
+import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -218,9 +220,20 @@ def _memory(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
     found = re.fullmatch(r"(\d+)([mgt])b?", word.lower())
     if found is None:
         raise click.BadParameter(f"{word!r} is no size such as 4g or 1500m")
-    if int(found[1]) << _BITS[found[2]] < _LEAST_MEMORY:
+    size = int(found[1]) << _BITS[found[2]]
+    if size < _LEAST_MEMORY:
         raise click.BadParameter(f"{word!r} is less than Spark starts with, 512m")
+    if size > (total := _memory_here()):
+        raise click.BadParameter(f"{word!r} is more than this machine has, {total >> 20}m")
     return f"{found[1]}{found[2]}"
+
+
+def _memory_here() -> int:
+    """Bytes of this machine's memory; more than anybody has if it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 1 << 62
 
 
 def with_spark(command: F) -> F:
@@ -265,6 +278,9 @@ def with_spark(command: F) -> F:
             found = command(context, *args, **options)
             if found is not None:
                 conclude(found, as_json)
+        except KeyboardInterrupt:
+            click.echo("Aborted!", err=True)
+            click.get_current_context().exit(128 + signal.SIGINT)
         except ModuleNotFoundError as exc:
             if str(exc.name).partition(".")[0] not in _PACKAGES:
                 raise

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from celery_fair.cli.options import NEW_FILE, SECONDS, Outcome
+from celery_fair.cli.options import INTERVAL, NEW_FILE, Outcome
 from celery_fair.cli.pipeline.options import Context, on_warehouse, premises
 
 __all__ = ["report"]
@@ -13,7 +13,7 @@ __all__ = ["report"]
 @click.command()
 @click.option(
     "--interval",
-    type=SECONDS,
+    type=INTERVAL,
     help="Length of the intervals that are judged and drawn.  [default: some hundredth of the"
     " whole; none below 60 s is judged]",
 )
@@ -32,7 +32,8 @@ def report(
 
     The file has everything in it and loads nothing: shares against targets over time, waits, what
     kept queues from being served, what became of each message, dead letters and costs. What
-    became of them is audited anew: give the options that you give audit.
+    became of them is audited anew: give the options that you give audit. Shares are judged over
+    its own interval, and published so: to see the verdicts of fairness, give the same --interval.
 
     \b
     Examples:

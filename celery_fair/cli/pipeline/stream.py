@@ -103,8 +103,11 @@ def stream(
 
     Ctrl-C ends it.
     """
+    from celery_fair.pipeline.errors import PipelineError
     from celery_fair.pipeline.stream.alerts import finish, start_alerts
 
+    if not logs.is_dir():
+        raise PipelineError(f"{logs} is no folder: give the one that fair_event_log names")
     limits = Limits(starvation, silence, lag, leashes=leashes)
 
     def tell(alert: dict[str, Any]) -> None:

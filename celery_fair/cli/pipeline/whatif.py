@@ -95,7 +95,17 @@ def _outcome(rows: "DataFrame", names: tuple[str, ...]) -> Outcome:
 
 
 def _lines(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Iterator[str]:
-    heads = [*names, "started", "mean", "p50", "90 %", "p95", "90 %", "p99", "longest"]
+    heads = [
+        *names,
+        "started",
+        "mean",
+        "p50",
+        "90 % of p50",
+        "p95",
+        "90 % of p95",
+        "p99",
+        "longest",
+    ]
     cells = (
         [
             *(row[name] for name in (*names, "started", "mean")),
@@ -109,7 +119,7 @@ def _lines(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Iterator[str]:
         yield f"no interval: {doubt}"
 
 
-def _interval(row: dict[str, Any], name: str) -> str:
+def _interval(row: dict[str, Any], name: str) -> str | None:
     """Where the quantile would be nine times of ten, of other hours like those of the trace."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return "-" if low is None else f"{low:.3g}..{high:.3g}"
+    return None if low is None else f"{low:.3g}..{high:.3g}"

@@ -48,9 +48,12 @@ def _introduction(shown: Figures) -> str:
         for at in (shown.since, shown.until)
     )
     started = sum(shown.verdicts.values())
+    unknown = shown.verdicts["UNKNOWN"]
+    doubt = f" What became of {unknown:,} of them is not known: see below." if unknown else ""
     return (
         f"{started:,} attempts at tasks, by {shown.processes['processes']:,} processes,"
         f" from {since} to {until} (UTC). Shares are judged in intervals of {shown.interval:g} s."
+        f"{doubt}"
     )
 
 
