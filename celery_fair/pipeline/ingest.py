@@ -1,51 +1,45 @@
 """From logs to a warehouse: reads the new files and brings silver up to date.
 
-A file is recognised by its path, size and time of change; a sealed file never changes, so a second
-run reads nothing. Events that are read twice nevertheless, from a copy or from a file that was
-still open, are recognised by their ids. Of silver only that is made again which new events touch,
-see `celery_fair.pipeline.silver.renewal`.
+Of files only new ones are read, see `celery_fair.pipeline.reading`. Events that are read twice
+nevertheless, from a copy or from a file that was still open, are recognised by their ids. Of silver
+only that is made again which new events touch, see `celery_fair.pipeline.silver.renewal`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.broken_files import broken, is_broken, is_compressed, reads
-from celery_fair.pipeline.bronze import EVENTS, QUARANTINE, parsed, sorted_out
+from celery_fair.pipeline.bronze import EVENTS, QUARANTINE
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
-from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.numbering import CLASH, NUMBERS, clashes, distinct, numbers, suspects
 from celery_fair.pipeline.progress import Show, told
+from celery_fair.pipeline.reading import (
+    Copies,
+    check,
+    nothing_in,
+    open_copies,
+    sealed_files,
+    split,
+)
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import UNREAD, files_there, packed, unread
-from celery_fair.pipeline.silver.unreadable import (
-    BREAKS_OFF,
-    CANNOT_BE_NAMED,
-    path_of,
-    unlisted,
-    unreadable,
-    without_process,
-)
+from celery_fair.pipeline.silver.unreadable import path_of, unlisted, unreadable, without_process
 from celery_fair.pipeline.storage.chosen import store_at
 from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
-__all__ = ["Ingested", "check", "ingest"]
+__all__ = ["Ingested", "ingest"]
 
-_OPEN = "_open-*.jsonl"
-_ENDS = ("jsonl", "jsonl.gz", "jsonl.zst")
-_NAMES = f"*.{{{','.join(_ENDS)}}}"
 _TRIES = 3
 _SHOWN = 10
 _GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND", "there is none")
@@ -69,15 +63,6 @@ class Ingested:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-class _Copies(NamedTuple):
-    """Copies of open files, under names that Spark reads."""
-
-    folder: str
-    address: str
-    files: int
-    size: int
 
 
 def ingest(
@@ -117,21 +102,6 @@ def _is_gone(said: str) -> bool:
     return any(word in said for word in _GONE) and "Permission denied" not in said
 
 
-def check(logs: Store) -> None:
-    """See to it that there is something to read.
-
-    Raises:
-        PipelineError: `logs` is no folder, or cannot be read, or has no file of a log.
-    """
-    if not logs.is_folder():
-        raise PipelineError(f"{logs.root} is no folder: give the one that fair_event_log names")
-    if not logs.has_any(f"*.{name}" for name in _ENDS):
-        raise PipelineError(
-            f"{logs.root} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
-            " folder that fair_event_log names?"
-        )
-
-
 def _tried(
     warehouse: Warehouse,
     logs: Store,
@@ -141,7 +111,7 @@ def _tried(
 ) -> Ingested:
     run = warehouse.begin(make=True)
     try:
-        with _open_copies(run, logs, include_open) as copies:
+        with open_copies(run, logs, include_open) as copies:
             return _ingest(run, logs, copies, say, show)
     except BaseException:  # whatever ends it, an interrupt too, leaves nothing behind; re-raised
         run.discard()
@@ -149,12 +119,11 @@ def _tried(
 
 
 def _ingest(
-    run: Run, logs: Store, copies: _Copies | None, say: Callable[[str], None], show: Show | None
+    run: Run, logs: Store, copies: Copies | None, say: Callable[[str], None], show: Show | None
 ) -> Ingested:
     spark = run.warehouse.spark
     say(f"listing the files below {logs.root}")
-    # What is being packed may be overlooked, its files and the pack, but not twice.
-    found = _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
+    found = sealed_files(spark, logs)
     known = run.known("files", found.schema)
     files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
     sizes = _sizes(files)
@@ -165,7 +134,7 @@ def _ingest(
     done.open_files = copies.files if copies else 0
     if not done.files and not done.open_files:
         if known.isEmpty():
-            raise PipelineError(_nothing_in(logs))
+            raise PipelineError(nothing_in(logs))
         run.discard()
         done.version -= 1
         return done
@@ -186,30 +155,11 @@ def _sizes(files: DataFrame) -> dict[str, int]:
     return {row["file"]: row["size"] for row in files.select("file", "size").collect()}
 
 
-def _nothing_in(logs: Store) -> str:
-    """Why there is nothing to read where there are files: Spark leaves empty ones out."""
-    names = [path.rpartition("/")[2] for end in _ENDS for path in logs.files(f"*.{end}")]
-    sealed = any(not name.startswith("_") for name in names)
-    why = f"{logs.root}: its files are empty" if sealed else f"{logs.root} has no sealed file yet"
-    if any(fnmatchcase(name, _OPEN) for name in names):
-        why += "; what workers are writing is read with --include-open"
-    return why
-
-
-def _listed(spark: SparkSession, logs: Store) -> DataFrame:
-    """Every sealed file; Spark leaves out those whose names begin with an underscore."""
-    reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-    files = reader.option("pathGlobFilter", _NAMES).load(unglobbed(logs.address()))
-    # Hadoop cannot read what it takes for a scheme and a path, and nothing else beside it.
-    named = files.where(~F.col("path").rlike(CANNOT_BE_NAMED))
-    return named.selectExpr("path as file", "length as size", "modificationTime as changed")
-
-
 def _bronze(
     run: Run,
     files: DataFrame,
     sizes: dict[str, int],
-    copies: _Copies | None,
+    copies: Copies | None,
     done: Ingested,
     say: Callable[[str], None],
     show: Show | None,
@@ -224,7 +174,7 @@ def _bronze(
     reading = partial(told, spark, len(sizes) + done.open_files, size, show)
     try:
         with reading():
-            folders = _split(run, paths, copies, [])
+            folders = split(run, paths, copies, [])
     except Exception as exc:  # Spark's errors have no common class; others are re-raised
         if not is_broken(str(exc)):
             raise
@@ -232,41 +182,9 @@ def _bronze(
         compressed = sorted(filter(is_compressed, paths))
         done.broken = broken(compressed, lambda some: reads(spark, some))
         with reading():
-            folders = _split(run, paths, copies, done.broken)
+            folders = split(run, paths, copies, done.broken)
     _quarantine(run, folders.get("quarantine"), files, done)
     return _events(run, folders.get("events"), copies, done)
-
-
-def _split(
-    run: Run, paths: list[str], copies: _Copies | None, broken_off: list[str]
-) -> dict[str, str]:
-    """Read files, those that break off up to there; see `Run.split`."""
-    spark = run.warehouse.spark
-    whole = [path for path in paths if path not in broken_off]
-    staged = parsed(_lines(spark, [unglobbed(path) for path in whole]))
-    if copies is not None:
-        of_open = parsed(_lines(spark, [unglobbed(copies.address)]))
-        staged = staged.unionByName(of_open.where("wrong is null"))
-    if broken_off:
-        rest = [unglobbed(path) for path in broken_off]
-        named = spark.read.format("binaryFile").load(rest).select("_metadata.file_path")
-        staged = staged.unionByName(parsed(_lines(spark, rest, lenient=True))).unionByName(
-            named.select(
-                F.col("file_path").alias("file"),
-                F.lit("").alias("text"),
-                F.lit(BREAKS_OFF).alias("wrong"),
-            ),
-            allowMissingColumns=True,
-        )
-    return run.split(sorted_out(staged), "table", ["events", "quarantine"])
-
-
-def _lines(spark: SparkSession, paths: list[str], lenient: bool = False) -> DataFrame:
-    reader = spark.read.option("recursiveFileLookup", True).option("ignoreCorruptFiles", lenient)
-    if not paths:
-        return spark.createDataFrame([], "value string, file string")
-    lines = reader.text(paths, lineSep="\n")
-    return lines.select("value", F.col("_metadata.file_path").alias("file"))
 
 
 def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) -> None:
@@ -288,7 +206,7 @@ def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) 
         run.remove(folder)
 
 
-def _events(run: Run, folder: str | None, copies: _Copies | None, done: Ingested) -> DataFrame:
+def _events(run: Run, folder: str | None, copies: Copies | None, done: Ingested) -> DataFrame:
     """Let the folder be part of the table, or another without what was read before."""
     if folder is None:
         none = run.warehouse.spark.createDataFrame([], EVENTS)
@@ -349,21 +267,3 @@ def _unset_clocks(processes: DataFrame) -> list[str]:
     wrong = ~(is_true("first_at") & is_true("last_at"))
     nodes = processes.where(wrong).select("node").distinct()
     return [row["node"] for row in nodes.orderBy("node").limit(_SHOWN).collect()]
-
-
-@contextmanager
-def _open_copies(run: Run, logs: Store, wanted: bool) -> Iterator[_Copies | None]:
-    """Yield copies of the open files; None if they are not wanted."""
-    if not wanted:
-        yield None
-        return
-    store, folder = run.warehouse.store, run.scratch("open")
-    sizes = []
-    for number, path in enumerate(sorted(logs.files(_OPEN))):
-        with suppress(FileNotFoundError):  # sealed just now: it is read as such
-            content = logs.read(path)
-            name = path.rpartition("/")[2].removeprefix("_")
-            store.write(f"{folder}/{number}-{name}", content)
-            sizes.append(len(content))
-    yield _Copies(folder, store.address(folder), len(sizes), sum(sizes))
-    store.remove(folder)

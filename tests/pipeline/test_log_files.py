@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.ingest import _open_copies, check
 from celery_fair.pipeline.log_files import log_files
+from celery_fair.pipeline.reading import check, open_copies
 from celery_fair.pipeline.silver.unread import _named, files_there
 from celery_fair.pipeline.storage.address import local_path
 from celery_fair.pipeline.storage.local import LocalStore
@@ -87,8 +87,8 @@ def test_an_open_file_that_is_sealed_meanwhile(
     (tmp_path / "scratch").mkdir()
     warehouse = SimpleNamespace(store=LocalStore(tmp_path))
     run = cast("Run", SimpleNamespace(scratch=lambda _: "scratch", warehouse=warehouse))
-    with _open_copies(run, LocalStore(logs), wanted=True) as copies:
+    with open_copies(run, LocalStore(logs), wanted=True) as copies:
         assert copies is not None
         copied = local_path(copies.address).iterdir()
         assert [path.read_text() for path in copied] == ["its line\n"]
-        assert copies[1:] == (1, len("its line\n"))
+        assert (copies.files, copies.size) == (1, len("its line\n"))

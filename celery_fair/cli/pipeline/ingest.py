@@ -49,8 +49,8 @@ def ingest(
     Exit status: 0, also if some lines were quarantined; 1 if no line was a record, or LOGS has no
     files to read.
     """
-    from celery_fair.pipeline.ingest import check
     from celery_fair.pipeline.ingest import ingest as read
+    from celery_fair.pipeline.reading import check
 
     if isinstance(logs, Path):  # else nobody knows before Spark is started
         check(context.store(logs))
