@@ -19,6 +19,7 @@ import os
 import time as clocks
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import ENOSPC
 from pathlib import Path
 from time import time, time_ns
 from typing import Any
@@ -98,7 +99,7 @@ def _seal(path: Path, foreign: bool) -> bool:
                     behind = is_behind(path) or is_behind(holder)
                     lossy = torn or behind or foreign or _went_down_after(last)
                     line = json.dumps(_death(last, lossy), separators=(",", ":")).encode() + b"\n"
-                    os.write(fd, b"\n" + line if torn else line)
+                    _append(fd, b"\n" + line if torn else line)
             if path.stat().st_size:
                 path.rename(path.with_name(path.name.removeprefix(OPEN)))
             else:
@@ -106,6 +107,11 @@ def _seal(path: Path, foreign: bool) -> bool:
     except OSError:  # somebody holds it, or was faster; or the disk is full
         return False
     return True
+
+
+def _append(fd: int, line: bytes) -> None:
+    if os.write(fd, line) < len(line):  # a part would be no record, and nobody would look again
+        raise OSError(ENOSPC, "the disk is full")
 
 
 @contextmanager

@@ -229,6 +229,24 @@ def test_a_torn_line_is_ended_before_the_next(tmp_path: Path) -> None:
     assert (dead["state"], dead["dropped"]) == ("dead", 1)
 
 
+def test_a_disk_that_takes_half_of_what_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file stays open, for the next sweep to say it whole."""
+    log = log_in(tmp_path)
+    log.record("queue", {"queue": "whole"})
+    log.close()
+    (sealed,) = tmp_path.rglob("*.jsonl")
+    sealed.rename(sealed.with_name(f"_open-{sealed.name}"))
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda fd, line: write(fd, line[: len(line) // 2]))
+        assert sweep(Policy(tmp_path)) == 0
+    assert sweep(Policy(tmp_path)) == 1
+    dead = json.loads(sealed.read_text().splitlines()[2])
+    assert (dead["state"], dead["dropped"]) == ("dead", 1)
+
+
 @pytest.mark.parametrize("age", [0.0, 1e9])
 def test_what_was_written_before_the_host_went_down_may_be_lost(tmp_path: Path, age: float) -> None:
     folder = host_folder(tmp_path)
