@@ -21,7 +21,7 @@ def celery_fair(logs: Path, out: Path, memory: str, master: str | None = None) -
     Arguments:
         memory: of the driver, and of each executor of a cluster.
     """
-    from celery_fair.cli.pipeline.options import Context
+    from celery_fair.cli.pipeline.context import Context
     from celery_fair.pipeline.ingest import ingest
 
     conf = {"spark.executor.memory": memory}

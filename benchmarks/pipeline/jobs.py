@@ -30,7 +30,7 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
     Arguments:
         memory: of the driver, and of each executor of a cluster.
     """
-    from celery_fair.cli.pipeline.options import Context
+    from celery_fair.cli.pipeline.context import Context
     from celery_fair.pipeline import publish
 
     conf = {"spark.executor.memory": memory}
@@ -56,7 +56,7 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
 def lean(table: str, warehouse: Path, folder: Path, memory: str) -> float:
     """Answer it in a sentence of SQL, in a session like the command's; rows go into `folder`."""
     from benchmarks.pipeline.lean_gold import answer
-    from celery_fair.cli.pipeline.options import Context
+    from celery_fair.cli.pipeline.context import Context
 
     session = Context(None, memory, {}, as_json=True, quiet=True).warehouse(warehouse).spark
     began = monotonic()

@@ -14,8 +14,8 @@ from pyspark.sql import Row
 
 from celery_fair.cli import fair
 from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
+from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
-from celery_fair.cli.pipeline.options import Context
 from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD

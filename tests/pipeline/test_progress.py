@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.cli import fair
-from celery_fair.cli.pipeline.options import Context
+from celery_fair.cli.pipeline.context import Context
 from tests.pipeline.planted import Logs, Process
 from tests.pipeline.test_commands import run
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_fair.cli.options import Number, Outcome, table
-from celery_fair.cli.pipeline.options import Context, with_spark
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import with_spark
 from celery_fair.cli.pipeline.tracing import Source, on_trace
 
 if TYPE_CHECKING:

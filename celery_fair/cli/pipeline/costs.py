@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
-from celery_fair.cli.pipeline.options import (
-    Context,
-    by_key_option,
-    on_warehouse,
-    percent,
-    tabled,
-)
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, percent, tabled
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:

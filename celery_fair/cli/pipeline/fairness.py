@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_fair.cli.options import INTERVAL, Number, Outcome, table
-from celery_fair.cli.pipeline.options import (
-    Context,
-    by_key_option,
-    on_warehouse,
-    percent,
-)
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, percent
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:

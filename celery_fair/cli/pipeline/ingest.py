@@ -6,7 +6,8 @@ import click
 
 from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome
-from celery_fair.cli.pipeline.options import PLACE, Context, one_writer_option, with_spark
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import PLACE, one_writer_option, with_spark
 
 __all__ = ["ingest"]
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import INTERVAL, NEW_FILE, Outcome
-from celery_fair.cli.pipeline.options import Context, on_warehouse, premises
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import on_warehouse, premises
 
 __all__ = ["report"]
 

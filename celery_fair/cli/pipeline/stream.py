@@ -8,7 +8,8 @@ import click
 
 from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import FOLDER, SECONDS
-from celery_fair.cli.pipeline.options import Context, with_spark
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import with_spark
 from celery_fair.pipeline.stream.watches import Limits
 
 __all__ = ["stream"]

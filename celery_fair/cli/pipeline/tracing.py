@@ -18,7 +18,7 @@ from celery_fair.pipeline.storage.address import refuse_secrets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from celery_fair.cli.pipeline.options import Context
+    from celery_fair.cli.pipeline.context import Context
     from celery_fair.pipeline.replay.scenario import Scenario
 
 __all__ = ["Source", "on_trace"]

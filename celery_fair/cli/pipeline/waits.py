@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import Outcome
-from celery_fair.cli.pipeline.options import Context, by_key_option, on_warehouse, tabled
+from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, tabled
 
 __all__ = ["waits"]
 
