@@ -198,9 +198,11 @@ def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) 
         counts = bad.groupBy("reason").count().collect()
         done.quarantined = {row["reason"]: row["count"] for row in counts}
         done.lines += sum(done.quarantined.values()) - len(done.broken)
-    # A file that has changed since is read whole: what it had in quarantine is judged anew.
+    # A file that has changed since is read whole: what it had in quarantine is judged anew. But
+    # an event whose number another record had as well is kept, be the other there again or not.
     again = files.select(F.col("file").alias("again"))
-    before = before.join(again, path_of("file") == F.col("again"), "left_anti")
+    judged_anew = (path_of("file") == F.col("again")) & (F.col("reason") != CLASH)
+    before = before.join(again, judged_anew, "left_anti")
     run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
     if folder is not None:
         run.remove(folder)
@@ -219,8 +221,7 @@ def _events(run: Run, folder: str | None, copies: Copies | None, done: Ingested)
     if again.isEmpty():
         new, done.events = run.adopt("events", folder, EVENTS), good
     else:
-        kept = run.known("events", EVENTS)
-        odd = run.extend("quarantine", clashes(read, again, before, kept)).count()
+        odd = _quarantine_clashes(run, clashes(read, again, before, run.known("events", EVENTS)))
         if odd:
             done.quarantined[CLASH] = odd
         new = run.extend("events", distinct(read, again))
@@ -229,6 +230,16 @@ def _events(run: Run, folder: str | None, copies: Copies | None, done: Ingested)
         good -= odd
     done.lines, done.duplicates = done.lines + good, good - done.events
     return new
+
+
+def _quarantine_clashes(run: Run, found: DataFrame) -> int:
+    """Keep each once, however often its file is read; return how many were found."""
+    found = found.localCheckpoint()
+    before = run.known("quarantine", QUARANTINE).select("text", "reason")
+    run.extend(
+        "quarantine", found.join(before, ["text", "reason"], "left_anti").select(*found.columns)
+    )
+    return found.count()
 
 
 def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> DataFrame:

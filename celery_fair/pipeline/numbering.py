@@ -16,7 +16,7 @@ has another digest, one by one is compared with the event that was kept, and tho
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-__all__ = ["CLASH", "NUMBERS", "PROCESS", "clashes", "distinct", "numbers", "suspects"]
+__all__ = ["CLASH", "NUMBERS", "PROCESS", "clashes", "digest", "distinct", "numbers", "suspects"]
 
 PROCESS = ("node", "pid", "boot")
 WORD = (*PROCESS, "word")
@@ -46,7 +46,7 @@ def numbers(found: DataFrame, apart: str | None = None) -> DataFrame:
         *PROCESS,
         word.alias("word"),
         bit.alias("bit"),
-        _digest().alias("digest"),
+        digest().alias("digest"),
         together.alias("apart"),
     )
     once = F.count(F.lit(1)) == F.bit_count(F.bit_or("bit"))
@@ -62,9 +62,10 @@ def _place() -> tuple[Column, Column]:
     """Word and bit of an event.
 
     What declares a process dead has no number, or had one that a record may have that the process
-    writes nevertheless, and so words of its own. It may be said twice, of other last records.
+    writes nevertheless, and so words of its own. It may be said twice, and not of the same.
     """
-    number = F.coalesce(F.when(_is_dead(), F.col("last")), F.col("seq"), F.lit(0))
+    said = F.xxhash64("at", "last", "dropped", "seq").bitwiseAND((1 << 48) - 1)
+    number = F.when(_is_dead(), said).otherwise(F.col("seq"))
     word = F.shiftright(number, 6)
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
     return F.when(_is_dead(), word - (1 << 62)).otherwise(word), bit
@@ -74,7 +75,7 @@ def _is_dead() -> Column:
     return F.coalesce(F.col("state") == "dead", F.lit(False))
 
 
-def _digest() -> Column:
+def digest() -> Column:
     """What tells two records of a process apart; times are as exact as the log has them."""
     return F.xxhash64(F.round(F.col("at") * 1e6).cast("long"), *_COMPARED)
 
@@ -129,7 +130,7 @@ def clashes(
 
 def _placed(found: DataFrame) -> DataFrame:
     word, bit = _place()
-    return found.withColumns({"word": word, "bit": bit, "digest": _digest()})
+    return found.withColumns({"word": word, "bit": bit, "digest": digest()})
 
 
 def _copies(found: DataFrame, suspected: DataFrame) -> DataFrame:

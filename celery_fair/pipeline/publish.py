@@ -41,6 +41,7 @@ _NEW_OF_PROCESSES = {
     "cut": "dropped > 0",
     "uncounted": "missing > 0 or dropped > 0",
     "clash": "false",
+    "ragged": "false",
     "rotate": "cast(null as double)",
     "dated_at": "first_at",
     "children": "cast(array() as array<struct<child: bigint, at: double>>)",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from celery_fair.eventlog.records import FIELDS, KINDS
+from celery_fair.worker.observe.recorder import Recorder
 from tests.brokers import Space
 from tests.eventlog.reading import processes, records, states
 from tests.integration.conftest import gate
@@ -171,6 +174,21 @@ def test_a_child_that_is_killed_is_dead(
     after = publish(space.url, {"a": 1}, "before").all()
     worker.records.finished.wait_once(after)
     assert start
+
+
+def test_a_child_that_has_the_number_of_one_before_is_told_again() -> None:
+    """Each heartbeat forgets those that have ended."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    told: list[int] = []
+    log = SimpleNamespace(parent="b", record=lambda _, fields: told.append(fields["child"]))
+    of = SimpleNamespace(log=log, _children=set(), _life=lambda state: None)
+    recorder = cast("Recorder", of)
+    for _ in range(2):
+        for pid in (ended.pid, os.getpid(), os.getppid()):
+            Recorder.accepted(recorder, pid)
+        Recorder._live(recorder)
+    assert told == [ended.pid, os.getpid(), os.getppid(), ended.pid]
 
 
 def test_what_is_no_message_is_rejected(

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.numbering import CLASH, clashes, numbers
-from celery_fair.pipeline.numbering import suspects as suspects_of
 from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
-from tests.pipeline.staged import bronze_of_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PUBLISHED, REJECTED = 115.0, 130.0
 
@@ -82,38 +75,38 @@ def suspects() -> dict[str, Process]:
     misnamed.ends(180)
     misnamed.records[1]["pid"] += 1000
 
-    every = (resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed, *misnumbered())
+    advanced = Process(queue="advanced").boots(5000)  # before its clock was set right
+    advanced.beats(100)
+    advanced.beats(1000, dropped=3)
+    advanced.ends(6000, dropped=3)
+
+    orphaned = Process(queue="orphaned").boots(5000)  # likewise
+    orphaned.write("process", 100, state="child", parent=orphaned.boot, child=78)
+    orphaned.ends(6000)
+
+    again = Process(queue="again").boots(0)  # a child's number is another's by then
+    for at in (5, 120):
+        again.write("process", at, state="child", parent=again.boot, child=again.pid + 2000)
+    again.ends(180)
+
+    every = (
+        *(resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed),
+        *(advanced, orphaned, again),
+    )
     return {str(process.queue): process for process in every}
-
-
-def misnumbered() -> Iterator[Process]:
-    """Of a disk that fails, too: a record, or a copy of one, has the number of another.
-
-    Which is torn, or hidden by it.
-    """
-    for name, torn in (("hiding", False), ("in_place_of_torn", True)):
-        process = Process(queue=name).boots(0)
-        for at in range(10, 180, 10):
-            process.beats(at)
-        process.ends(180)
-        wrong = process.records[2] | {"seq": 12}  # which had been written at 120
-        if torn:
-            process.records[2] = wrong
-            del process.records[12]
-        else:
-            process.records.append(wrong)
-        yield process
 
 
 def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     found = suspects()
     child = Process(node="celery@a", parent=found["misnamed"].boot, queue="misnamed").boots(1)
     child.ends(170)
+    of_again = Process(pid=found["again"].pid + 2000, parent=found["again"].boot).boots(5)
+    of_again.ends(30)
     twice = Process(queue="twice").boots(0)  # the second time it was true
     dies(twice, 50, last=0)
     twice.beats(60)
     dies(twice, 70, last=1)
-    for process in (*found.values(), child, twice, letters("nobodys", "twice", *found)):
+    for process in (*found.values(), child, of_again, twice, letters("nobodys", "twice", *found)):
         logs.write(file_of(process), process.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)
@@ -154,57 +147,18 @@ def test_files_that_do_not_say_whose_they_are(
     }
 
 
-def test_number_that_was_read_before(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """A record with the number of one that another run has read; and with it, much once more."""
+def test_deaths_that_are_told_twice(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    """Whoever knows that something is lost is believed, be he the first who is read or not."""
     process = Process(queue="q").boots(0)
-    for at in range(1, 100):
-        process.beats(at)
-    first, rest = process.lines[:70], process.lines[70:]
-    process.ends(180)
-    (end,) = process.lines[100:]
+    dies(process, 50, last=0)
+    first = process.lines
+    dies(process, 200, last=0, dropped=1)
     logs.write(file_of(process), first)
     logs.plant(letters("q"))
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)
-    copied = file_of(process).replace("host/", "copied/")
-    for path, lines in ((copied, first), (f"{copied}.part.jsonl", first[7:50])):
-        logs.write(path, lines)
-    logs.write(file_of(process, 70).replace("-0.jsonl", "-1.jsonl"), [*rest, end])
+    logs.write(file_of(process).replace("host/", "copied/"), process.lines)
     done = ingest(warehouse, logs.folder)
-    assert (done.events, done.duplicates, done.quarantined) == (31, 70 + 43, {})
-    assert verdict(warehouse) == "REPLAYABLE"
-
-    changed = rest[5].replace('"seq": 75', '"seq": 35')
-    assert changed != rest[5]
-    logs.write(f"copied/{process.boot}.jsonl", [*rest[:5], changed])
-    done = ingest(warehouse, logs.folder)
-    assert (done.events, done.duplicates, done.quarantined) == (0, 5, {CLASH: 1})
-    assert verdict(warehouse) == "UNKNOWN"
-    (lived,) = warehouse.table("processes").where("clash").collect()
-    assert (lived["boot"], lived["complete"], lived["missing"]) == (process.boot, False, 0)
-    (line,) = warehouse.table("quarantine").collect()
-    assert json.loads(line["text"])["at"] == T0 + 75
-
-
-def verdict(warehouse: Warehouse) -> str:
-    (row,) = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
-    return str(row["verdict"])
-
-
-def test_words_that_need_no_comparison(spark: SparkSession) -> None:
-    """What was read before is not looked at again, if digests show that it is the same."""
-    process = Process().boots(0)
-    for at in range(1, 100):
-        process.beats(at)
-    copied = bronze_of_lines(spark, process.lines)
-    before = numbers(bronze_of_lines(spark, process.lines[:80]))
-    changed = [line.replace(f'"at": {T0 + 3:.0f}', f'"at": {T0 + 4:.0f}') for line in process.lines]
-    assert changed != process.lines
-    kept = bronze_of_lines(spark, changed)
-
-    def clashing(known: DataFrame) -> int:
-        return clashes(copied, suspects_of(numbers(copied), known), known, kept).count()
-
-    assert clashing(before) == 0
-    partly = numbers(copied.where("seq < 90"))
-    assert clashing(partly.withColumn("digest", F.lit(None).cast("long"))) == 1
+    assert (done.events, done.duplicates) == (1, 2)
+    (letter,) = write_audit(warehouse, None, lambda _: None).collect()
+    assert (letter["verdict"], letter["doubt_until"]) == ("UNKNOWN", T0 + 200)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.worlds.world import Process, Record, World
@@ -87,7 +87,7 @@ class Folder:
             if file.is_there(late_ones) and (not file.is_open or self.reads_open):
                 found.update(record for record in file.records if not record.lost)
         wrong = {record for record in found if record.wrong_number is not None}
-        return {r for r in found - wrong if r.hidden_by not in wrong}
+        return {r for r in found - wrong if r.hidden_by not in wrong and not r.masked}
 
     def told_dead(self, process: Process, late_ones: bool) -> bool:
         """Whether it is known that a process has died, and that nothing of its log is lost."""
@@ -128,9 +128,17 @@ class Folder:
         The last record's would hide a lost one without a trace.
         """
         if self.world.wild and len(process.records) > 2 and self._draw.random() < 0.03:
-            wrong, hidden = self._draw.sample(process.records, 2)
-            if not wrong.lost and wrong is not process.records[-1]:
+            wrong = self._draw.choice(process.records[:-1])
+            hidden = self._other(process, wrong)
+            if not wrong.lost:
                 wrong.wrong_number, hidden.hidden_by = hidden.seq, wrong
+
+    def _other(self, process: Process, record: Record) -> Record:
+        """Another of its records, half of the time the next."""
+        after = process.records[record.seq + 1 : record.seq + 2]
+        if after and self._draw.random() < 0.5:
+            return after[0]
+        return self._draw.choice([each for each in process.records if each is not record])
 
     def _declare_dead(self, process: Process, files: list[File], at: float) -> None:
         found = [r.number for file in files for r in file.records if not r.lost]
@@ -162,7 +170,10 @@ class Folder:
                     file.missing = not file.late
 
     def _copy(self) -> None:
-        """Files, or lines of them, are there twice; a copy may have been broken off."""
+        """Files, or lines of them, are there twice; a copy may have been broken off.
+
+        Or it is of one line, with the number of another.
+        """
         for file in self.files:
             if file.missing or file.late or file.is_open or self._draw.random() > 0.1:
                 continue
@@ -170,12 +181,24 @@ class Folder:
             if self.world.wild and self._draw.random() < 0.3:
                 text = text[: self._draw.randrange(len(text) + 1)]
             kind = self._draw.choice(["name", "elsewhere", "lines"])
-            if kind == "lines":
+            if self.world.wild and self._draw.random() < 0.3:
+                self._renumber(file)
+            elif kind == "lines":
                 file.text += file.text[: file.text.find(b"\n") + 1] if b"\n" in file.text else b""
             elif kind == "name":
                 self.copies.append((file.name.replace("/logs/", "/logs/copy/"), text))
             else:
                 self.copies.append((f"/logs/{self.world.name}-{len(self.copies)}.jsonl", text))
+
+    def _renumber(self, file: File) -> None:
+        """Copy a line of it, with the number of another."""
+        whole = [record for record in file.records if not record.lost]
+        if whole and len(file.process.records) > 1:
+            record = self._draw.choice(whole)
+            hidden = self._other(file.process, record)
+            hidden.masked = True
+            text = _text(file.process, replace(record, wrong_number=hidden.seq), self._draw)
+            self.copies.append((file.name.replace("/logs/", "/logs/copy/"), text))
 
 
 def _micros(seconds: float) -> int:

@@ -45,6 +45,7 @@ class Record:
         torn: a part of it did.
         wrong_number: what has become of its number, `seq`, in the file.
         hidden_by: the other record that has its number.
+        masked: a copy of another record has it.
     """
 
     at: float
@@ -55,6 +56,7 @@ class Record:
     torn: bool = False
     wrong_number: int | None = None
     hidden_by: Record | None = None
+    masked: bool = False
 
     @property
     def number(self) -> int:

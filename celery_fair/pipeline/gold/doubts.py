@@ -31,6 +31,7 @@ record before it is consumed.
 """
 
 from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -40,6 +41,11 @@ from celery_fair.pipeline.silver.clocks import is_true
 __all__ = ["doubts"]
 
 _EVER, _FOR_EVER = float("-inf"), float("inf")
+
+_CHILD = ("node", "boot", "child")
+_CHILDS = 60.0
+"""Seconds around a child's life in which its worker may name it: both have one clock, which may be
+set right. A system gives a process's number to another one much later."""
 
 _ROTATE, _BEATS, _BEAT = 60.0, 4, 10.0
 """A file is sealed with the first record after so many seconds, the next heartbeat, as a rule."""
@@ -132,9 +138,9 @@ def _is_odd(name: str) -> Column:
 
 
 def _of_process(known: DataFrame, looked: bool) -> DataFrame:
-    ended = F.coalesce("ended_at", F.lit(_FOR_EVER))
-    born = F.coalesce("born_at", "since_worker", F.lit(_EVER))
+    born, ended = _begun(F.coalesce("born_at", "since_worker")), _ended()
     written = F.coalesce("written_at", F.lit(_EVER))
+    last = F.when(F.col("ended_at") < F.col("last_at"), F.lit(_EVER)).otherwise(written)
     orphan = F.col("with_worker").isNull()
     uncounted = F.col("uncounted") if looked else F.col("uncounted") | (F.col("missing") > 0)
     silent, alive = F.lit("its log breaks off"), F.lit("what it has written since is not read yet")
@@ -149,7 +155,7 @@ def _of_process(known: DataFrame, looked: bool) -> DataFrame:
         _doubt(F.col("born_at").isNull(), "its first records are missing", born, F.col("first_at")),
         _doubt(uncounted, "records are missing in its log", born, ended),
         _doubt(F.col("clash"), "two of its records have one number", born, ended),
-        _doubt(F.col("cut"), "the end of its log may be lost", written, ended),
+        _doubt(F.col("cut"), "the end of its log may be lost", last, ended),
         F.when(
             F.col("ended_at").isNull(),
             F.struct(
@@ -163,6 +169,18 @@ def _of_process(known: DataFrame, looked: bool) -> DataFrame:
     return known.select(
         "node", "pid", "boot", "queues", F.explode(F.array_compact(every)).alias("doubt")
     ).select("node", "pid", "boot", "queues", "doubt.*")
+
+
+def _begun(first: Column) -> Column:
+    """When a process began, unless its clock was set back to before that."""
+    return F.when(first <= F.col("first_at"), first).otherwise(F.lit(_EVER))
+
+
+def _ended() -> Column:
+    """When it ended, unless its clock was set back since, or it has not."""
+    return F.when(F.col("ended_at") >= F.col("last_at"), F.col("ended_at")).otherwise(
+        F.lit(_FOR_EVER)
+    )
 
 
 def _doubt(
@@ -204,18 +222,29 @@ def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
 
 
 def _of_unseen(known: DataFrame, processes: DataFrame) -> DataFrame:
-    """Children that have begun tasks, say their workers, and could write no log."""
-    seen = processes.select("node", F.col("worker").alias("boot"), F.col("pid").alias("child"))
+    """Children that have begun tasks, say their workers, and could write no log then.
+
+    A child's number may be another's by then.
+    """
+    seen = processes.select(
+        "node",
+        F.col("worker").alias("boot"),
+        F.col("pid").alias("child"),
+        (F.col("first_at") - _CHILDS).alias("from"),
+        (F.greatest(F.coalesce("ended_at", F.lit(_FOR_EVER)), "last_at") + _CHILDS).alias("to"),
+    )
     named = known.where("size(children) > 0").withColumn("named", F.explode("children"))
-    named = named.withColumns({"child": F.col("named.child"), "at": F.col("named.at")})
-    return named.join(seen, ["node", "boot", "child"], "left_anti").select(
+    named = named.withColumns({"child": F.col("named.child"), "at": F.col("named.at")}).alias("n")
+    same = reduce(and_, (F.col(f"n.{name}") == F.col(f"s.{name}") for name in _CHILD))
+    there = same & F.col("n.at").between(F.col("s.from"), F.col("s.to"))
+    return named.join(seen.alias("s"), there, "left_anti").select(
         "node",
         F.col("child").alias("pid"),
         "boot",
         "queues",
         F.lit("it is a child process of which there is no log").alias("why"),
-        F.coalesce("born_at", F.lit(_EVER)).alias("since"),
-        F.coalesce("ended_at", F.lit(_FOR_EVER)).alias("until"),
+        _begun(F.col("born_at")).alias("since"),
+        _ended().alias("until"),
         (F.col("at") >= F.col("sealed")).alias("open"),
     )
 

@@ -55,6 +55,8 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
 def lives(events: DataFrame) -> DataFrame:
     """What each process says by itself, without the others.
 
+    It is `ragged` if a file of it lacks numbers; another file may have them, such as a copy.
+
     It is made again only for those of which there are new events.
     """
     lived = _counted(events).join(_said(events), list(_KEY), "left")
@@ -98,6 +100,7 @@ def _counted(events: DataFrame) -> DataFrame:
         F.count("seq").alias("records"),
         F.count(number).alias("numbers"),
         F.max(number).alias("number"),
+        F.min(number).alias("first_number"),
         F.max(_number_found()).alias("found"),
         F.max("dropped").alias("dropped"),
         F.max(F.when(number.isNotNull(), dropped)).alias("said_dropped"),
@@ -114,6 +117,7 @@ def _counted(events: DataFrame) -> DataFrame:
         F.max("number").alias("number"),
         F.sum("records").alias("records"),
         (F.greatest(F.max("number"), F.max("found")) + 1 - F.sum("numbers")).alias("missing"),
+        F.max(F.col("number") - F.col("first_number") + 1 > F.col("numbers")).alias("ragged"),
         F.max("dropped").alias("dropped"),
         F.max("said_dropped").alias("said_dropped"),
         _cut().alias("cut"),
@@ -161,6 +165,7 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
         "cut",
         F.coalesce(F.col("said_dropped") > F.col("missing"), F.lit(False)).alias("uncounted"),
         "clash",
+        F.coalesce("ragged", F.lit(False)).alias("ragged"),
         "end",
         "ended_at",
         "liveness",

@@ -7,9 +7,10 @@ dead letters, and the state of the queues. Signs of life each process gives itse
 """
 
 import logging
+import os
 import sys
 from collections.abc import Mapping
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
@@ -115,7 +116,7 @@ class Recorder:
         timer, soon = self._c.timer, self._c.call_soon
         self._timers = [
             timer.call_repeatedly(_SAMPLE, soon, (self._look,)),
-            timer.call_repeatedly(_HEARTBEAT, soon, (partial(self._life, "heartbeat"),)),
+            timer.call_repeatedly(_HEARTBEAT, soon, (self._live,)),
             timer.call_repeatedly(_SWEEP, self._sweep),
         ]
         self._life("heartbeat")
@@ -169,11 +170,16 @@ class Recorder:
         return written
 
     def accepted(self, pid: int) -> None:
-        """Write which child process works, once: its own log may be one that cannot be opened."""
+        """Write which child process works, once in its life: its own log may be missing."""
         if pid not in self._children:
             self._children.add(pid)
             fields = {"state": "child", "parent": self.log.parent, "child": pid}
             self.log.record("process", fields)
+
+    def _live(self) -> None:
+        self._life("heartbeat")
+        # The system may give the number of one that has ended to a child that is made later.
+        self._children = set(filter(_exists, self._children))
 
     def broken_off(self, request: Any, exc: BaseException) -> None:
         """A request's process was stopped in its midst, or has died."""
@@ -415,6 +421,16 @@ def _whole(value: Any) -> int | None:
     """Return a header's number if it is whole, and one that a reader's 64 bits can hold."""
     whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
     return int(value) if whole else None
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is somebody else's
+        pass
+    return True
 
 
 @cache
