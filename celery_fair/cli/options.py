@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +31,7 @@ __all__ = [
     "conclude",
     "dumped",
     "json_option",
+    "moment",
     "outcome",
     "table",
 ]
@@ -124,6 +126,11 @@ class Outcome(NamedTuple):
 
 
 C = TypeVar("C", bound=Callable[..., Any])
+
+
+def moment(seconds: float) -> str:
+    """Return a time, in seconds since 1970, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def json_option(text: str) -> Callable[[C], C]:

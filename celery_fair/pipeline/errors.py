@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["OvertakenError", "PipelineError", "root_cause"]
+__all__ = ["OvertakenError", "PipelineError", "RefusedError", "root_cause"]
 
 
 class PipelineError(Exception):
     """The message says what was attempted, with which value, and what to do."""
+
+
+class RefusedError(PipelineError):
+    """What was asked for cannot be: it is mistyped, or of something else."""
 
 
 class OvertakenError(PipelineError):
@@ -25,6 +29,7 @@ _READING = re.compile(r"Encountered error while reading file (\S+?)\.?(?:\s|$)")
 _HINTS = {
     "Permission denied": "let this user read it, and write into the warehouse",
     "No space left on device": "the disk is full: make room, or name another folder",
+    "Read-only file system": "let this user write there, or name another folder",
     "Disk quota exceeded": "the disk is full: make room, or name another folder",
     "OutOfMemoryError": "memory ran out: give more with --driver-memory",
     "is not a Parquet file": "a file of the warehouse is broken: ingest the logs into a new folder",
@@ -51,6 +56,8 @@ def root_cause(exc: BaseException, said: str = "", of_warehouse: bool = True) ->
     whole = "\n".join([str(exc), *told])
     words = (word for word in _HINTS if of_warehouse or word not in _OF_WAREHOUSE)
     hint = next((_HINTS[word] for word in words if word in whole), None)
+    if not of_warehouse and "is not a Parquet file" in whole:
+        hint = "say with --format what it is"
     plain = _NAMED.sub("", _CLASS.sub(r"\1", line.strip().rstrip("."))) + _file(whole, line)
     return plain if hint is None else f"{plain}; {hint}"
 

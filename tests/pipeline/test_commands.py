@@ -46,7 +46,9 @@ def check_documented_tables(warehouse: Warehouse) -> None:
         assert columns.strip() == listed, name
 
 
-def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+def test_ingest_and_audit(
+    spark: SparkSession, logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = Process().boots(0)
     worker.runs("twice", 1)
     worker.runs("twice", 3)
@@ -112,6 +114,13 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert "q      acme/42        1" in run("waits", warehouse, "--by", "key").stdout
     (first,) = json.loads(run("waits", warehouse, "--first", "--by", "key", "--json").stdout)
     assert (first["key"], first["started"]) == ("acme/42", 1)
+    with monkeypatch.context() as read_only:
+        read_only.setattr("os.access", lambda path, mode: Path(path) != warehouse)
+        refused = run("waits", warehouse)
+        assert refused.exit_code == 1
+        assert f"this user may not write in {warehouse}, where what is found is kept" in (
+            refused.stderr
+        )
 
     costs = tmp_path / "costs.json"
     assert "credibility" in run("costs", warehouse, "--export", costs).stdout

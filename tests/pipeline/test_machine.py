@@ -18,7 +18,7 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.replay.advice import Advice, Goal, Outcomes, advise
 from celery_fair.pipeline.replay.machine import Machine, Message, Start
 from celery_fair.pipeline.replay.outcome import COLUMNS, outcomes, quantile
-from celery_fair.pipeline.replay.scenario import Plan, Scenario, parse_scenario
+from celery_fair.pipeline.replay.scenario import KeyPlan, Plan, Scenario, named, parse_scenario
 
 
 def message(published: float, queue: str = "q", runtime: float = 1.0) -> Message:
@@ -272,13 +272,32 @@ def test_scenarios_are_parsed() -> None:
         "x: concurrency=0": "at least 1",
         "x: cost=free": "one of one, runtime",
         "x: overhead=-1": "seconds from 0 on",
-        "x: a.burst=1.5": "invalid literal",
+        "x: a.burst=1.5": "must be a whole number, not '1.5'",
+        "x: a.quantum=abc": "must be a number, not 'abc'",
+        "x: a queue.quantum=2": "put names with blanks or brackets in double quotes",
     }.items(),
 )
 def test_wrong_scenarios(text: str, says: str) -> None:
     with pytest.raises(PipelineError, match="scenario") as caught:
         parse_scenario(text, Scenario("recorded"))
     assert says in str(caught.value)
+
+
+def test_names_in_quotes() -> None:
+    text = 'x: "a queue".quantum=2 "[b]x[/b]".class=1 q["a key"].weight=3 "q: r"[*].weight=4'
+    after = parse_scenario(text, Scenario("recorded"))
+    assert after.queues == {
+        "a queue": Plan(quantum=2.0),
+        "[b]x[/b]": Plan(level=1),
+        "q": Plan(usual=KeyPlan(), keys={"a key": KeyPlan(weight=3.0)}),
+        "q: r": Plan(usual=KeyPlan(weight=4.0)),
+    }
+    assert named(text) == {
+        ("a queue", None),
+        ("[b]x[/b]", None),
+        ("q", "a key"),
+        ("q: r", None),
+    }
 
 
 def test_seconds_are_shared_only_if_they_are_what_is_charged() -> None:

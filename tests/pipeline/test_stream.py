@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -95,7 +96,7 @@ def test_restarted_after_kill(spark: SparkSession, logs: Logs, tmp_path: Path) -
 
 def test_an_interrupt_ends_it(logs: Logs, tmp_path: Path) -> None:
     """And says nothing else: not what Java was being asked for."""
-    logs.plant(worker("celery@a", "x"))
+    logs.plant(worker("celery@a", "x"), worker("celery@b", "x"))
     command = ["pipeline", "stream", logs.folder, tmp_path / "alerts", "--every", "0.5"]
     said = tmp_path / "said"
     with children_hear_signals(), said.open("w") as file:
@@ -107,7 +108,7 @@ def test_an_interrupt_ends_it(logs: Logs, tmp_path: Path) -> None:
         )
     try:
         wait_for(lambda: "watching" in said.read_text(), 90, said.read_text)
-        running.send_signal(signal.SIGINT)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         assert running.wait(60) == 0
     finally:
         if running.poll() is None:
@@ -120,10 +121,24 @@ def test_an_interrupt_ends_it(logs: Logs, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+def test_what_breaks_off_in_a_batch_is_told_once() -> None:
+    """By an error, and not by Py4J's log as well, with Python's stack and Java's."""
+    assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)
+
+
+@pytest.mark.usefixtures("spark")
 def test_wrong_words(tmp_path: Path) -> None:
     def run(*words: object) -> str:
         return CliRunner().invoke(fair, ["pipeline", "stream", *map(str, words)]).stderr
 
     assert "is no folder" in run(tmp_path / "no", tmp_path / "out")
-    assert "'10/s' is not QUEUE=RATE:BURST" in run(tmp_path, tmp_path, "--leash", "10/s")
-    assert "not 'fast'" in run(tmp_path, tmp_path, "--leash", "q=fast:1")
+    out = tmp_path.with_name("out")
+    assert "'10/s' is not QUEUE=RATE, such as" in run(tmp_path, out, "--leash", "10/s")
+    assert "not 'fast'" in run(tmp_path, out, "--leash", "q=fast:1")
+    for burst in ("0", "-5"):
+        negative = run(tmp_path, out, "--leash", f"q=1/s:{burst}")
+        assert "a burst is one message at least" in negative
+    assert "no finite number" in run(tmp_path, out, "--leash", "q=1/s:nan")
+    twice = run(tmp_path, out, "--leash", "q=1/s", "--leash", "q=2/s")
+    assert "'q' has two leashes" in twice
+    assert "is in the folder of the logs" in run(tmp_path, tmp_path / "alerts")

@@ -30,8 +30,8 @@ _WORDS = {
     "nothing": "As it is, every target is met.",
     "quanta": "These quanta meet the targets:",
     "class": 'No quanta do, but a class of its own does (fair_policy = "strict"):',
-    "slots": "No quanta can do it, nor can strict priority, with {before} slots. With {now}:",
-    None: "No quanta can do it, nor can {now} slots: a message takes too long by itself, or comes"
+    "slots": "No quanta can do it, nor can strict priority, with {before}. With {now}:",
+    None: "No quanta can do it, nor can {now}: a message takes too long by itself, or comes"
     " too late.",
 }
 
@@ -48,6 +48,8 @@ def _goals(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
                 " m or h"
             )
         seconds = float(match["number"]) * _UNITS[match["unit"]]
+        if not seconds:
+            raise click.BadParameter(f"{value!r}: no message starts in no time; say more than 0")
         goals.append(Goal(match["queue"], int(match["percent"]), seconds))
     given = Counter((goal.queue, goal.percent) for goal in goals)
     if twice := [f"p{percent} of {queue!r}" for (queue, percent), n in given.items() if n > 1]:
@@ -63,7 +65,7 @@ def _goals(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     required=True,
     callback=_goals,
-    help="A target: 95 % of the queue's messages are to start within 5 s.",
+    help="A target: 95 % of the queue's messages are to start within 5 s. May be given again.",
 )
 @click.option(
     "--held-out",
@@ -123,8 +125,6 @@ def _boundary(trace: "DataFrame", held_out: float) -> float:
     from pyspark.sql.functions import min as first
 
     [row] = trace.agg(first("published").alias("begin"), last("published").alias("end")).collect()
-    if row["begin"] is None:
-        raise click.BadParameter("it has no message", param_hint="SOURCE")
     if not held_out:
         return math.inf
     at: float = row["end"] - held_out * (row["end"] - row["begin"])
@@ -145,7 +145,7 @@ def _check(goals: list["Goal"], counts: dict[str, tuple[int, int]]) -> None:
     for goal in goals:
         if goal.queue not in counts:
             raise click.BadParameter(
-                f"the trace has no queue {goal.queue!r}; it has {sorted(counts)}",
+                f"the trace has no queue {goal.queue!r}; it has {', '.join(sorted(counts))}",
                 param_hint="--slo",
             )
         if not counts[goal.queue][0]:
@@ -191,6 +191,10 @@ def _document(
     }
 
 
+def _slots(scenario: "Scenario") -> str:
+    return f"{scenario.concurrency} slot{'s' if scenario.concurrency > 1 else ''}"
+
+
 def _lines(
     advice: "Advice",
     checked: "Outcomes | None",
@@ -200,7 +204,7 @@ def _lines(
 ) -> Iterator[str]:
     now = advice.scenario
     words = _WORDS[advice.means]
-    yield words.format(before=base.concurrency, now=now.concurrency)
+    yield words.format(before=_slots(base), now=_slots(now))
     targets = {(goal.queue, goal.percent): goal.seconds for goal in goals}
     percents = sorted({goal.percent for goal in goals})
     rows = []
@@ -217,9 +221,18 @@ def _lines(
                 targets.get((queue, p)),
             )
         ]
-        rows.append([queue, plan.quantum, plan.level, row.get("started"), *waits])
+        rows.append(
+            [
+                queue,
+                base.last_plan(queue).quantum,
+                plan.quantum,
+                plan.level,
+                row.get("started"),
+                *waits,
+            ]
+        )
     heads = [head for p in percents for head in (f"p{p}", "bound", "held out", "target")]
-    yield from table(["queue", "quantum", "class", "messages", *heads], rows, "no queues")
+    yield from table(["queue", "before", "quantum", "class", "messages", *heads], rows, "no queues")
     yield f"replayed {advice.tried} scenarios on the first part of the trace"
     if checked is None:
         return

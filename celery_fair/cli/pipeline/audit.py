@@ -2,14 +2,13 @@
 
 import json
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, table
+from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, moment, table
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, premises
 from celery_fair.pipeline.key_names import named
@@ -152,7 +151,8 @@ def audit(
 
 
 def _row(row: "Row") -> list[Any]:
-    return [_moment(row[name]) if name in _TIMES else row[name] for name in _SHOWN]
+    cells = ((name, row[name]) for name in _SHOWN)
+    return [moment(cell) if name in _TIMES and cell is not None else cell for name, cell in cells]
 
 
 def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
@@ -201,15 +201,8 @@ def _of_doubt(row: "Row") -> str:
 
 def _times(since: float, until: float) -> str:
     if math.isinf(since):
-        return "at any time" if math.isinf(until) else f"up to {_moment(until)}"
-    return f"from {_moment(since)} " + ("on" if math.isinf(until) else f"to {_moment(until)}")
-
-
-def _moment(seconds: float | None) -> str | None:
-    """A time in UTC."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return "at any time" if math.isinf(until) else f"up to {moment(until)}"
+    return f"from {moment(since)} " + ("on" if math.isinf(until) else f"to {moment(until)}")
 
 
 def _changed(warehouse: "Warehouse") -> "list[Row]":

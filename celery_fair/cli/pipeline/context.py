@@ -1,5 +1,6 @@
 """What a pipeline command is given: a session, a warehouse, and where to say and show things."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from celery_fair.pipeline.storage.store import Store
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["Context"]
+__all__ = ["Context", "see_to_it_that_it_can_be_written"]
 
 
 class Context:
@@ -40,6 +41,7 @@ class Context:
         self._memory = memory
         self._conf = conf
         self.as_json = as_json
+        self.publishes = False
         self.of_warehouse = True  # and of no trace, which is somebody else's file
         self._quiet = quiet
 
@@ -105,6 +107,8 @@ class Context:
 
         if logs is None and isinstance(where, Path):
             _see_to_it_that_there_is_one(where)
+        if self.publishes and isinstance(where, Path):
+            see_to_it_that_it_can_be_written(where)
         spark = self.spark(_work(where, logs))
         catalog = None if self._catalog is None else Catalog(spark, self._catalog)
         found = Warehouse(spark, self.store(where), catalog)
@@ -124,6 +128,22 @@ def _see_to_it_that_there_is_one(where: Path) -> None:
         f"{where.absolute()} is a folder of logs, and no warehouse; fill one first: "
         f"python -m celery_fair pipeline ingest {where} WAREHOUSE"
     )
+
+
+def see_to_it_that_it_can_be_written(folder: Path) -> None:
+    """Or its parent, if it is not there yet.
+
+    Raises:
+        PipelineError: this user may not.
+    """
+    from celery_fair.pipeline.errors import PipelineError
+
+    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PipelineError(
+            f"this user may not write in {there.absolute()}, where what is found is kept: let it,"
+            " or name another folder, such as a copy of this one"
+        )
 
 
 def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":

@@ -27,6 +27,7 @@ _NOISY = (
     *("queue", "noisy key", "intervals", "in flight", "others' p95", "share", "target"),
     "fair in",
 )
+_NONE = "no queue had work in any interval, by what the log says of their states"
 _LIMIT = 1000
 _KEYS = 10_000
 """Rows by key of all queues; of each there are 1001, and as many of parts, at the most."""
@@ -94,7 +95,7 @@ def fairness(
         return _by_key(context, warehouse, interval, tolerance, fail_on_unfair)
     made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
     queues, judged, unfair = _judged(by_queue(made, tolerance), _LIMIT)
-    lines = table(_HEADS, map(_row, queues), "no queue had work in any interval")
+    lines = table(_HEADS, map(_row, queues), _NONE)
     return Outcome(
         {
             "interval": interval,

@@ -59,7 +59,7 @@ def ingest(
     done = read(there, context.store(logs), include_open, context.say, context.bar())
     news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
-        f" {done.files} new files and {done.open_files} open ones"
+        f" {done.files} new files" + (f" and {done.open_files} open ones" if include_open else "")
     )
     lines = [news]
     if done.duplicates:

@@ -134,7 +134,7 @@ def with_spark(command: F) -> F:
         quiet: bool,
         **options: Any,
     ) -> Any:
-        from celery_fair.pipeline.errors import PipelineError
+        from celery_fair.pipeline.errors import PipelineError, RefusedError
 
         context = Context(master, memory, conf, as_json, quiet)
         try:
@@ -149,7 +149,8 @@ def with_spark(command: F) -> F:
                 raise
             raise click.ClickException(f"{exc}: pip install celery-fair[spark]") from exc
         except PipelineError as exc:
-            raise click.ClickException(str(exc)) from exc
+            kind = click.UsageError if isinstance(exc, RefusedError) else click.ClickException
+            raise kind(str(exc)) from exc
         except OSError as exc:  # a full disk, a folder that may not be written to, or Java is gone
             raise click.ClickException(_cause(exc)) from exc
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
@@ -180,6 +181,7 @@ def one_writer_option(command: F) -> F:
     )
     @wraps(command)
     def wrapped(context: Context, *args: Any, one_writer: bool, **options: Any) -> Any:
+        context.publishes = True
         if one_writer:
             context.one_writer()
         return command(context, *args, **options)

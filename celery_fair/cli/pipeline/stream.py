@@ -7,12 +7,15 @@ from typing import Any
 import click
 
 from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import FOLDER, SECONDS
-from celery_fair.cli.pipeline.context import Context
+from celery_fair.cli.options import FOLDER, NUMBER, SECONDS, moment
+from celery_fair.cli.pipeline.context import Context, see_to_it_that_it_can_be_written
 from celery_fair.cli.pipeline.options import with_spark
 from celery_fair.pipeline.stream.watches import Limits
 
 __all__ = ["stream"]
+
+
+_FORM = "QUEUE=RATE, such as bulk=10/s, or QUEUE=RATE:BURST"
 
 
 def _leashes(
@@ -25,11 +28,16 @@ def _leashes(
         queue, _, limit = value.rpartition("=")
         rate, _, burst = limit.partition(":")
         try:
-            leashes[queue] = parse_rate(rate), float(burst or 1)
-        except ValueError as exc:
-            raise click.BadParameter(f"{value!r} is not QUEUE=RATE:BURST: {exc}") from exc
+            leash = parse_rate(rate), NUMBER.convert(burst or "1", None, None)
+        except (ValueError, click.BadParameter) as exc:
+            raise click.BadParameter(f"{value!r} is not {_FORM}: {exc}") from exc
         if not queue:
-            raise click.BadParameter(f"{value!r} is not QUEUE=RATE:BURST")
+            raise click.BadParameter(f"{value!r} is not {_FORM}: it names no queue")
+        if leash[1] < 1:
+            raise click.BadParameter(f"{value!r}: a burst is one message at least")
+        if queue in leashes:
+            raise click.BadParameter(f"{queue!r} has two leashes: keep one of them")
+        leashes[queue] = leash
     return leashes
 
 
@@ -39,10 +47,11 @@ def _leashes(
 @click.option(
     "--leash",
     "leashes",
-    metavar="QUEUE=RATE:BURST",
+    metavar="QUEUE=RATE[:BURST]",
     multiple=True,
     callback=_leashes,
-    help="A leash to watch, such as bulk=10/s:5; each node has its own.",
+    help="A leash to watch, such as bulk=10/s:5 (a burst of 1 if none is said); each node has its"
+    " own. May be given again.",
 )
 @click.option(
     "--starvation",
@@ -109,16 +118,28 @@ def stream(
 
     if not logs.is_dir():
         raise PipelineError(f"{logs} is no folder: give the one that fair_event_log names")
+    if out.absolute().is_relative_to(logs.absolute()):
+        raise PipelineError(
+            f"{out} is in the folder of the logs: give another for alerts and the checkpoint"
+        )
+    see_to_it_that_it_can_be_written(out)
     limits = Limits(starvation, silence, lag, leashes=leashes)
 
+    told = 0
+
     def tell(alert: dict[str, Any]) -> None:
-        line = escaped(f"{alert['alert']}: {alert['key']}: {alert['text']}")
+        nonlocal told
+        told += 1
+        at = moment(alert["at"])
+        line = escaped(f"{at} {alert['alert']}: {alert['key']}: {alert['text']}")
         click.echo(json.dumps(alert) if context.as_json else line)
 
     query = start_alerts(context.spark(), logs, out, limits, 0 if once else every, tell)
     context.say(f"watching {logs}")
     try:
         finish(query) if once else query.awaitTermination()
+        if once and not told:
+            context.say(f"no alert, with what is new in {logs}")
     except KeyboardInterrupt:
         query.stop()
         context.say(f"ended; the next run with {out} goes on from here")

@@ -52,6 +52,8 @@ class Source(NamedTuple):
         from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
         from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
 
+        base = f"recorded: {self.base}"
+        parse_scenario(base, Scenario("recorded"))  # before Spark starts for what is mistyped
         if self.format == "warehouse":
             warehouse = context.warehouse(self.path)
             attempts = warehouse.table("attempts")
@@ -59,7 +61,7 @@ class Source(NamedTuple):
             trace = recorded_trace(attempts, warehouse.table("processes"))
         else:
             recorded, trace = Scenario("recorded"), self._foreign(context)
-        trace, base = self._cut(trace), f"recorded: {self.base}"
+        trace = self._cut(trace)
         scenario = parse_scenario(base, recorded)
         refuse_absent([base], trace)
         return trace, scenario
@@ -92,7 +94,9 @@ class Source(NamedTuple):
             trace = trace.where(col("published") < self.until)
         if self.format == "warehouse":  # others are kept as they were read
             trace = trace.cache()
-        if (self.since, self.until) != (None, None) and trace.isEmpty():
+        if trace.isEmpty():
+            if (self.since, self.until) == (None, None):
+                raise PipelineError(f"{self.path} has no message that could be replayed")
             raise PipelineError(f"no message was published {self._when()}: name another time")
         return trace
 
@@ -179,7 +183,8 @@ def on_trace(command: F) -> F:
             metavar="'CHANGE …'",
             default="",
             show_default=False,
-            help="What is supposed in all scenarios; changes as in whatif.",
+            help="What is supposed in all scenarios, such as 'concurrency=2 mail.quantum=4'; the"
+            " changes are those of whatif --help.",
         ),
     ]
 

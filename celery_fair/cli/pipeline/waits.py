@@ -51,10 +51,13 @@ def waits(context: Context, warehouse: Path | str, by: str, first: bool) -> Outc
     from celery_fair.pipeline import publish
 
     known = context.warehouse(warehouse)
+    none = (
+        "no task of a queue that is shared by key was started" if first else "no task was started"
+    )
     if by == "queue":
         write = publish.write_first_waits if first else publish.write_waits
         made = write(known, context.say).orderBy("queue").limit(_LIMIT)
-        return tabled(made, _SHOWN, "no task was started")
+        return tabled(made, _SHOWN, none)
     write = publish.write_first_waits_by_key if first else publish.write_waits_by_key
     made = write(known, context.say)
     made = made.orderBy("queue", made.started.desc(), "key")

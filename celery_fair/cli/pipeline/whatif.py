@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, table
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.options import with_spark
@@ -19,6 +20,7 @@ _OF_QUEUE = ("scenario", "queue")
 _OF_KEY = (*_OF_QUEUE, "key")
 _LIMIT = 10_000
 _KEYS = 1000
+_NAMED = 5
 
 
 @click.command()
@@ -50,6 +52,7 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
     QUEUE.max_in_flight=2                       overhead=0.002
     QUEUE.paused=60..120                        max_wait=30
     QUEUE[KEY].weight=5, .max_in_flight=2, .rate=10/s, .burst=5; KEY may be *
+    "a queue of words".quantum=8, "a [b]"["a key"].weight=5
 
     What is not changed is as recorded. A warehouse knows each queue's options and when they
     changed, how costs were counted, which workers were there when, with how many slots, and what
@@ -73,12 +76,13 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
 
     from celery_fair.pipeline.replay.absent import refuse_absent
     from celery_fair.pipeline.replay.fanout import replay
-    from celery_fair.pipeline.replay.scenario import parse_scenario
+    from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
 
+    named = [Scenario("recorded"), *(parse_scenario(text, Scenario("")) for text in texts)]
+    if len({scenario.name for scenario in named}) < len(named):
+        raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
     trace, recorded = source.read(context)
     scenarios = [recorded, *(parse_scenario(text, recorded) for text in texts)]
-    if len({scenario.name for scenario in scenarios}) < len(scenarios):
-        raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
     refuse_absent(texts, trace)
     context.say(f"replaying {len(scenarios)} scenarios")
     names = [scenario.name for scenario in scenarios]
@@ -115,9 +119,15 @@ def _lines(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Iterator[str]:
         ]
         for row in rows
     )
-    yield from table(heads, cells, "the trace has no such messages")
-    for doubt in dict.fromkeys(row["doubt"] for row in rows if row["doubt"]):
-        yield f"no interval: {doubt}"
+    yield from table(heads, cells, "no message of the trace has a key")
+    without: dict[str, list[str]] = {}
+    for row in rows:
+        if row["doubt"] and (row["p50_low"] is None or row["p95_low"] is None):
+            of = "/".join(row[name] for name in names[1:])
+            without.setdefault(row["doubt"], []).append(f"{of} ({row['scenario']})")
+    for doubt, those in without.items():
+        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+        yield escaped(f"no interval for {', '.join(those[:_NAMED])}{more}: {doubt}")
 
 
 def _interval(row: dict[str, Any], name: str) -> str | None:

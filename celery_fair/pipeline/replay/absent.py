@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import RefusedError
 from celery_fair.pipeline.replay.scenario import named
 
 __all__ = ["refuse_absent"]
@@ -23,7 +23,7 @@ def refuse_absent(texts: Iterable[str], trace: DataFrame) -> None:
     """Refuse scenarios that name what no message of a trace is of.
 
     Raises:
-        PipelineError: it says what is written alike.
+        RefusedError: it says what is written alike.
     """
     where = {name: text for text in texts for name in named(text)}
     if not where:
@@ -31,7 +31,7 @@ def refuse_absent(texts: Iterable[str], trace: DataFrame) -> None:
     queues = [row["queue"] for row in trace.select("queue").distinct().collect()]
     for (queue, _), text in where.items():
         if queue not in queues:
-            raise PipelineError(
+            raise RefusedError(
                 f"scenario {text!r}: the trace has no message of queue {queue!r};"
                 f" {_instead(queue, queues)}"
             )
@@ -48,7 +48,7 @@ def _refuse_absent_key(queue: str, key: str, text: str, trace: DataFrame) -> Non
     if not tenants.where(F.col("tenant") == key).isEmpty():
         return
     known = tenants.where("tenant is not null").distinct().limit(_COMPARED).collect()
-    raise PipelineError(
+    raise RefusedError(
         f"scenario {text!r}: the trace has no message of key {key!r} in queue {queue!r};"
         f" {_instead(key, [row['tenant'] for row in known])}"
     )

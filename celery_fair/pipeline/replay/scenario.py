@@ -9,14 +9,17 @@ from typing import Any
 
 from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import RefusedError
 
 __all__ = ["COSTS", "Change", "Fleet", "KeyPlan", "Plan", "Scenario", "named", "parse_scenario"]
 
 COSTS = ("one", "runtime")
 _SETTING = re.compile(
-    r"(?:(?P<queue>\S+?)(?:\[(?P<key>[^\]\s]*)\])?\.)?(?P<option>[a-z_]+)=(?P<value>\S+)"
+    r'(?:(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s"]+?))'
+    r'(?:\[(?:"(?P<quoted_key>[^"]*)"|(?P<plain_key>[^\]\s"]*))\])?\.)?'
+    r"(?P<option>[a-z_]+)=(?P<value>\S+)"
 )
+_WORD = re.compile(r'(?:"[^"]*"|\S)+')
 _EVERY_KEY = "*"
 
 
@@ -179,7 +182,7 @@ def parse_scenario(text: str, base: Scenario) -> Scenario:
     """Return `base` with changes, such as "fast: a.quantum=8 b[acme].weight=2 concurrency=4".
 
     Raises:
-        PipelineError: a word is not such a change, or its value is out of bounds.
+        RefusedError: a word is not such a change, or its value is out of bounds.
     """
     name, colon, _ = text.partition(":")
     scenario = replace(base, name=name.strip() if colon else text.strip())
@@ -191,34 +194,32 @@ def parse_scenario(text: str, base: Scenario) -> Scenario:
 def named(text: str) -> set[tuple[str, str | None]]:
     """Return the queues that a scenario is about, with a key each, or with None or "" of none."""
     matches = filter(None, map(_SETTING.fullmatch, _words(text)))
-    return {
-        (match["queue"], None if match["key"] == _EVERY_KEY else match["key"])
-        for match in matches
-        if match["queue"]
-    }
+    meant = map(_meant, matches)
+    return {(queue, None if key == _EVERY_KEY else key) for queue, key in meant if queue}
 
 
 def _words(text: str) -> list[str]:
     name, colon, changes = text.partition(":")
-    return (changes if colon else name).split()
+    return _WORD.findall(changes if colon else name)
 
 
 def _changed(scenario: Scenario, word: str, text: str) -> Scenario:
     match = _SETTING.fullmatch(word)
     parsers = _parsers(match)
     if match is None or match["option"] not in parsers:
-        raise PipelineError(
+        raise RefusedError(
             f"scenario {text!r}: {word!r} is no change; write QUEUE.OPTION=VALUE with one of"
             f" {', '.join(_OF_QUEUE)}, QUEUE[KEY].OPTION=VALUE with one of {', '.join(_OF_KEY)}, or"
-            f" one of {', '.join(_OF_ALL)} without a queue"
+            f" one of {', '.join(_OF_ALL)} without a queue; put names with blanks or brackets in"
+            ' double quotes: "a queue".quantum=4'
         )
     option = match["option"]
     try:
         value = parsers[option](match["value"])
     except ValueError as exc:
-        raise PipelineError(f"scenario {text!r}: {word!r}: {exc}") from exc
-    queue, key = match["queue"], match["key"]
-    if key is not None:
+        raise RefusedError(f"scenario {text!r}: {word!r}: {exc}") from exc
+    queue, key = _meant(match)
+    if queue and key is not None:
         return scenario.with_key(queue, key, **{option: value})
     if queue:
         return scenario.with_plan(queue, **{_FIELDS.get(option, option): value})
@@ -229,20 +230,41 @@ def _changed(scenario: Scenario, word: str, text: str) -> Scenario:
 
 def _parsers(match: re.Match[str] | None) -> dict[str, Any]:
     """Return those of the options that are meant."""
-    if match is None or not match["queue"]:
+    queue, key = (None, None) if match is None else _meant(match)
+    if not queue:
         return _OF_ALL
-    return _OF_QUEUE if match["key"] is None else _OF_KEY
+    return _OF_QUEUE if key is None else _OF_KEY
+
+
+def _meant(match: re.Match[str]) -> tuple[str | None, str | None]:
+    """Return which queue and key."""
+    quoted = match["quoted_key"]
+    return match["quoted"] or match["plain"], match["plain_key"] if quoted is None else quoted
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"must be a number, not {text!r}") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"must be a whole number, not {text!r}") from None
 
 
 def _at_least_one(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 1:
         raise ValueError(f"must be at least 1, not {value}")
     return value
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    value = _number(text)
     if not 0 <= value < float("inf"):
         raise ValueError(f"must be a number of seconds from 0 on, not {text}")
     return value
@@ -276,15 +298,15 @@ def _cost(text: str) -> str:
 
 _FIELDS = {"class": "level", "paused": "pauses"}
 _OF_QUEUE: dict[str, Any] = {
-    "quantum": lambda text: check_quantum(float(text)),
-    "class": int,
+    "quantum": lambda text: check_quantum(_number(text)),
+    "class": _whole,
     "rate": parse_rate,
     "burst": _at_least_one,
     "max_in_flight": _at_least_one,
     "paused": _pauses,
 }
 _OF_KEY: dict[str, Any] = {
-    "weight": lambda text: check_quantum(float(text)),
+    "weight": lambda text: check_quantum(_number(text)),
     "max_in_flight": _at_least_one,
     "rate": parse_rate,
     "burst": _at_least_one,

@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType
 
-from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.errors import PipelineError, RefusedError
 from celery_fair.pipeline.traces.left_out import Tell, first_of, is_finite, messages, unread
 
 __all__ = ["FIELDS", "READERS", "UNITS", "Columns", "parse_columns", "table_trace"]
@@ -44,6 +44,8 @@ _FAILURES: Final = (
 """Of an expression, at some row."""
 _OF_MANY: Final = ("MISSING_GROUP_BY", "MISSING_AGGREGATION", "MISSING_GROUP_BY_AGGREGATE")
 _SENTENCE: Final = re.compile(r"\[[\w.]+\] (.+?)(?:\. |\.? SQLSTATE|\.?$)")
+
+_NO_RECORD: Final = "_corrupt_record"
 
 READERS: Final[dict[str, Callable[[SparkSession, str], DataFrame]]] = {
     "csv": lambda spark, path: spark.read.csv(path, header=True, inferSchema=True),
@@ -71,21 +73,21 @@ def parse_columns(text: str, units: str = "", runtime: str | None = None) -> Col
     """Return what is meant by "published=submitted,queue=team" and "published=ms,runtime=us".
 
     Raises:
-        PipelineError: a word is not of this form, a field or unit unknown, or one that is needed
+        RefusedError: a word is not of this form, a field or unit unknown, or one that is needed
             missing.
     """
     names = _pairs("columns", text, "FIELD=COLUMN", FIELDS)
     known = _pairs("units", units, "FIELD=UNIT", _TIMED)
     for unit in known.values():
         if unit not in UNITS:
-            raise PipelineError(f"units {units!r}: {unit!r} is none of {', '.join(UNITS)}")
+            raise RefusedError(f"units {units!r}: {unit!r} is none of {', '.join(UNITS)}")
     if runtime is not None and "runtime" in names:
-        raise PipelineError(
+        raise RefusedError(
             f"the run time is column {names['runtime']!r}, and it is {runtime!r}: leave one out"
         )
     given = {*names} if runtime is None else {*names, "runtime"}
     if missing := [name for name in _TIMED if name not in given]:
-        raise PipelineError(f"columns {text!r}: say which column is {' and which '.join(missing)}")
+        raise RefusedError(f"columns {text!r}: say which column is {' and which '.join(missing)}")
     return Columns(names, known, runtime)
 
 
@@ -94,7 +96,7 @@ def _pairs(what: str, text: str, form: str, fields: tuple[str, ...]) -> dict[str
     for word in filter(None, (word.strip() for word in text.split(","))):
         name, equals, value = word.partition("=")
         if not (equals and value and name in fields):
-            raise PipelineError(
+            raise RefusedError(
                 f"{what} {text!r}: {word!r} is not {form} with one of {', '.join(fields)}"
             )
         found[name] = value
@@ -114,12 +116,19 @@ def table_trace(
         PipelineError: the file has no such column, the expression cannot be one or fails, or no
             row can be read.
     """
-    rows = READERS[kind](spark, path)
+    try:
+        rows = READERS[kind](spark, path)
+    except AnalysisException as exc:
+        if exc.getCondition() != "PARQUET_TYPE_ILLEGAL":
+            raise
+        raise RefusedError(
+            f"{_reason(exc)}: Spark reads times in nanoseconds, as pandas writes them, as numbers:"
+            " --conf spark.sql.legacy.parquet.nanosAsLong=true --units published=ns"
+        ) from exc
+    known = [name for name in rows.columns if name != _NO_RECORD]
     for column in columns.names.values():
-        if column not in rows.columns:
-            raise PipelineError(
-                f"the trace has no column {column!r}; it has {', '.join(rows.columns)}"
-            )
+        if column not in known:
+            raise RefusedError(f"the trace has no column {column!r}; {_it_has(known)}")
     made = {name: _column(column) for name, column in columns.names.items()}
     scale = {name: UNITS[columns.units.get(name, "s")] for name in _TIMED}
     took = _runtime(rows, columns)
@@ -134,6 +143,7 @@ def table_trace(
         published.alias("published"),
         runtime.alias("runtime"),
         *first_of(
+            *_no_records(rows),
             unread(
                 *("published", is_finite(published), made["published"]),
                 *(columns.names["published"], "time"),
@@ -163,10 +173,10 @@ def _runtime(rows: DataFrame, columns: Columns) -> Column:
         rows.select("*", _number(made))
     except (AnalysisException, ParseException) as exc:
         if exc.getCondition() in _OF_MANY:
-            raise PipelineError(
+            raise RefusedError(
                 f"the run time {columns.runtime!r} is of all rows together: write one of each row"
             ) from exc
-        raise PipelineError(
+        raise RefusedError(
             f"the run time {columns.runtime!r} is no expression in the columns of the trace"
             f" ({', '.join(rows.columns)}): {_reason(exc)}"
         ) from exc
@@ -175,9 +185,27 @@ def _runtime(rows: DataFrame, columns: Columns) -> Column:
 
 def _reason(exc: PySparkException) -> str:
     """What an error of Spark's says, without its advice about Spark."""
-    line = str(exc).splitlines()[0]
+    line = next((line for line in str(exc).splitlines() if line.strip()), "")
     found = _SENTENCE.match(line)
     return found[1][:1].lower() + found[1][1:] if found else line
+
+
+def _it_has(columns: list[str]) -> str:
+    """What there is instead of a column that is not there."""
+    if not columns:
+        return "it has none"
+    one = columns[0] if len(columns) == 1 else ""
+    odd = next((sign for sign in ";\t|" if sign in one), None)
+    hint = "" if odd is None else f": its separator seems to be {odd!r}, and has to be a comma"
+    return f"it has {', '.join(columns)}{hint}"
+
+
+def _no_records(rows: DataFrame) -> list[Column]:
+    """Why a line is none: Spark has a column of them if there are any."""
+    if _NO_RECORD not in rows.columns:
+        return []
+    bad = F.col(_NO_RECORD)
+    return [unread("line", bad.isNull(), bad, "a line", "JSON object")]
 
 
 def _column(name: str) -> Column:
