@@ -59,9 +59,10 @@ judged AS (
     CROSS JOIN everywhere e
 )
 SELECT id, CASE
-    WHEN starts > 1 THEN 'DUPLICATE'
+    WHEN starts > 1 AND last_started_at > started_at THEN 'DUPLICATE'
     WHEN rejections > 0 AND starts + finishes > 0
         AND NOT coalesce(started_at > rejected_at + 10, false) THEN 'DEAD_LETTERED'
+    WHEN starts > 1 THEN 'UNKNOWN'
     WHEN rejections > 0 AND starts = 0 THEN if(unstarted, 'REPLAYABLE', 'UNKNOWN')
     WHEN starts = 0 THEN 'UNKNOWN'
     WHEN finishes > 0 THEN if(once, 'FINISHED', 'UNKNOWN')

@@ -48,7 +48,7 @@ def _introduction(shown: Figures) -> str:
         for at in (shown.since, shown.until)
     )
     started = sum(shown.verdicts.values())
-    unknown = shown.verdicts["UNKNOWN"]
+    unknown = shown.verdicts.get("UNKNOWN", 0)
     doubt = f" What became of {unknown:,} of them is not known: see below." if unknown else ""
     return (
         f"{started:,} attempts at tasks, by {shown.processes['processes']:,} processes,"
