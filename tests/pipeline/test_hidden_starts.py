@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from celery_fair.eventlog.log_file import FileName
@@ -9,7 +10,7 @@ from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.warehouse import Warehouse
-from tests.pipeline.planted import T0, Logs, Process
+from tests.pipeline.planted import T0, Logs, Process, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,9 +90,12 @@ def suspects() -> dict[str, Process]:
         again.write("process", at, state="child", parent=again.boot, child=again.pid + 2000)
     again.ends(180)
 
+    retold = Process(queue="retold").boots(0)
+    dies(retold, 50, last=0)
+
     every = (
         *(resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed),
-        *(advanced, orphaned, again),
+        *(advanced, orphaned, again, retold),
     )
     return {str(process.queue): process for process in every}
 
@@ -102,6 +106,11 @@ def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: 
     child.ends(170)
     of_again = Process(pid=found["again"].pid + 2000, parent=found["again"].boot).boots(5)
     of_again.ends(30)
+    retold = found["retold"]  # by another, who knows that something is lost
+    later = retold.records[-1] | {"at": T0 + 200, "dropped": 1}
+    logs.write(
+        file_of(retold).replace("host/", "copied/"), [retold.lines[0], json.dumps(written(later))]
+    )
     twice = Process(queue="twice").boots(0)  # the second time it was true
     dies(twice, 50, last=0)
     twice.beats(60)
@@ -145,20 +154,3 @@ def test_files_that_do_not_say_whose_they_are(
         (None, "lines of a file are no records: collected.jsonl"),
         *((None, f"a file of the log is empty, or cannot be named: {name}") for name in names),
     }
-
-
-def test_deaths_that_are_told_twice(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """Whoever knows that something is lost is believed, be he the first who is read or not."""
-    process = Process(queue="q").boots(0)
-    dies(process, 50, last=0)
-    first = process.lines
-    dies(process, 200, last=0, dropped=1)
-    logs.write(file_of(process), first)
-    logs.plant(letters("q"))
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    ingest(warehouse, logs.folder)
-    logs.write(file_of(process).replace("host/", "copied/"), process.lines)
-    done = ingest(warehouse, logs.folder)
-    assert (done.events, done.duplicates) == (1, 2)
-    (letter,) = write_audit(warehouse, None, lambda _: None).collect()
-    assert (letter["verdict"], letter["doubt_until"]) == ("UNKNOWN", T0 + 200)
