@@ -9,7 +9,7 @@ from typing import NamedTuple
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed, passed_over
 
-__all__ = ["Finding", "examined", "started"]
+__all__ = ["Finding", "examined", "memory_here", "started"]
 
 _INSTALL = "pip install celery-fair[spark]"
 _LEAST_MEMORY = 2 << 30
@@ -73,10 +73,17 @@ def _pandas() -> Finding:
     return finding
 
 
-def _memory() -> Finding:
+def memory_here() -> int | None:
+    """Return the bytes of this machine's memory; None if it does not say."""
     try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _memory() -> Finding:
+    total = memory_here()
+    if total is None:
         return Finding("memory", True, f"unknown on {platform.system()}")
     mend = "" if total >= _LEAST_MEMORY else "2 GiB or more are needed: use a --master elsewhere"
     return Finding("memory", not mend, f"{total / (1 << 30):.1f} GiB", mend)

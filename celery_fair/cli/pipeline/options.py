@@ -1,6 +1,5 @@
 """What all pipeline commands take, and how they end."""
 
-import os
 import re
 import signal
 from collections.abc import Callable, Sequence
@@ -80,23 +79,17 @@ def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]
 
 def _memory(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
     """A size as Java takes it, with which Spark starts."""
+    from celery_fair.pipeline.doctor import memory_here
+
     found = re.fullmatch(r"(\d+)([mgt])b?", word.lower())
     if found is None:
         raise click.BadParameter(f"{word!r} is no size such as 4g or 1500m")
     size = int(found[1]) << _BITS[found[2]]
     if size < _LEAST_MEMORY:
         raise click.BadParameter(f"{word!r} is less than Spark starts with, 512m")
-    if size > (total := _memory_here()):
+    if (total := memory_here()) and size > total:
         raise click.BadParameter(f"{word!r} is more than this machine has, {total >> 20}m")
     return f"{found[1]}{found[2]}"
-
-
-def _memory_here() -> int:
-    """Bytes of this machine's memory; more than anybody has if it does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 1 << 62
 
 
 def with_spark(command: F) -> F:

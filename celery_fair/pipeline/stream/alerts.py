@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.batches import batch_of, rows_of
 from celery_fair.pipeline.bronze import identified, parsed
-from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.stream.subjects import subjects
 from celery_fair.pipeline.stream.watches import Event, Limits, watch
@@ -84,12 +83,7 @@ def start_alerts(
         every: seconds between two looks at the folder.
         tell: is called for each alert, when it has been written; again for those of a batch that
             was not known to be finished.
-
-    Raises:
-        PipelineError: `logs` is no folder.
     """
-    if not logs.is_dir():
-        raise PipelineError(f"{logs.absolute()} is no folder: give what fair_event_log names")
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
     reader = spark.readStream.option("recursiveFileLookup", True).option("lineSep", "\n")
     lines = reader.option("pathGlobFilter", "*.jsonl").text(unglobbed(str(logs.absolute())))
