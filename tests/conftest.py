@@ -19,6 +19,8 @@ from tests.brokers import MariaDB, PostgreSQL, RabbitMQ, RedisServer, Space, Zoo
 from tests.brokers.lent import VARIABLE, LentRabbitMQ
 from tests.brokers.space import Server
 from tests.brokers.sqs import Sqs
+from tests.costs import VARIABLE as COSTS
+from tests.costs import Costs
 from tests.processes import children_hear_signals
 from tests.workers import StartWorker, starting_workers
 
@@ -28,6 +30,11 @@ COLLECTED = pytest.StashKey[frozenset[str]]()
 """The names of all tests of the files that a run looks into, also of those that it leaves out."""
 
 S = TypeVar("S", bound=Server | PostgreSQL | MariaDB | Sqs | ZooKeeper)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if folder := os.environ.get(COSTS):
+        config.pluginmanager.register(Costs(Path(folder)))
 
 
 @pytest.fixture(scope="session", autouse=True)
