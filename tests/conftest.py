@@ -21,6 +21,8 @@ from tests.brokers.space import Server
 from tests.brokers.sqs import Sqs
 from tests.costs import VARIABLE as COSTS
 from tests.costs import Costs
+from tests.left_behind import LeftBehind
+from tests.preloaded import no_nursery_after
 from tests.processes import children_hear_signals
 from tests.workers import StartWorker, starting_workers
 
@@ -33,13 +35,14 @@ S = TypeVar("S", bound=Server | PostgreSQL | MariaDB | Sqs | ZooKeeper)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LeftBehind())
     if folder := os.environ.get(COSTS):
         config.pluginmanager.register(Costs(Path(folder)))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _children_hear_signals() -> Iterator[None]:
-    with children_hear_signals():
+    with children_hear_signals(), no_nursery_after():
         yield
 
 

@@ -18,8 +18,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -118,7 +118,8 @@ class _Nursery:
                 cwd=ROOT,
                 pass_fds=[theirs.fileno()],
             )
-        atexit.register(self._close, os.getpid())
+        self._owner = os.getpid()
+        atexit.register(self.close)
 
     def ask(self, order: Mapping[str, Any], descriptors: Sequence[int] = ()) -> str:
         with self._lock:
@@ -127,13 +128,24 @@ class _Nursery:
         assert answer, f"the nursery is gone:\n{self._process.log()}"
         return answer.decode()
 
-    def _close(self, owner: int) -> None:
-        if os.getpid() == owner:
+    def close(self) -> None:
+        if os.getpid() == self._owner:
             self._socket.close()
             self._process.end()
 
 
 _nursery = cache(_Nursery)
+
+
+@contextmanager
+def no_nursery_after() -> Iterator[None]:
+    """End it with this context; who needs one later gets another."""
+    try:
+        yield
+    finally:
+        if _nursery.cache_info().currsize:
+            _nursery().close()
+            _nursery.cache_clear()
 
 
 # In the nursery ----------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,9 +23,13 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from tests import reaper
 
 ROOT = Path(__file__).resolve().parent.parent
+
+_PREFIX = "celery-fair-"
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
@@ -42,10 +47,29 @@ def children_hear_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
 
 
+_removed: list[Path] = []
+
+
+def removed() -> list[Path]:
+    """The folders of earlier runs that were there, and are no more."""
+    return _removed
+
+
+def _clean() -> None:
+    """Remove the folders of runs that were ended together with their reapers."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = path.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(path, ignore_errors=True)
+            _removed.append(path)
+
+
 @cache
 def _session() -> tuple[Path, IO[str]]:
     """The run's folder, and the pipe to the reaper that will remove it."""
-    folder = tempfile.mkdtemp(prefix="celery-fair-")
+    _clean()
+    within = Path(tempfile.gettempdir()).parent.name.startswith(_PREFIX)
+    folder = tempfile.mkdtemp(prefix=f"{'r' if within else _PREFIX}{os.getpid()}-")
     child = subprocess.Popen(
         [sys.executable, reaper.__file__, folder],
         stdin=subprocess.PIPE,

@@ -83,6 +83,62 @@ def test_a_killed_run_leaves_nothing_behind(redis_server: RedisServer) -> None:
     assert redis_server.client.ping()
 
 
+def test_what_a_run_left_that_lost_its_power(tmp_path: Path) -> None:
+    """Its reaper, too, could remove nothing: the next run does, and says so."""
+    ended = subprocess.run(["sh", "-c", "echo $$"], check=True, capture_output=True, text=True)
+    left, others = (tmp_path / f"celery-fair-{pid}-x" for pid in (ended.stdout[:-1], os.getpid()))
+    for path in (left, others):
+        (path / "redis").mkdir(parents=True)
+    done = run_pytest(tmp_path, "def test_nothing():\n    pass", TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"removed what an earlier run had left: {left}" in done.stdout
+    assert others.exists()
+    assert not left.exists()
+
+
+LEAVES_BEHIND = """
+import subprocess, tempfile
+
+def test_clean(tmp_path):
+    with tempfile.TemporaryDirectory():
+        subprocess.run(["true"], check=True)
+
+def test_that_leaves():
+    tempfile.mkdtemp(prefix="left-over-")
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_what_is_left_behind_fails_the_run(tmp_path: Path, processes: str) -> None:
+    done = run_pytest(tmp_path, LEAVES_BEHIND, "-n", processes)
+    assert done.returncode == 1, done.stdout + done.stderr
+    said = [line for line in done.stdout.splitlines() if "test_that_leaves: " in line]
+    (folder, process) = (line.partition("test_that_leaves: ")[2] for line in said)
+    assert "left-over-" in folder
+    assert process.endswith("sleep 600")
+    assert not Path(folder).exists()
+    os.kill(int(process.split()[1].rstrip(",")), signal.SIGKILL)
+
+
+def run_pytest(
+    folder: Path, test: str, *options: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """A run of its own, which heeds what it leaves behind."""
+    (folder / "conftest.py").write_text("from tests.conftest import pytest_configure")
+    (folder / "test_it.py").write_text(test)
+    run = [sys.executable, "-m", "pytest", "-p", "no:celery", f"--rootdir={folder}", *options]
+    return subprocess.run(
+        [*run, str(folder)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
 IGNORED = "import pathlib; print(pathlib.Path('/proc/self/status').read_text())"
 """What tells, among other things, which signals a process ignores."""
 

@@ -53,6 +53,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = open_session("local[2]", "1g", options)
     yield session
     session.stop()
+    end_java()
+
+
+def end_java() -> None:
+    """End this process's JVM, which else ends some time after it."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)
 
 
 @pytest.fixture
