@@ -1,4 +1,4 @@
-"""`python -m celery ...`, or another module, in processes that find its modules imported.
+"""`python -m celery ...`, or another module, in processes that find their modules imported.
 
 Three quarters of a worker's start are imports, the same each time. Here one
 child of the test process, the nursery, imports them and then forks for each
@@ -10,6 +10,7 @@ library, which they must do before any import.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -27,7 +28,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import IO, Any
 
-from tests.processes import ROOT, Process, folder
+from tests.processes import ROOT, Process
+from tests.processes import folder as new_folder
 
 _LONGEST = 1 << 17
 
@@ -39,6 +41,9 @@ class PreloadedCelery(Process):
     """Celery with these arguments; or another module, in a class of its own."""
 
     module = "celery"
+
+    def _nursery(self) -> Nursery:
+        return _celerys()
 
     def _start(
         self,
@@ -57,7 +62,7 @@ class PreloadedCelery(Process):
             "folder": str(cwd or Path.cwd()),
             "descriptors": [1, 2, *pass_fds],
         }
-        nursery = _nursery()
+        nursery = self._nursery()
         return _Grandchild(nursery, int(nursery.ask(order, [out, log, *pass_fds])))
 
 
@@ -81,7 +86,7 @@ class _Grandchild:
 
     stdin = stdout = None
 
-    def __init__(self, nursery: _Nursery, pid: int) -> None:
+    def __init__(self, nursery: Nursery, pid: int) -> None:
         self.pid = pid
         self._nursery = nursery
         self._end = os.pidfd_open(pid)
@@ -106,16 +111,18 @@ class _Grandchild:
             signal.pidfd_send_signal(self._end, number)
 
 
-class _Nursery:
-    def __init__(self) -> None:
+class Nursery:
+    """The process that forks; `modules` are what it imports before, else Celery's."""
+
+    def __init__(self, *modules: str, folder: Path = ROOT) -> None:
         self._lock = Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = Process(
-                [sys.executable, "-m", "tests.preloaded", str(theirs.fileno())],
-                folder("nursery") / "log",
-                os.environ,
-                cwd=ROOT,
+                [sys.executable, "-m", "tests.preloaded", str(theirs.fileno()), *modules],
+                new_folder("nursery") / "log",
+                os.environ | {"PYTHONPATH": str(folder)},
+                cwd=folder,
                 pass_fds=[theirs.fileno()],
             )
         self._owner = os.getpid()
@@ -134,7 +141,7 @@ class _Nursery:
             self._process.end()
 
 
-_nursery = cache(_Nursery)
+_celerys = cache(Nursery)
 
 
 @contextmanager
@@ -143,9 +150,9 @@ def no_nursery_after() -> Iterator[None]:
     try:
         yield
     finally:
-        if _nursery.cache_info().currsize:
-            _nursery().close()
-            _nursery.cache_clear()
+        if _celerys.cache_info().currsize:
+            _celerys().close()
+            _celerys.cache_clear()
 
 
 # In the nursery ----------------------------------------------------------------
@@ -200,7 +207,7 @@ def become(order: Mapping[str, Any]) -> None:
     runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
 
 
-MODULES = """
+CELERYS = """
     celery.apps.worker celery.bin.celery celery.concurrency.prefork celery.concurrency.solo
     celery.concurrency.thread celery.loaders.app celery.utils.debug kombu.transport.pyamqp
     kombu.transport.redis celery_fair.worker.worker
@@ -208,11 +215,8 @@ MODULES = """
 """With the commands come those of Celery's extensions: Flower's, and ours."""
 
 
-def preload() -> None:
-    for module in MODULES.split():
-        import_module(module)
-
-
 if __name__ == "__main__":
-    preload()
+    for name in sys.argv[2:] or CELERYS.split():
+        import_module(name)
+    gc.freeze()  # what all have need not be looked through by each
     become(serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -18,6 +18,7 @@ The words here::
 
     fault.py       a fault, read from its file; which rows have one
     copied.py      a copy of the tree, with a fault in it
+    slot.py        where one fault after the other is tried: a copy, and processes that are warm
     trial.py       the tests of a fault, run in a copy, and what came of it
     __main__.py    the command: ``make mutants``
 

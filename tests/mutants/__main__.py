@@ -23,8 +23,8 @@ from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.mutants.copied import Copied
 from tests.mutants.fault import Fault, FaultError, read, rows_without
+from tests.mutants.slot import Slot
 from tests.mutants.trial import NO_FAULT, Trial, healthy, tried
 from tests.processes import ROOT
 
@@ -74,21 +74,20 @@ def trials(faults: Sequence[Fault], jobs: int, minutes: float) -> Iterator[Trial
     """Try all of them, several at a time, each in a copy of its own; yield what comes of them."""
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copies: SimpleQueue[Copied] = SimpleQueue()
-        for number in range(jobs):
-            copies.put(Copied(Path(folder) / str(number)))
-        first = copies.get()
-        yield healthy(faults, first, jobs)
-        copies.put(first)
+        slots: SimpleQueue[Slot] = SimpleQueue()
+        made = [Slot(Path(folder) / str(number)) for number in range(jobs)]
+        yield healthy(faults, made[0], jobs)
+        for slot in made:
+            slots.put(slot)
 
         def attempt(fault: Fault) -> Trial:
             if time.monotonic() > deadline:
                 return Trial(fault.name, fault.rows, "void", f"{minutes:g} minutes are over", 0)
-            copied = copies.get()
+            slot = slots.get()
             try:
-                return tried(fault, copied)
+                return tried(fault, slot)
             finally:
-                copies.put(copied)
+                slots.put(slot)
 
         with ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(attempt, fault) for fault in faults]
@@ -96,6 +95,8 @@ def trials(faults: Sequence[Fault], jobs: int, minutes: float) -> Iterator[Trial
                 yield from (future.result() for future in as_completed(futures))
             finally:
                 pool.shutdown(cancel_futures=True)
+                for slot in made:
+                    slot.close()
 
 
 def row(trial: Trial) -> str:

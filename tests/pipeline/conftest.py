@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.pipeline.java import JAVA_NEEDED, find_java
+from tests.pipeline.lent_java import borrowed_java
 from tests.pipeline.planted import Logs
 
 if TYPE_CHECKING:
@@ -46,14 +47,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The run's session; see `celery_fair.pipeline.session`."""
     if find_java(os.environ) is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(JAVA_NEEDED)
-    from celery_fair.pipeline.session import open_session
+    from celery_fair.pipeline.session import _LOCAL, open_session
 
     scratch = tmp_path_factory.mktemp("spark")
     options = {**OPTIONS, "spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch)}
-    session = open_session("local[2]", "1g", options)
+    with borrowed_java() as borrowed:
+        session = open_session("local[2]", "1g", _LOCAL | options if borrowed else options)
     yield session
     session.stop()
-    end_java()
+    if not borrowed:
+        end_java()
 
 
 def end_java() -> None:
