@@ -9,9 +9,11 @@ own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -22,11 +24,17 @@ from tests.brokers.sqs import Sqs
 from tests.costs import VARIABLE as COSTS
 from tests.costs import Costs
 from tests.left_behind import LeftBehind
+from tests.mutants.fault import read
 from tests.preloaded import no_nursery_after
 from tests.processes import children_hear_signals
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
+
+OTHER_THAN = {"rabbitmq": {"redis", "celery_redis_broker"}, "redis": {"rabbitmq"}}
+
+CROSSED = {"solo", "threads", "prefork", "gevent", "eventlet", "classic", "quorum"}
+"""Pools, and types of queues."""
 
 COLLECTED = pytest.StashKey[frozenset[str]]()
 """The names of all tests of the files that a run looks into, also of those that it leaves out."""
@@ -159,13 +167,35 @@ def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[COLLECTED] = frozenset(item.nodeid for item in items)
+    for item in others(items):
+        item.add_marker(pytest.mark.wide)
+
+
+def others(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Those that show once more what another shows: they are wide.
+
+    A law is tried on each broker, or, where it is `either_broker`, on the one that this names, or
+    queues that its test names, on one, and which that is differs from test to test. A case that a
+    fault names stays.
+    """
+    named = {test for fault in read() for test in fault.tests}
+    alike = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("either_broker") and on_redis(item):
-            item.add_marker(pytest.mark.wide)
+        words = case(item)
+        if item.nodeid in named:
+            continue
+        marker = item.get_closest_marker("either_broker")
+        if marker and words & OTHER_THAN[marker.args[0] if marker.args else "rabbitmq"]:
+            yield item
+        elif words & CROSSED:
+            law = item.nodeid.partition("[")[0], frozenset(words - CROSSED)
+            alike[law].append(item)
+    for (test, _), cases in alike.items():
+        del cases[crc32(test.encode()) % len(cases)]
+        yield from cases
 
 
-def on_redis(item: pytest.Item) -> bool:
-    """Whether a test's broker, which is a parameter, is Redis."""
+def case(item: pytest.Item) -> frozenset[str]:
+    """What a test's parameters are called."""
     called = getattr(item, "callspec", None)
-    parameters = () if called is None else called.id.split("-")
-    return not {"redis", "celery_redis_broker"}.isdisjoint(parameters)
+    return frozenset() if called is None else frozenset(called.id.split("-"))

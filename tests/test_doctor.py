@@ -384,6 +384,7 @@ def test_queues_that_are_shared_by_key(rabbitmq_space: Space, redis_space: Space
         assert findings(app)["fair_key_store"]["level"] == "wrong"
 
 
+@pytest.mark.either_broker
 def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
     """One of Celery's own, and one with other settings."""
     options: dict[str, Any] = {"queues": ["jobs"], "pool": "threads", "quiet": False}

@@ -84,6 +84,7 @@ def test_a_python_in_a_folder_with_a_space(checkout: Path, no_index: dict[str, s
     assert "fetching uv" in done.stderr  # and so it was taken
 
 
+@pytest.mark.wide
 def test_another_python_makes_another_folder(checkout: Path, no_index: dict[str, str]) -> None:
     of_another = checkout / ".venv" / "bin" / "python"
     of_another.parent.mkdir(parents=True)
@@ -106,6 +107,7 @@ def test_no_network(checkout: Path, no_index: dict[str, str]) -> None:
     assert not (checkout / ".venv" / ".demo").exists()
 
 
+@pytest.mark.wide
 def test_what_was_broken_off_is_made_anew(checkout: Path, no_index: dict[str, str]) -> None:
     half = checkout / ".venv" / "lib" / "half"
     half.mkdir(parents=True)

@@ -88,6 +88,7 @@ def work(shop: Shop, space: Space) -> Iterator[Callable[[str], Process]]:
         yield start
 
 
+@pytest.mark.wide
 def test_as_it_was(shop: Shop, work: Callable[[str], Process]) -> None:
     shop.publish(400)
     with shop.watched() as shares:

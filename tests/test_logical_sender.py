@@ -261,6 +261,7 @@ def tells(self, tries, child=None):
 """
 
 
+@pytest.mark.either_broker
 def test_a_priority_is_the_same_for_retries_and_children(
     space: Space, start_worker: StartWorker
 ) -> None:

@@ -18,6 +18,7 @@ from tests.workers import StartWorker
 CONF: dict[str, Any] = {"broker_transport_options": {"visibility_timeout": 2}}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("ledger", [False, True], ids=["strict", "ledger"])
 def test_letters_of_a_killed_worker(
     space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path, ledger: bool

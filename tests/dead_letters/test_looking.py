@@ -68,6 +68,7 @@ def test_whatever_is_there_is_listed_and_shown(crowded: Box) -> None:
     assert crowded.list() == letters
 
 
+@pytest.mark.either_broker
 def test_looking_loses_and_reorders_nothing(box: Box) -> None:
     ids = [f"task-{number}" for number in range(1100)]
     for each in ids:

@@ -45,6 +45,7 @@ def test_replayed_message_is_fresh(box: Box) -> None:
     assert message.delivery_info["routing_key"] == "orders"
 
 
+@pytest.mark.either_broker
 def test_order_of_replayed_letters_and_of_those_that_stay(box: Box) -> None:
     ids = [f"t{number}" for number in range(600)]
     for number, each in enumerate(ids):

@@ -91,6 +91,7 @@ def test_waits_on_a_real_broker(space: Space, tmp_path: Path) -> None:
 # Shares -------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_memory(tmp_path: Path) -> None:
     done = run_demo(tmp_path, "--json", *SMALL)
     assert (done.returncode, done.stderr) == (0, "")
@@ -133,6 +134,7 @@ def test_output_in_a_pipe(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plot.html"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_pools(pool: str, tmp_path: Path) -> None:
     options = ("--json", "--no-html", *SMALL, "--work", "1", "--pool", pool, "--concurrency", "2")
@@ -142,6 +144,7 @@ def test_pools(pool: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.wide
 def test_real_broker_is_left_as_it_was(space: Space, tmp_path: Path) -> None:
     before = space.depths()
     done = run_demo(tmp_path, "--json", "--no-html", *SMALL, "--work", "1", "--broker", space.url)
@@ -177,6 +180,7 @@ def midway(space: Space, tmp_path: Path, what: str) -> Iterator[Process]:
         process.end()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("what", "number"),
     [("waits", signal.SIGINT), ("shares", signal.SIGTERM), ("waits", signal.SIGHUP)],

@@ -77,6 +77,7 @@ def test_a_hard_time_limit(space: Space, start_worker: StartWorker, gate: Gate, 
     assert ended(log, id_)[0]["retries"] == 2
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("signal", ["SIGTERM", "SIGKILL"])
 def test_a_task_that_is_terminated(
     space: Space, start_worker: StartWorker, gate: Gate, log: Path, signal: str
@@ -87,6 +88,7 @@ def test_a_task_that_is_terminated(
     check(worker, log, id_, "REVOKED", "Terminated")
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("task", ["before", "plain"])
 def test_a_child_that_is_killed(
     space: Space, start_worker: StartWorker, gate: Gate, log: Path, task: str

@@ -87,6 +87,7 @@ def test_a_broker_that_is_silent(space: Space, monkeypatch: pytest.MonkeyPatch) 
         proxy.release()
 
 
+@pytest.mark.wide
 def test_a_broker_that_is_restarted(own_rabbitmq: RabbitMQ) -> None:
     space = own_rabbitmq.space()
     publish(space.url, {"a": 3})

@@ -126,6 +126,7 @@ LogFile.append = append_and_stop
 """
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_cold_shutdown_in_a_record(
     space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path, pool: str

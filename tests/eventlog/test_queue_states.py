@@ -281,6 +281,7 @@ def test_a_queue_that_is_cancelled(scene: Scene) -> None:
     assert [r["state"] for r in scene.records] == ["empty", "unassigned"]
 
 
+@pytest.mark.wide
 def test_a_slow_link_is_seen_in_the_log(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:

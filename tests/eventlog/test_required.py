@@ -99,6 +99,7 @@ def test_nothing_starts_unrecorded(
         assert set(held) <= set(admitted)
 
 
+@pytest.mark.either_broker
 def test_what_waited_is_as_new_to_another_worker(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:

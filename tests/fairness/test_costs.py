@@ -52,6 +52,7 @@ def _publish_one(url: str, queue: str, number: int, cost: int) -> list[str]:
     return publish(url, {queue: number}, "spin", [cost], persistent=False).all()
 
 
+@pytest.mark.either_broker
 def test_shares_of_cost(space: Space, start_worker: StartWorker) -> None:
     totals, cost_of = publish_all(space.url, WARM_UP + ROUNDS + EDGE + RESERVE)
     worker = start_worker(space, queues=QUANTA, conf=FAIR)

@@ -23,6 +23,7 @@ A_ROUND = sum(WEIGHTS.values())
 WARM_UP, ROUNDS, RESERVE = 2, 5, 1
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(180)
 def test_thousand_queues(rabbitmq_space: Space, start_worker: StartWorker) -> None:
     totals = {name: (WARM_UP + ROUNDS + RESERVE) * weight for name, weight in WEIGHTS.items()}

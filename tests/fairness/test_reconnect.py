@@ -17,6 +17,7 @@ LIMIT = {"rabbitmq": 0.01, "redis": 0.02}
 BEFORE, WARM_UP, ROUNDS, RESERVE = 10, 10, 40, 20
 
 
+@pytest.mark.wide
 def test_shares_after_the_brokers_return(own_space: Space, start_worker: StartWorker) -> None:
     publish(own_space.url, messages(BEFORE + WARM_UP + ROUNDS + RESERVE))
     worker = start_worker(own_space, queues=QUANTA, conf=AT_COST_4)

@@ -72,6 +72,7 @@ def test_shares_of_time(rabbitmq_space: Space, start_worker: StartWorker) -> Non
     assert max(map(abs, errors.values())) <= MOST_ERROR, errors
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("pool", "concurrency", "conf"),
     [("prefork", 2, BY_KEY), ("threads", 3, RUNTIME)],
@@ -84,6 +85,7 @@ def test_shares_of_time_on_redis(
     assert max(map(abs, errors.values())) <= MOST_ERROR, errors
 
 
+@pytest.mark.wide
 def test_shares_of_messages(redis_space: Space, start_worker: StartWorker) -> None:
     errors = run(redis_space, start_worker, 300, pool="threads", concurrency=3, conf=QUEUES)
     assert max(map(abs, errors.values())) > 0.2, errors

@@ -188,6 +188,7 @@ def test_the_command_that_people_type_takes_the_fast_path(look: Look) -> None:
     assert {name for name, way in look.ways().items() if way == "long"} == SLOW
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("more", [{"args": ["-E"]}, {"listening": "task_received"}], ids=str)
 def test_whoever_listens_the_fast_path_is_taken(look: Look, more: dict[str, Any]) -> None:
     look.requests("listening", **more)

@@ -97,6 +97,7 @@ def logged(worker: WorkerProcess) -> list[str]:
     return sorted(re.sub(r"\d+\.\d+(?:e-\d+)?s|0x[0-9a-f]+", "…", line) for line in found)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("what", "pool"), CASES)
 def test_whoever_looks_on_sees_the_same(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, what: str, pool: str

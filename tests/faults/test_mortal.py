@@ -11,6 +11,8 @@ from tests.faults.scenes import Scenes
 pytestmark = pytest.mark.newest
 
 MORTAL = [case for case in QUICK if case.mortal]
+LASTING = {"rabbitmq": "quorum", "redis": "keyed"}
+"""The queues that have most to keep."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,7 +22,16 @@ def aged(scenes: Scenes) -> None:
         scenes.of(case).age()
 
 
-@pytest.mark.parametrize("case", MORTAL, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, marks=() if case.queue_type == LASTING[case.broker] else pytest.mark.wide
+        )
+        for case in MORTAL
+    ],
+    ids=str,
+)
 def test_fault(scenes: Scenes, case: Case) -> None:
     for task, account in scenes.execute(case, SEED).items():
         print(f"{task}: {account}")

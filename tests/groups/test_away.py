@@ -39,7 +39,7 @@ def leases(url: str) -> dict[str, float]:
         store.close()
 
 
-@pytest.mark.parametrize("kind", ["redis", "zookeeper"])
+@pytest.mark.parametrize("kind", ["redis", pytest.param("zookeeper", marks=pytest.mark.wide)])
 def test_store_fails(
     rabbitmq_space: Space,
     request: pytest.FixtureRequest,
@@ -104,6 +104,7 @@ def loses_its_data(fleet: Fleet, store: RedisServer) -> None:
     assert all(newest[name] > token for name, token in tokens.items())
 
 
+@pytest.mark.either_broker("redis")
 def test_broker_is_away(own_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
     """Of one worker, then of both: each keeps its partitions, and works on when it is back."""
     store = f"sqlite:///{tmp_path}/g.db"

@@ -17,12 +17,16 @@ from tests.integration.gate import closing_gate
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
+QUICK = CASES[0]
+
 SOON = 2.0
 """Seconds in which partitions have changed hands: the workers' own, not those of a busy machine."""
 
 
 @pytest.mark.parametrize(
-    "case", [*CASES[:3], pytest.param(CASES[3], marks=pytest.mark.wide)], ids=str
+    "case",
+    [pytest.param(case, marks=() if case is QUICK else pytest.mark.wide) for case in CASES[:4]],
+    ids=str,
 )
 def test_order_and_overlap(
     case: Case,

@@ -100,6 +100,7 @@ def test_key_decides(rabbitmq_space: Space, queue_type: str) -> None:
     assert set().union(*where.values()) == set(Settings.of(app).partitioned[QUEUE].queues)
 
 
+@pytest.mark.wide
 def test_same_after_restart(own_node: RabbitMQ) -> None:
     app = publisher(own_node.space().url)
     publish(app)

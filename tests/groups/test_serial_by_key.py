@@ -23,6 +23,7 @@ from tests.worker.parts import shelf
 from tests.workers import StartWorker
 
 
+@pytest.mark.either_broker
 def test_key_at_work_holds_up_itself(
     space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:

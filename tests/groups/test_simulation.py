@@ -10,7 +10,10 @@ SIZES = [(3, 6, 6500), (10, 5, 2500), (10, 60, 1000), (30, 200, 50), (100, 1000,
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize(("members", "partitions", "rebalances"), SIZES)
+@pytest.mark.parametrize(
+    ("members", "partitions", "rebalances"),
+    [pytest.param(*size, marks=pytest.mark.wide if size[2] > 2000 else ()) for size in SIZES],
+)
 def test_random_trouble(members: int, partitions: int, rebalances: int) -> None:
     assert trouble(members, partitions, rebalances).plans >= rebalances
 

@@ -18,7 +18,13 @@ from tests.groups.stores import LASTING, store_url
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
-OTHERS = [pytest.param(kind, marks=pytest.mark.newest) for kind in LASTING if kind != "redis"]
+OTHERS = [
+    pytest.param(
+        kind, marks=[pytest.mark.newest, *([] if kind == "zookeeper" else [pytest.mark.wide])]
+    )
+    for kind in LASTING
+    if kind != "redis"
+]
 
 
 @pytest.fixture(params=["redis", *OTHERS])

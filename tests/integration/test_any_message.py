@@ -41,6 +41,7 @@ def hardy(module_space: Space, start_module_worker: StartWorker) -> Survivor:
     return Survivor(start_module_worker, module_space.server.space(), "solo")
 
 
+@pytest.mark.either_broker
 @settings(max_examples=80, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(message=MESSAGES, once=st.booleans())
 def test_any_message(hardy: Survivor, message: Malformed, once: bool) -> None:

@@ -38,6 +38,7 @@ def test_there_are_sixty_kinds_at_least() -> None:
     assert len(buried) >= 60
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", list(DEADLY)[:3])
 def test_the_same_message_ends_a_vanilla_worker(
     rabbitmq_space: Space, start_worker: StartWorker, kind: str

@@ -136,6 +136,7 @@ def back_after(victims: Sequence[Victim]) -> list[float]:
     return [start.monotonic_ns / 1e9 - at for start, at in zip(starts, failed_at, strict=True)]
 
 
+@pytest.mark.either_broker("redis")
 def test_broker_is_killed_and_returns(
     mortal: RabbitMQ | RedisServer, victims: list[Victim]
 ) -> None:
@@ -157,6 +158,7 @@ def test_broker_is_killed_and_returns(
         list(together.map(Victim.resume, fair))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_only_the_lost_connection_is_made_again(
     rabbitmq_space: Space, start_worker: StartWorker, pool: str

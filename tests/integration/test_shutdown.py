@@ -50,6 +50,7 @@ def test_warm_shutdown(
     assert not second.records.started.times(later)
 
 
+@pytest.mark.either_broker
 def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartWorker) -> None:
     """Each starts once, in this worker or in the next, however close to the end it came."""
     ids: list[str] = []
@@ -79,6 +80,7 @@ def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartW
     wait_equal(lambda: left(space, *QUEUES), 0)
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_idle_worker_stops_at_once(space: Space, start_worker: StartWorker, pool: str) -> None:
     worker = start_worker(space, pool=pool, queues=QUEUES, conf=FAIR)

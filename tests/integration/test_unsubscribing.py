@@ -76,6 +76,7 @@ def rest(connection: Connection) -> dict[bool, int]:
         return dict(Counter(message.delivery_info["redelivered"] for message in left))
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_another_window(connection: Connection, feed: AmqpFeed, exclusive: bool) -> None:
     feed.gate.options = replace(feed.gate.options, exclusive=exclusive)

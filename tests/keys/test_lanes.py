@@ -232,6 +232,7 @@ def test_what_is_put_off_and_what_expires(
     assert not worker.records.started.times(gone)
 
 
+@pytest.mark.wide
 def test_rabbitmq_is_killed_and_returns(own_rabbitmq: RabbitMQ, start_worker: StartWorker) -> None:
     space = own_rabbitmq.space()
     tenants = Tenants(space.url, installed=True)

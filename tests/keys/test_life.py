@@ -13,6 +13,7 @@ from tests.waiting import wait_equal
 from tests.workers import StartWorker
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "pool", ["threads", "prefork", pytest.param("gevent", marks=pytest.mark.wide)]
 )

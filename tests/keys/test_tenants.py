@@ -73,6 +73,7 @@ def test_shares_are_by_weight(
         assert counts[name] == pytest.approx(100 * weight, abs=20)
 
 
+@pytest.mark.wide
 def test_the_nights_work_of_many_tenants(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:
@@ -117,6 +118,7 @@ def test_seconds_are_shared_where_they_are_the_cost(
     assert spent["short"] == pytest.approx(spent["long"], rel=0.15)
 
 
+@pytest.mark.either_broker
 def test_messages_without_a_key_are_one_tenants(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:
@@ -129,6 +131,7 @@ def test_messages_without_a_key_are_one_tenants(
     )
 
 
+@pytest.mark.either_broker
 def test_a_keyed_queue_has_its_share_beside_others(
     space: Space, start_worker: StartWorker, tenants: Tenants
 ) -> None:

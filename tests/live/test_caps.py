@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.gate import Gate, closing_gate
 from tests.live.conftest import THREADS, Ask
 from tests.live.running import Running
@@ -38,6 +40,7 @@ def test_cap_leaves_no_slot_idle(worker: WorkerProcess, gate: Gate) -> None:
     records.started.wait_once([*behind.all(), *last.all()])
 
 
+@pytest.mark.either_broker
 def test_cap_that_is_changed(worker: WorkerProcess, ask: Ask) -> None:
     assert "ok" in ask("set", "capped", max_in_flight=5)
     wider = publish(worker.broker_url, {"capped": 40}, "nap", [0.1])

@@ -15,6 +15,7 @@ from tests.workers import StartWorker
 pytestmark = pytest.mark.newest
 
 
+@pytest.mark.wide
 def test_model_is_loaded_again_when_it_changes(
     redis_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
     return Minute(first, start(space, args=["-Q", "shared,free"], **options), ids)
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("queue", ["own", "shared"])
 def test_no_window_has_more_than_the_law_allows(
@@ -122,6 +123,7 @@ def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> 
     assert free.longest_gap() <= 0.95  # and so a nap more between two starts
 
 
+@pytest.mark.wide
 def test_while_redis_is_away(
     rabbitmq_space: Space, own_redis: RedisServer, start_worker: StartWorker
 ) -> None:

@@ -33,6 +33,7 @@ def worker(module_space: Space, start_module_worker: StartWorker) -> WorkerProce
     return start_module_worker(module_space, app="tests.apps.witness", conf=STRICT)
 
 
+@pytest.mark.either_broker
 def test_no_task_starts_while_a_higher_one_is_in_the_worker(worker: WorkerProcess) -> None:
     chance = random.Random(3)
     published = []
@@ -82,6 +83,7 @@ def test_shares_inside_a_class(worker: WorkerProcess, module_space: Space, gate:
     assert [record.queue for record in starts[-50:]] == ["slow"] * 50
 
 
+@pytest.mark.either_broker
 def test_ageing_bounds_the_wait_of_the_lowest(space: Space, start_worker: StartWorker) -> None:
     """Twice `fair_max_wait` for two classes, then a turn."""
     max_wait = 0.6

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from tests.brokers import Space
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
@@ -20,6 +22,7 @@ CONF: dict[str, Any] = {
 MAIL = {"mail.slow", "mail.fast"}
 
 
+@pytest.mark.wide
 def test_what_was_set_survives(own_space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(own_space, app="tests.apps.levels", conf=CONF, args=["-Q", "a,b,sms"])
     changes = {"quantum": 7, "rate": "40/s", "burst": 3, "prefetch": 11, "max_in_flight": 1}

@@ -76,7 +76,7 @@ def trials(faults: Sequence[Fault], jobs: int, minutes: float) -> Iterator[Trial
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         slots: SimpleQueue[Slot] = SimpleQueue()
         made = [Slot(Path(folder) / str(number)) for number in range(jobs)]
-        yield healthy(faults, made[0], jobs)
+        yield from healthy(faults, made[0], jobs)
         for slot in made:
             slots.put(slot)
 

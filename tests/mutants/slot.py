@@ -17,10 +17,10 @@ from tests.mutants.copied import Copied
 from tests.pipeline.lent_java import LentJava
 from tests.preloaded import Nursery, PreloadedCelery
 
-__all__ = ["Slot"]
+__all__ = ["Slot", "of_spark"]
 
 # Else pytest looks for plugins in all that is installed, and wants to import them itself.
-PLUGINS = ("pytest_timeout", "xdist.plugin", "_hypothesis_pytestplugin")
+PLUGINS = ("pytest_timeout", "_hypothesis_pytestplugin")
 CHOSEN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 WARM = (
@@ -42,7 +42,11 @@ WARM = (
     "sqlalchemy.orm",
 )
 SPARKS = ("pandas", "pyarrow", "pyspark.sql.functions", "pyspark.testing")
-SPARK_TESTS = "tests/pipeline/"
+
+
+def of_spark(test: str) -> bool:
+    """Whether a test may need a session of Spark's."""
+    return test.startswith("tests/pipeline/")
 
 
 class Slot:
@@ -61,7 +65,7 @@ class Slot:
             TimeoutError: it was not over after so many seconds; with what it had said until then.
         """
         environment = self.copied.environment | {"COLUMNS": "500", **CHOSEN}
-        with_spark = any(test.startswith(SPARK_TESTS) for test in tests)
+        with_spark = any(map(of_spark, tests))
         if with_spark:
             self._java = self._java or LentJava()
             environment |= self._java.variables

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.mutants.fault import Fault
-from tests.mutants.slot import Slot
+from tests.mutants.slot import Slot, of_spark
 
 __all__ = ["NO_FAULT", "Trial", "healthy", "tried"]
 
@@ -39,17 +39,23 @@ def tried(fault: Fault, slot: Slot) -> Trial:
         return _run(fault.name, fault.rows, fault.tests, slot, "-x")
 
 
-def healthy(faults: Sequence[Fault], slot: Slot, jobs: int) -> Trial:
-    """Run all tests without any fault: to be ``survived``."""
+def healthy(faults: Sequence[Fault], slot: Slot, jobs: int) -> Iterator[Trial]:
+    """Run all tests without any fault: to be ``survived``. Spark's share one session."""
     tests = dict.fromkeys(test for fault in faults for test in fault.tests)
-    options = ("-n", str(jobs), "--dist", "loadfile", "--maxfail", "5", "-m", "not wide")
-    return _run(NO_FAULT, (), tuple(tests), slot, *options, longest=1200)
+    beside = ("-pxdist.plugin", "-n", str(jobs), "--dist", "loadfile")
+    for options, part in (
+        ((), [test for test in tests if of_spark(test)]),
+        (beside, [test for test in tests if not of_spark(test)]),
+    ):
+        if part:
+            usual = ("--maxfail", "5", "-m", "not wide")
+            yield _run(NO_FAULT, (), part, slot, *options, *usual, longest=1200)
 
 
 def _run(
     name: str,
     rows: tuple[str, ...],
-    tests: tuple[str, ...],
+    tests: Sequence[str],
     slot: Slot,
     *options: str,
     longest: float = _LONGEST,

@@ -64,6 +64,7 @@ def out_of_memory(server: RabbitMQ | RedisServer, yes: bool) -> None:
         server.client.config_set("maxmemory", 1 if yes else 0)
 
 
+@pytest.mark.wide
 def test_rabbitmq_out_of_memory(
     own_rabbitmq: RabbitMQ, start_worker: StartWorker, letters: Letters
 ) -> None:

@@ -20,6 +20,7 @@ def forgetful() -> Iterator[RedisServer]:
     yield from running(RedisServer())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("ledger", "times"), [(False, 2), (True, 1)])
 def test_older_snapshot(
     forgetful: RedisServer, start_worker: StartWorker, tmp_path: Path, ledger: bool, times: int

@@ -14,6 +14,7 @@ from tests.workers import StartWorker
 QUEUES = ["a", "b"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_the_work_goes_on_after_a_dead_letter(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, pool: str

@@ -24,6 +24,7 @@ def stop(**_):
 """
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 @pytest.mark.parametrize("task", ["before", "after", "confirmed"])
 def test_told_to_stop_while_a_task_is_handed_over(

@@ -126,7 +126,11 @@ def test_a_ledger_that_was_emptied_proves_nothing(
     assert not second.records.started.times(waiting)
 
 
-@pytest.mark.parametrize("ledger", ["beside", "postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize(
+    "ledger",
+    ["beside", "postgresql", pytest.param("mariadb", marks=pytest.mark.wide)],
+    indirect=True,
+)
 def test_of_the_same_work_one_starts(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:

@@ -18,6 +18,7 @@ from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
 
+@pytest.mark.either_broker
 @pytest.mark.parametrize("task", ["before", "after"])
 def test_without_the_bootstep(
     space: Space, start_worker: StartWorker, gate: Gate, dead_letters: DeadLetters, task: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.brokers import Space
 from tests.integration.gate import Gate
 from tests.once.test_once import APP
@@ -24,6 +26,7 @@ def depth(space: Space) -> tuple[int, int]:
     return waiting[0], held[1]
 
 
+@pytest.mark.wide
 def test_four_workers(space: Space, start_worker: StartWorker, gate: Gate) -> None:
     workers = [
         start_worker(space, wait=False, app=APP, pool="threads", queues=["a"], conf=CONF)

@@ -1,4 +1,4 @@
-"""The run's Spark session: two cores, loopback, few partitions."""
+"""The run's Spark session: one core, loopback, one partition: its jobs are small and many."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -52,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     scratch = tmp_path_factory.mktemp("spark")
     options = {**OPTIONS, "spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch)}
     with borrowed_java() as borrowed:
-        session = open_session("local[2]", "1g", _LOCAL | options if borrowed else options)
+        session = open_session("local[1]", "1g", _LOCAL | options if borrowed else options)
     yield session
     session.stop()
     if not borrowed:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,7 +34,8 @@ class LentJava:
         conf = SparkConf(loadDefaults=False)
         for name, value in {**_LOCAL, **OPTIONS}.items():
             conf.set(name, value)
-        self._gateway = launch_gateway(conf)
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._gateway = launch_gateway(conf, silent)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -46,9 +48,8 @@ class LentJava:
         from py4j.protocol import Py4JError
 
         try:
-            spark = self._gateway.jvm.java.lang.Class.forName("org.apache.spark.SparkContext")
-            active = spark.getMethod("getActive", None).invoke(None, None)
-            return bool(active.isEmpty())
+            session = self._gateway.jvm.org.apache.spark.sql.SparkSession.getDefaultSession()
+            return session.isEmpty() or session.get().sparkContext().isStopped()
         except Py4JError:
             return False
 

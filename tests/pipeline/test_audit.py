@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -131,10 +130,10 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
     made: dict[str, tuple[str, list[Process]]] = {}
 
     def world(name: str, verdict: str, published: float | None = 10.0) -> Process:
-        rejecter = Process(node="celery@r").boots(0)
+        rejecter = Process(node="celery@r", queue=name).boots(0)
         rejecter.rejects(name, 50, published=published)
         rejecter.ends(60)
-        other = Process(node="celery@o").boots(5)
+        other = Process(node="celery@o", queue=name).boots(5)
         made[name] = verdict, [rejecter, other]
         return other
 
@@ -159,36 +158,24 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
         p.ends(end)  # gone before the message was there, or, by another clock, perhaps not
 
     p = world("headless", "UNKNOWN")
-    p.ends(60)
+    p.ends(60, quanta={"headless": 1.0})
     p.records.pop(0)  # its first file is missing, and with it when it began
 
     p = world("orphan", "UNKNOWN")
     p.ends(30)
-    child = Process(node="celery@o", parent="nobody").boots(12)
+    child = Process(node="celery@o", parent="nobody", queue="orphan").boots(12)
     child.ends(40)
     made["orphan"][1].append(child)
 
     for name, verdict, birth in (("later", "REPLAYABLE", 50.1), ("about", "UNKNOWN", 49.9)):
         p = world(name, verdict)
         p.ends(30)
-        late = Process(node="celery@late").boots(birth + CLOCKS)  # alive, and not of that time
+        late = Process(node="celery@late", queue=name).boots(
+            birth + CLOCKS
+        )  # alive, and not of that time
         late.beats(birth + CLOCKS + 0.05)
         made[name][1].append(late)
     return made
-
-
-UNBOUNDED = {"beating", "too_old", "headless", "later", "about", "orphan"}
-"""Worlds with a process that may have lived for ever; the others are put one after another."""
-
-
-def ages() -> Iterator[dict[str, tuple[str, list[Process]]]]:
-    every = provable()
-    bounded = {name: every[name] for name in every if name not in UNBOUNDED}
-    for number, (_, processes) in enumerate(bounded.values()):
-        for process in processes:
-            process.shift(1000.0 * number)
-    yield bounded
-    yield from ({name: every[name]} for name in sorted(UNBOUNDED))
 
 
 def audited(spark: SparkSession, planted: list[Process], since: float | None = None) -> DataFrame:
@@ -203,17 +190,12 @@ def verdicts(rows: DataFrame) -> dict[str, str]:
 
 
 def test_verdicts(spark: SparkSession) -> None:
-    expected = {f"{name}/0": verdict for name, (verdict, _) in worlds().items()}
-    expected["retried/1"] = "FINISHED"
-    planted = [process for _, processes in worlds().values() for process in processes]
-    assert verdicts(audited(spark, planted)) == expected
-
-
-@pytest.mark.parametrize("age", list(ages()), ids="+".join)
-def test_verdicts_on_rejected(spark: SparkSession, age: dict[str, Any]) -> None:
-    planted = [process for _, processes in age.values() for process in processes]
-    found = verdicts(audited(spark, planted))
-    assert {name: found[f"{name}/0"] for name in age} == {n: v for n, (v, _) in age.items()}
+    """All in one log: they are of different queues."""
+    every = worlds() | provable()
+    found = verdicts(audited(spark, [process for _, made in every.values() for process in made]))
+    expected = {f"{name}/0": verdict for name, (verdict, _) in every.items()}
+    assert {name: found.get(name) for name in expected} == expected
+    assert found["retried/1"] == "FINISHED"
 
 
 @pytest.mark.parametrize("own_first", [True, False])
@@ -229,6 +211,7 @@ def test_end_of_which_both_processes_tell(spark: SparkSession, own_first: bool) 
     assert (row["state"], row["exception"], row["runtime"]) == ("SUCCESS", None, 1.0)
 
 
+@pytest.mark.wide
 def test_log_that_began_later_proves_nothing_before(spark: SparkSession) -> None:
     _, planted = provable()["ended"]
     rows = audited(spark, planted, since=T0 + 10.5)

@@ -62,6 +62,7 @@ def compressed(logs: Logs, process: Process, keep: float = 1.0) -> Path:
     return path
 
 
+@pytest.mark.wide
 def test_a_file_that_is_cut_does_not_stop_the_others(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def test_what_a_key_weighed_at_the_time(spark: SparkSession) -> None:
         )
 
 
+@pytest.mark.wide
 def test_what_starts_as_an_interval_ends_is_somebodys(spark: SparkSession) -> None:
     """The last message of a key, with which its wait is over, as well as the first of the next."""
     jobs = Jobs()
@@ -155,6 +156,7 @@ def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(spark: SparkS
     }
 
 
+@pytest.mark.wide
 def test_the_rest_is_one_row(spark: SparkSession) -> None:
     jobs = Jobs()
     jobs.serve(["a", "b", "a", "c", "a", "b", None] * 8, 0, 0)
@@ -172,6 +174,7 @@ def test_the_rest_is_one_row(spark: SparkSession) -> None:
     assert (a["tenant"], rest["tenant"], rest["keys"]) == ("a", None, 2)
 
 
+@pytest.mark.wide
 def test_a_key_per_message(spark: SparkSession) -> None:
     """Tables are bounded, however many there are."""
     attempts = spark.range(3_000).select(
@@ -202,6 +205,7 @@ def test_a_key_per_message(spark: SparkSession) -> None:
     assert noisy(attempts, made).count() == 0
 
 
+@pytest.mark.wide
 @settings(few, max_examples=1)  # two queues with two levels are many cases
 @given(draw=randoms)
 def test_shares_as_the_oracle_has_them(spark: SparkSession, draw: random.Random) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
@@ -43,6 +44,7 @@ def test_what_is_published_is_a_table_of_a_catalog(
         assert row["started"] == 1
 
 
+@pytest.mark.wide
 def test_which_catalog_is_missing_is_told(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     """By name, before anything is done."""
     iceberg = "org.apache.iceberg.spark.SparkCatalog"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import pytest
+
 from celery_fair.pipeline.gold.audit import audit
 from celery_fair.pipeline.gold.buckets import cut
 from celery_fair.pipeline.gold.capacity import capacity
@@ -122,6 +124,7 @@ def test_what_was_published_by_a_clock_that_is_ahead_proves_nothing(spark: Spark
     assert found == {"letter": "UNKNOWN", "a": "UNKNOWN"}
 
 
+@pytest.mark.wide
 def test_a_child_without_a_log_is_in_doubt_whatever_its_workers_clock_says(
     spark: SparkSession,
 ) -> None:

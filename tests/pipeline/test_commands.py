@@ -144,6 +144,7 @@ def test_ingest_and_audit(
     assert "What became of 3 of them is not known: see below." in html.read_text()
 
 
+@pytest.mark.wide
 def test_a_doubt_as_a_line() -> None:
     row = {"attempts": 1, "why": "its log breaks off", "node": "n", "pid": 7, "boot": "b"}
     said = "UNKNOWN, 1 attempt: process 7 (b) of n: its log breaks off "
@@ -159,6 +160,7 @@ def test_a_doubt_as_a_line() -> None:
     assert _of_doubt(Row(**late)) == "UNKNOWN, 2 attempts: it was published before"
 
 
+@pytest.mark.wide
 def test_an_interrupt_has_its_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """That of whom SIGINT has ended: scripts tell it from a failure."""
 

@@ -143,6 +143,7 @@ def test_a_store_that_is_away_when_a_pod_ends(tmp_path: Path) -> None:
     assert len(records(store, "process")) == 1
 
 
+@pytest.mark.wide
 def test_the_job_fetches_what_comes_late(tmp_path: Path) -> None:
     """As long as the page says, and keeps it no longer."""
     program("rclone", package="rclone")

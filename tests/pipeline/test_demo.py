@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.wide
 def test_shares_are_those_on_the_screen(spark: SparkSession, tmp_path: Path) -> None:
     log = tmp_path / "log"
     done = run_demo(

@@ -72,6 +72,7 @@ def test_a_shim_knows_the_home_that_it_starts(tmp_path: Path) -> None:
     assert find_java(environ) is None
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("says", "found"), [('version "11.0.1"', "11 ({home})"), ("hm", "none")])
 def test_a_command_without_a_usable_java(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, found: str
@@ -103,6 +104,7 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "'pandas<3'" in wrong["pandas"]
 
 
+@pytest.mark.wide
 def test_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")

@@ -35,6 +35,7 @@ Caused by: java.io.IOException: No space left on device
 """
 
 
+@pytest.mark.wide
 def test_a_broken_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "part.parquet").write_bytes(b"garbage" * 10)
     with pytest.raises(Exception, match="parquet") as found:
@@ -45,6 +46,7 @@ def test_a_broken_file(spark: SparkSession, tmp_path: Path) -> None:
     assert "\n" not in told
 
 
+@pytest.mark.wide
 def test_a_full_disk() -> None:
     told = "No space left on device; the disk is full: make room, or name another folder"
     assert root_cause(RuntimeError(FULL)) == f"IOException: {told}"
@@ -65,6 +67,7 @@ Caused by: java.io.FileNotFoundException: /logs/a.jsonl (Permission denied)
 """
 
 
+@pytest.mark.wide
 def test_a_file_that_is_cut_short() -> None:
     assert root_cause(RuntimeError(CUT)) == (
         "EOFException: Unexpected end of input stream, in /logs/cut it.jsonl.gz;"
@@ -72,6 +75,7 @@ def test_a_file_that_is_cut_short() -> None:
     )
 
 
+@pytest.mark.wide
 def test_a_file_that_may_not_be_read() -> None:
     """It is not taken for one that is gone, and sought again."""
     assert root_cause(RuntimeError(REFUSED)) == (
@@ -82,6 +86,7 @@ def test_a_file_that_may_not_be_read() -> None:
     assert _is_gone(REFUSED.replace("Permission denied", "No such file or directory"))
 
 
+@pytest.mark.wide
 def test_no_memory() -> None:
     told = "An error occurred while calling o1.collect.\n: java.lang.OutOfMemoryError: Java heap"
     assert root_cause(RuntimeError(told)).endswith("give more with --driver-memory")

@@ -206,6 +206,7 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert (row["missing"], row["complete"]) == (1, False)
 
 
+@pytest.mark.wide
 def test_logs_of_the_version_before(spark: SparkSession) -> None:
     """Both versions at once, as while workers are being replaced: the same events come of both."""
     process = Process(node="celery@n", pid=5, boot="b").boots(0.25)
@@ -281,6 +282,7 @@ def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
         warehouse.table("attempts")
 
 
+@pytest.mark.wide
 def test_run_that_is_overtaken_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse(spark, tmp_path)
     slow, fast = warehouse.begin(), warehouse.begin()
@@ -292,6 +294,7 @@ def test_run_that_is_overtaken_publishes_nothing(spark: SparkSession, tmp_path: 
     assert warehouse.table("numbers").count() == 2
 
 
+@pytest.mark.wide
 def test_version_before_last_is_removed(spark: SparkSession, tmp_path: Path) -> None:
     warehouse = Warehouse(spark, tmp_path)
     for size in (1, 2, 3):
@@ -303,6 +306,7 @@ def test_version_before_last_is_removed(spark: SparkSession, tmp_path: Path) -> 
     assert len(list((tmp_path / "numbers").iterdir())) == 2
 
 
+@pytest.mark.wide
 def test_pointer_of_another_format(tmp_path: Path) -> None:
     (tmp_path / "current.json").write_text('{"v": 9}')
     with pytest.raises(PipelineError, match="format 9"):

@@ -21,6 +21,7 @@ FEW: dict[Any, int] = {"quiet": 1, ("part", 1): 5, ("part", 2): 5}
 UNEVEN: dict[str, Any] = {"fair_keys": {QUEUE: {"keys": {"heavy": {"weight": 3}}}}}
 
 
+@pytest.mark.wide
 @pytest.mark.timeout(1200)  # five commands, each of many jobs
 @pytest.mark.usefixtures("spark")
 def test_what_keys_got(redis_space: Space, start_worker: StartWorker, tmp_path: Path) -> None:

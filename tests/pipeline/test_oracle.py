@@ -46,7 +46,7 @@ BACKLOG = (
     " starved boolean, quantum double, level long"
 )
 few = settings(
-    max_examples=3,
+    max_examples=1,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a seed does not get simpler
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -109,6 +109,7 @@ def attempt_of(draw: random.Random, number: int, processes: list[dict[str, Any]]
     return attempt
 
 
+@pytest.mark.wide
 @few
 @given(draw=randoms)
 def test_verdicts(spark: SparkSession, draw: random.Random) -> None:
@@ -157,6 +158,7 @@ def worker_of(draw: random.Random, boot: str) -> tuple[list[dict[str, Any]], lis
     return backlog, attempts
 
 
+@pytest.mark.wide
 @few
 @given(draw=randoms)
 def test_shares(spark: SparkSession, draw: random.Random) -> None:
@@ -236,6 +238,7 @@ def test_costs_and_waits(spark: SparkSession, draw: random.Random) -> None:
     assert first["started"] == max(row["started"] for row in by_key.values())
 
 
+@pytest.mark.wide
 @few
 @given(draw=randoms)
 def test_busy_seconds(spark: SparkSession, draw: random.Random) -> None:

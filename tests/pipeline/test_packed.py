@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
@@ -30,6 +31,7 @@ def plant(logs: Logs, process: Process, number: int) -> Path:
     return path
 
 
+@pytest.mark.wide
 def test_packed_before_and_after(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     process = Process(node="celery@é").boots(0)
@@ -57,6 +59,7 @@ def test_packed_before_and_after(spark: SparkSession, logs: Logs, tmp_path: Path
     assert fresh.table("attempts").count() == 4
 
 
+@pytest.mark.wide
 def test_packed_while_it_is_being_read(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     process = Process().boots(0)
     plant(logs, process, 0)

@@ -72,6 +72,7 @@ def test_a_run_reads_one_version(tmp_path: Path) -> None:
     assert (tmp_path / present.tables["audit"][0]).is_dir()
 
 
+@pytest.mark.wide
 def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An ingest that ends while the audit begins does not mix with what was there before."""
     version(tmp_path, 1)
@@ -122,6 +123,7 @@ def test_a_report_reads_one_version_though_many_are_published(tmp_path: Path) ->
     assert not list(tmp_path.glob(".held-*"))
 
 
+@pytest.mark.wide
 def test_of_two_reports_both_can_be_read(tmp_path: Path) -> None:
     """Others see what the first has made, which is of the same version or a newer one."""
     version(tmp_path, 1)
@@ -152,6 +154,7 @@ def test_a_slow_run_is_not_cleared_away_under_its_hands(tmp_path: Path) -> None:
     assert all((tmp_path / folder).is_dir() for folder in read_pointer(tmp_path).folders)
 
 
+@pytest.mark.wide
 def test_an_ingest_that_is_overtaken_tries_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

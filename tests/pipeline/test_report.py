@@ -112,6 +112,7 @@ def test_everything_is_in_it(written: Path) -> None:
     assert "<thumbs>" not in text
 
 
+@pytest.mark.wide
 def test_browser_shows_it(written: Path, tmp_path: Path) -> None:
     SCREENSHOT.parent.mkdir(exist_ok=True)
     SCREENSHOT.unlink(missing_ok=True)
@@ -182,6 +183,7 @@ def test_a_queue_that_gets_nothing_is_among_those_shown(spark: SparkSession) -> 
     assert (len(queues), judged, of_all) == (12, 14, 2)
 
 
+@pytest.mark.wide
 def test_what_is_left_out_is_told() -> None:
     text = page(shown(judged=14, unfair=1))
     assert "Unfair: 1 of 14 queues." in text

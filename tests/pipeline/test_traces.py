@@ -34,6 +34,7 @@ def run(*words: object) -> Result:
     return CliRunner().invoke(fair, ["pipeline", *map(str, words)], catch_exceptions=False)
 
 
+@pytest.mark.wide
 def test_swf(spark: SparkSession) -> None:
     first, last = swf_trace(spark, str(DATA / "jobs.swf"), "user").orderBy("id").collect()
     assert first.asDict() == {
@@ -49,6 +50,7 @@ def test_swf(spark: SparkSession) -> None:
         swf_trace(spark, str(DATA / "jobs.swf"), "colour")
 
 
+@pytest.mark.wide
 def test_azure(spark: SparkSession) -> None:
     rows = azure_trace(spark, AZURE, read=0.001, written=0.1).orderBy("published").collect()
     counts = {queue: sum(row["queue"] == queue for row in rows) for queue in ("code", "conv")}
@@ -168,6 +170,7 @@ def test_wrong_units_and_two_run_times() -> None:
         parse_columns("published=a,runtime=b", "", "b * 2")
 
 
+@pytest.mark.wide
 def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
     trace = azure_trace(spark, AZURE)
     base = Scenario("base", concurrency=8, cost="runtime")
@@ -188,6 +191,7 @@ def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
     assert len(found) == 6
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("spark")
 def test_whatif_and_advise() -> None:
     azure = (AZURE.replace("*", "conv"), "--format", "azure")
@@ -395,6 +399,7 @@ def test_a_run_time_that_cannot_be_reckoned_is_told(
     assert "spark.sql" not in failed.stderr
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("spark")
 def test_the_page_on_own_traces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -120,6 +120,7 @@ def test_tasks_that_still_run_have_shared_messages_and_no_seconds_yet(
         assert (row["served"], row["share"], row["share_of_seconds"]) == (2.0, 0.5, None)
 
 
+@pytest.mark.wide
 def test_a_worker_with_default_settings(
     spark: SparkSession, rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:

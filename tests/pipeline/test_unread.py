@@ -6,6 +6,8 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
@@ -66,6 +68,7 @@ def test_files_that_were_not_read(spark: SparkSession, logs: Logs) -> None:
     }
 
 
+@pytest.mark.wide
 def test_process_of_which_nothing_was_read(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     rejecter = Process().boots(0)
     rejecter.rejects("of that time", 50, published=10)

@@ -32,6 +32,7 @@ def consumed_queues(setup: CeleryTestSetup) -> set[str]:
     return {queue["name"] for queue in queues}
 
 
+@pytest.mark.wide
 def test_a_task_returns_its_result(setup: CeleryTestSetup) -> None:
     assert add.delay(1, 2).get(timeout=SECONDS) == 3
 
@@ -41,11 +42,13 @@ def test_a_fair_queue_is_consumed(setup: CeleryTestSetup, queue: str) -> None:
     assert add.apply_async((1, 2), queue=queue).get(timeout=SECONDS) == 3
 
 
+@pytest.mark.wide
 def test_countdown(setup: CeleryTestSetup) -> None:
     sent = time.time()
     assert now.apply_async(countdown=1, queue="bulk").get(timeout=SECONDS) - sent > 0.9
 
 
+@pytest.mark.wide
 def test_revoke(setup: CeleryTestSetup) -> None:
     result = now.apply_async(countdown=5, queue="bulk")
     assert setup.app.control.revoke(result.id, reply=True, timeout=SECONDS, limit=1)
@@ -53,6 +56,7 @@ def test_revoke(setup: CeleryTestSetup) -> None:
         result.get(timeout=SECONDS)
 
 
+@pytest.mark.wide
 def test_expires(setup: CeleryTestSetup) -> None:
     result = now.apply_async(countdown=2, expires=1, queue="bulk")
     with pytest.raises(TaskRevokedError):
@@ -71,6 +75,7 @@ def test_active_queues(setup: CeleryTestSetup) -> None:
     assert consumed_queues(setup) == {"celery", *FAIR_QUEUES}
 
 
+@pytest.mark.wide
 def test_add_and_cancel_consumer(setup: CeleryTestSetup) -> None:
     control = setup.app.control
     control.add_consumer("late", reply=True, timeout=SECONDS, limit=1)
@@ -80,12 +85,14 @@ def test_add_and_cancel_consumer(setup: CeleryTestSetup) -> None:
     wait_for(lambda: "late" not in consumed_queues(setup), SECONDS, "the queue to be cancelled")
 
 
+@pytest.mark.wide
 def test_time_limit(setup: CeleryTestSetup) -> None:
     result = nap.apply_async((60,), time_limit=1, queue="bulk")
     with pytest.raises(TimeLimitExceeded):
         result.get(timeout=SECONDS)
 
 
+@pytest.mark.wide
 def test_acks_late(setup: CeleryTestSetup) -> None:
     """A killed worker's unacknowledged task runs again."""
     result = nap_acks_late.apply_async((1,), queue="bulk")
@@ -100,6 +107,7 @@ def is_active(setup: CeleryTestSetup, result: AsyncResult) -> bool:
     return result.id in {task["id"] for task in tasks}
 
 
+@pytest.mark.wide
 def test_a_worker_restart_keeps_messages(setup: CeleryTestSetup) -> None:
     setup.worker.kill("SIGTERM")
     results = [add.apply_async((1, number), queue="bulk") for number in range(5)]
@@ -107,6 +115,7 @@ def test_a_worker_restart_keeps_messages(setup: CeleryTestSetup) -> None:
     assert [result.get(timeout=SECONDS) for result in results] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.wide
 def test_a_broker_restart_is_survived(setup: CeleryTestSetup) -> None:
     assert add.apply_async((1, 2), queue="bulk").get(timeout=SECONDS) == 3
     setup.broker.restart()

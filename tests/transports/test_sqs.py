@@ -87,6 +87,7 @@ def test_an_empty_queue_holds_up_no_other(sqs: Sqs, start_worker: StartWorker, f
     assert worker.stop(15) == 0
 
 
+@pytest.mark.wide
 def test_held_for_longer_than_the_visibility_timeout(
     sqs: Sqs, start_worker: StartWorker, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_without_a_ledger(sqs: Sqs, start_worker: StartWorker) -> None:
     assert "need a ledger there" in worker.log()
 
 
+@pytest.mark.wide
 def test_warm_stop(sqs: Sqs, start_worker: StartWorker, tmp_path: Path) -> None:
     """What has not started is there for the next worker: at once, if it must not start twice.
 
@@ -153,6 +155,7 @@ def test_dead_letters(sqs: Sqs, start_worker: StartWorker) -> None:
     assert sorted(letter.id for letter in shop.letters()) == sorted(ids)
 
 
+@pytest.mark.wide
 def test_doctor(sqs: Sqs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("celery._state._on_app_finalizers", set())  # tasks of other tests
     shop = Shop(sqs)

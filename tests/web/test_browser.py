@@ -111,6 +111,7 @@ def share(page: Page, queue: str) -> float:
     return float(cell.inner_text().removesuffix(" %"))
 
 
+@pytest.mark.either_broker
 def test_shares_move_after_a_quantum_is_set(
     server: str, worker: WorkerProcess, module_space: Space, page: Page
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_dead_letter_is_replayed_and_runs(
     expect(page.get_by_text("its receipt is missing")).to_be_visible()
 
 
+@pytest.mark.either_broker
 def test_names_of_others_stay_text(server: str, page: Page, module_space: Space) -> None:
     box = Box(module_space.url)
     with box.connection:
@@ -327,6 +329,7 @@ def test_every_field_and_figure_has_a_name(server: str, page: Page) -> None:
         )
 
 
+@pytest.mark.wide
 @pytest.mark.either_broker
 def test_read_only_has_no_buttons_and_no_way(
     worker: WorkerProcess, module_space: Space, page: Page, tmp_path: Path
