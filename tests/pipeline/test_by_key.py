@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 import pytest
@@ -36,15 +36,16 @@ MINUTE = 60.0
 
 
 class Jobs:
-    """A worker of queues that are shared by key, from T0 on, which is 20 s into a minute."""
+    """A worker of a queue that is shared by key, from T0 on, which is 20 s into a minute."""
 
-    def __init__(self, **shared: Any) -> None:
+    def __init__(self, queue: str, **shared: Any) -> None:
+        self.queue = queue
         self.process = Process().boots(0, concurrency=2)
         self.share(0, **shared)
         self.number = 0
 
     def share(self, at: float, **shared: Any) -> None:
-        usual = {"queue": "jobs", "costs": "one", "policy": "dwrr", "key_weight": 1.0}
+        usual = {"queue": self.queue, "costs": "one", "policy": "dwrr", "key_weight": 1.0}
         self.process.write("settings", at, **usual | shared)
 
     def run(
@@ -53,49 +54,86 @@ class Jobs:
         at: float,
         published: float,
         runtime: float = 0.1,
-        queue: str = "jobs",
+        queue: str | None = None,
     ) -> None:
         self.number += 1
-        options: dict[str, Any] = {"queue": queue, "cost": 1.0}
+        options: dict[str, Any] = {"queue": queue or self.queue, "cost": 1.0}
         if key is not None:
             options["key"] = key
-        self.process.runs(f"t{self.number}", at, runtime, published=published, **options)
+        name = f"{self.queue}{self.number}"
+        self.process.runs(name, at, runtime, published=published, **options)
 
     def serve(
-        self, order: Iterable[str | None], since: float, published: float, queue: str = "jobs"
+        self,
+        order: Iterable[str | None],
+        since: float,
+        published: float,
+        queue: str | None = None,
     ) -> None:
         """One after the other, a tenth of a second each, all published at once."""
         for number, key in enumerate(order):
             self.run(key, since + number * 0.1, published, queue=queue)
 
-    def made(self, spark: SparkSession) -> tuple[Silver, DataFrame]:
-        self.process.ends(300)
-        found = bronze(spark, [self.process])
-        # Of what is by key, nothing is made of the backlog.
-        silver = Silver(
-            attempts(found).localCheckpoint(), backlog(found), processes(found).localCheckpoint()
-        )
-        return silver, settings_of(found).localCheckpoint()
+
+def made(spark: SparkSession, *every: Jobs) -> tuple[Silver, DataFrame]:
+    for jobs in every:
+        jobs.process.ends(300)
+    found = bronze(spark, [jobs.process for jobs in every])
+    # Of what is by key, nothing is made of the backlog.
+    silver = Silver(
+        attempts(found).localCheckpoint(), backlog(found), processes(found).localCheckpoint()
+    )
+    return silver, settings_of(found).localCheckpoint()
 
 
 def shares(
-    spark: SparkSession, jobs: Jobs, **options: Any
+    spark: SparkSession, *every: Jobs, **options: Any
 ) -> tuple[DataFrame, dict[Any, dict[str, Any]]]:
-    silver, said = jobs.made(spark)
-    made = fairness_by_key(silver.attempts, silver.processes, said, **options).localCheckpoint()
-    rows = {
+    silver, said = made(spark, *every)
+    table = fairness_by_key(silver.attempts, silver.processes, said, **options).localCheckpoint()
+    return table, by_place(table)
+
+
+def by_place(table: DataFrame) -> dict[Any, dict[str, Any]]:
+    return {
         (row["tenant"], row["part"], round(row["since"] - T0)): row.asDict()
-        for row in made.collect()
+        for row in table.collect()
     }
-    return made, rows
 
 
-def test_tenants_share_by_weight_and_parts_evenly(spark: SparkSession) -> None:
+class Log(NamedTuple):
+    """One log of several queues, and what was made of it."""
+
+    silver: Silver
+    shares: DataFrame
+
+    def attempts(self, queue: str) -> DataFrame:
+        return self.silver.attempts.where(F.col("queue") == queue)
+
+    def shares_of(self, *queues: str) -> DataFrame:
+        return self.shares.where(F.col("queue").isin(*queues))
+
+
+@pytest.fixture(scope="module")
+def log(spark: SparkSession) -> Log:
+    """What the tests below have, a queue or more each."""
+    every = (weights(), changing(), limits(), firsts(), flood(), costs())
+    silver, said = made(spark, *every)
+    table = fairness_by_key(silver.attempts, silver.processes, said).localCheckpoint()
+    return Log(silver, table)
+
+
+def weights() -> Jobs:
     """In the second minute the heavy one gets no more than the other."""
-    jobs = Jobs(key_weights={"acme": 3.0})
+    jobs = Jobs("weights", key_weights={"acme": 3.0})
     jobs.serve(["acme/1", "acme/2", "acme/1", "quiet"] * 30, 0, 0)  # part 1 gets twice as much
     jobs.serve(["acme", "quiet"] * 60, 45, 44)
-    made, rows = shares(spark, jobs)
+    return jobs
+
+
+def test_tenants_share_by_weight_and_parts_evenly(log: Log) -> None:
+    table = log.shares_of("weights")
+    rows = by_place(table)
     first = rows["acme", "", -20]
     assert (first["unit"], first["weight"], first["verdict"]) == ("messages", 3, "FAIR")
     assert (first["share"], first["target"]) == pytest.approx((0.75, 0.75), abs=0.01)
@@ -108,18 +146,22 @@ def test_tenants_share_by_weight_and_parts_evenly(spark: SparkSession) -> None:
         ("part", 2 / 3, 0.5), abs=0.01
     )
     assert (one["verdict"], two["verdict"]) == ("UNFAIR", "UNFAIR")
-    (acme, quiet, *_) = by_key(made).collect()
+    (acme, quiet, *_) = by_key(table).collect()
     assert (acme["tenant"], quiet["tenant"]) == ("acme", "quiet")
     assert (acme["intervals"], acme["verdict"]) == (2, "UNFAIR")
 
 
-def test_what_a_key_weighed_at_the_time(spark: SparkSession) -> None:
-    """Which is set live, in the middle of the minute; said first, it holds for before, too."""
-    jobs = Jobs(key_weights={"a": 4.0})
+def changing() -> Jobs:
+    """What is set live, in the middle of the minute; said first, it holds for before, too."""
+    jobs = Jobs("changing", key_weights={"a": 4.0})
     jobs.serve("aaaab" * 20, 0, -5)
     jobs.share(10.0, key_weights={"b": 4.0})
     jobs.serve("abbbb" * 20, 10.05, 10)
-    _, rows = shares(spark, jobs)
+    return jobs
+
+
+def test_what_a_key_weighed_at_the_time(log: Log) -> None:
+    rows = by_place(log.shares_of("changing"))
     for key in "ab":
         assert rows[key, "", -20]["verdict"] == "FAIR"
         assert (rows[key, "", -20]["share"], rows[key, "", -20]["target"]) == pytest.approx(
@@ -130,7 +172,7 @@ def test_what_a_key_weighed_at_the_time(spark: SparkSession) -> None:
 @pytest.mark.wide
 def test_what_starts_as_an_interval_ends_is_somebodys(spark: SparkSession) -> None:
     """The last message of a key, with which its wait is over, as well as the first of the next."""
-    jobs = Jobs()
+    jobs = Jobs("jobs")
     jobs.serve("ab" * 10, 37.0, 30)
     jobs.run("a", 40.0, 30)  # to the second on which a minute begins
     jobs.run("b", 40.5, 30)
@@ -138,14 +180,18 @@ def test_what_starts_as_an_interval_ends_is_somebodys(spark: SparkSession) -> No
     assert (rows["a", "", -20]["served"], rows["b", "", -20]["served"]) == (11, 10)
 
 
-def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(spark: SparkSession) -> None:
-    jobs = Jobs()
+def limits() -> Jobs:
+    jobs = Jobs("limits")
     jobs.share(0, queue="capped", key_caps={"c": 1.0, "d": 0.0})
     jobs.share(0, queue="leashed", key_rate=2.5, key_rates={"f": 0.0})
     jobs.serve("abbb" * 25, 0, 0)  # a might have half of it
     jobs.serve("cddd" * 25, 0, 0, queue="capped")
     jobs.serve("efff" * 25, 0, 0, queue="leashed")
-    _, rows = shares(spark, jobs)
+    return jobs
+
+
+def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(log: Log) -> None:
+    rows = by_place(log.shares_of("limits", "capped", "leashed"))
     assert {key: rows[key, "", -20]["verdict"] for key in "abcdef"} == {
         "a": "UNFAIR",
         "b": "UNFAIR",
@@ -158,9 +204,9 @@ def test_who_is_limited_is_held_and_leaves_its_share_to_the_others(spark: SparkS
 
 @pytest.mark.wide
 def test_the_rest_is_one_row(spark: SparkSession) -> None:
-    jobs = Jobs()
+    jobs = Jobs("jobs")
     jobs.serve(["a", "b", "a", "c", "a", "b", None] * 8, 0, 0)
-    made, rows = shares(spark, jobs, most=2)
+    table, rows = shares(spark, jobs, most=2)
     assert {key: row["keys"] for key, row in rows.items()} == {
         ("a", "", -20): 1,
         ("b", "", -20): 1,
@@ -170,7 +216,7 @@ def test_the_rest_is_one_row(spark: SparkSession) -> None:
     # All but the first, which has not waited, and the last, when nobody else has something waiting.
     assert sum(row["served"] for row in rows.values()) == 54
     assert sum(row["due"] for row in rows.values()) == pytest.approx(54)
-    (a, rest) = by_key(made, most=1).collect()
+    (a, rest) = by_key(table, most=1).collect()
     assert (a["tenant"], rest["tenant"], rest["keys"]) == ("a", None, 2)
 
 
@@ -195,7 +241,7 @@ def test_a_key_per_message(spark: SparkSession) -> None:
     )
     worker = {"node": "x", "pid": 1, "boot": "x", "worker": "x", "costs": "one"}
     processes = table(spark, PROCESS, [worker])
-    said = settings_of(bronze(spark, [Jobs().process])).localCheckpoint()
+    said = settings_of(bronze(spark, [Jobs("jobs").process])).localCheckpoint()
     made = fairness_by_key(attempts, processes, said).localCheckpoint()
     assert made.count() == 1001
     assert made.agg(F.sum("served")).first()[0] == pytest.approx(3_000, abs=2)  # type: ignore[index]
@@ -258,36 +304,42 @@ def test_shares_as_the_oracle_has_them(spark: SparkSession, draw: random.Random)
             assert found[place][name] == pytest.approx(row[name], rel=1e-9, abs=1e-9), place
 
 
-def test_first_messages(spark: SparkSession) -> None:
-    """Of a tenant that had nothing waiting; its parts are one."""
-    jobs = Jobs()
+def firsts() -> Jobs:
+    """A tenant's parts are one."""
+    jobs = Jobs("firsts")
     jobs.run("loud/1", at=1, published=0)  # the first
     jobs.run("loud/2", at=50, published=0.5)
     jobs.run("loud/1", at=51, published=30)
     jobs.run("quiet", at=2.25, published=2)  # the first
     jobs.run("quiet", at=9, published=5)  # again, as the one before has gone
     jobs.run(None, at=20, published=19)
-    other: dict[str, Any] = {"queue": "plain"}
-    jobs.process.runs("p", 100, 0.1, published=0, **other)
-    silver, _ = jobs.made(spark)
-    (row,) = first_waits(silver.attempts).collect()
-    assert (row["queue"], row["started"], row["p50"], row["longest"]) == ("jobs", 4, 1.0, 4.0)
-    by = {row["key"]: row["longest"] for row in first_waits_by_key(silver.attempts).collect()}
+    jobs.process.runs("p", 100, 0.1, published=0, queue="plain")
+    return jobs
+
+
+def test_first_messages(log: Log) -> None:
+    """Of a tenant that had nothing waiting."""
+    rows = log.silver.attempts.where("queue in ('firsts', 'plain')")
+    (row,) = first_waits(rows).collect()
+    assert (row["queue"], row["started"], row["p50"], row["longest"]) == ("firsts", 4, 1.0, 4.0)
+    by = {row["key"]: row["longest"] for row in first_waits_by_key(rows).collect()}
     assert by == {"loud/1": 1.0, "quiet": 4.0}
 
 
-def test_who_is_noisy(spark: SparkSession) -> None:
-    """By SQS's rule also one that has its share; one that nobody waits for is not."""
-    jobs = Jobs()
+def flood() -> Jobs:
+    jobs = Jobs("flood")
     for number in range(30):
         jobs.run("flood", at=number * 1.0, published=0, runtime=0.9)
     for number in range(3):
         jobs.run("quiet", at=10.0 * number + 5, published=10.0 * number, runtime=0.1)
     for number in range(30):
         jobs.run("alone", at=110 + number, published=100, runtime=0.9)
-    silver, said = jobs.made(spark)
-    made = fairness_by_key(silver.attempts, silver.processes, said)
-    loud = noisy(silver.attempts, made).localCheckpoint()
+    return jobs
+
+
+def test_who_is_noisy(log: Log) -> None:
+    """By SQS's rule also one that has its share; one that nobody waits for is not."""
+    loud = noisy(log.attempts("flood"), log.shares_of("flood")).localCheckpoint()
     (row,) = loud.collect()
     assert (row["tenant"], row["since"], row["waiting_keys"]) == ("flood", T0 - 20, 1)
     assert row["in_flight"] == pytest.approx(27 / 27.3)
@@ -297,19 +349,23 @@ def test_who_is_noisy(spark: SparkSession) -> None:
     assert (summed["tenant"], summed["intervals"]) == ("flood", 1)
 
 
-def test_costs_and_verdicts(spark: SparkSession) -> None:
-    jobs = Jobs()
+def costs() -> Jobs:
+    jobs = Jobs("costs")
     for number, (key, runtime) in enumerate(
         [("a/1", 2.0), ("a/2", 4.0), ("b", 1.0), (None, 0.5), ("c", 0.5)]
     ):
         jobs.run(key, at=number, published=0, runtime=runtime)
-    own: dict[str, Any] = {"queue": "jobs", "key": "c"}
-    jobs.process.runs("twice", 20, **own)
-    jobs.process.runs("twice", 21, **own)
-    silver, _ = jobs.made(spark)
-    made = costs_by_key(silver.attempts.where("id <> 'twice'"), most=2)
+    for at in (20, 21):
+        jobs.process.runs("twice", at, queue="costs", key="c")
+    return jobs
+
+
+def test_costs_and_verdicts(spark: SparkSession, log: Log) -> None:
+    rows = log.attempts("costs")
     assertDataFrameEqual(
-        made.select("tenant", "keys", "n", "mean", "longest", "seconds", "part_of_queue"),
+        costs_by_key(rows.where("id <> 'twice'"), most=2).select(
+            "tenant", "keys", "n", "mean", "longest", "seconds", "part_of_queue"
+        ),
         spark.createDataFrame(
             [
                 ("a", 1, 2, 3.0, 4.0, 6.0, 0.75),
@@ -320,8 +376,9 @@ def test_costs_and_verdicts(spark: SparkSession) -> None:
             " part_of_queue double",
         ),
     )
-    found = doubts(silver.processes, None)
-    counted = audit_by_key(audit(silver.attempts, silver.processes, found), most=1)
+    counted = audit_by_key(
+        audit(rows, log.silver.processes, doubts(log.silver.processes, None)), most=1
+    )
     assertDataFrameEqual(
         counted.select("tenant", "keys", "attempts", "to_look_at", "duplicate", "finished"),
         spark.createDataFrame(
