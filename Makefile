@@ -47,6 +47,12 @@ test-workers: environment brokers
 	@nice -n 10 $(MAKE) --no-print-directory test-current
 	@$(MAKE) --no-print-directory test-fairness
 
+.PHONY: test-costs
+test-costs: environment ## the tests, and what each file of them costs of the processors
+	@rm -rf var/costs
+	@CELERY_FAIR_TEST_COSTS=$(CURDIR)/var/costs $(MAKE) --no-print-directory test
+	@$(RUN) tests.costs var/costs
+
 .PHONY: lint
 lint: environment ## style, types and layers
 	$(RUN) ruff check .
@@ -168,7 +174,7 @@ worlds: environment spark ## the audit against WORLDS=10000 random worlds whose 
 	$(RUN) tests.worlds --worlds $(WORLDS) --seed $(SEED)
 
 .PHONY: mutants
-mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes a quarter of an hour
+mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes 25 minutes
 	@$(RUN) tests.brokers.lent $(RUN) tests.mutants
 
 .PHONY: churn

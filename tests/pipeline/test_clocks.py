@@ -189,7 +189,8 @@ def test_a_file_that_is_named_by_a_clock_that_is_ahead_may_be_of_any_time(
 ) -> None:
     rows = [(7, "ahead", T0 + AHEAD), (8, "here", T0 + 590)]
     unread = spark.createDataFrame(rows, "pid bigint, boot string, since double")
-    found = doubts(judged.silver.processes, None, unread).where("boot in ('ahead', 'here')").collect()
+    found = doubts(judged.silver.processes, None, unread)
+    found = found.where("boot in ('ahead', 'here')").collect()
     assert {row["boot"]: (row["since"], row["open"]) for row in found} == {
         "ahead": (-math.inf, False),
         "here": (T0 + 590, True),
