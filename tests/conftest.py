@@ -16,6 +16,7 @@ from typing import TypeVar
 from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.brokers import MariaDB, PostgreSQL, RabbitMQ, RedisServer, Space, ZooKeeper
 from tests.brokers.lent import VARIABLE, LentRabbitMQ
@@ -30,6 +31,10 @@ from tests.processes import children_hear_signals
 from tests.workers import StartWorker, starting_workers
 
 KINDS = ("rabbitmq", "redis")
+
+# How long anything takes here, other load decides.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
 
 OTHER_THAN = {"rabbitmq": {"redis", "celery_redis_broker"}, "redis": {"rabbitmq"}}
 
@@ -182,7 +187,7 @@ def others(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     alike = defaultdict(list)
     for item in items:
         words = case(item)
-        if item.nodeid in named:
+        if item.nodeid in named or item.get_closest_marker("wide"):
             continue
         marker = item.get_closest_marker("either_broker")
         if marker and words & OTHER_THAN[marker.args[0] if marker.args else "rabbitmq"]:

@@ -30,6 +30,8 @@ from tests import reaper
 ROOT = Path(__file__).resolve().parent.parent
 
 _PREFIX = "celery-fair-"
+_PLACE = "CELERY_FAIR_TEST_PLACE"
+"""The variable that names the folder for runs' folders: the paths of sockets must be short."""
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
@@ -57,7 +59,7 @@ def removed() -> list[Path]:
 
 def _clean() -> None:
     """Remove the folders of runs that were ended together with their reapers."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    for path in Path(os.environ.get(_PLACE, tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         owner = path.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdecimal() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(path, ignore_errors=True)
@@ -68,8 +70,8 @@ def _clean() -> None:
 def _session() -> tuple[Path, IO[str]]:
     """The run's folder, and the pipe to the reaper that will remove it."""
     _clean()
-    within = Path(tempfile.gettempdir()).parent.name.startswith(_PREFIX)
-    folder = tempfile.mkdtemp(prefix=f"{'r' if within else _PREFIX}{os.getpid()}-")
+    place = os.environ.setdefault(_PLACE, tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
     child = subprocess.Popen(
         [sys.executable, reaper.__file__, folder],
         stdin=subprocess.PIPE,

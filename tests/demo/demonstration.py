@@ -24,8 +24,9 @@ def run_demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def start_demo(folder: Path, *options: str) -> PreloadedCelery:
-    """Start it; what it prints goes to its log."""
-    return PreloadedCelery([*COMMAND, *options], folder / "demo.log", os.environ, cwd=folder)
+    """Start it; what it prints goes to its log, and what it keeps, too, into the folder."""
+    environment = os.environ | {"TMPDIR": str(folder)}
+    return PreloadedCelery([*COMMAND, *options], folder / "demo.log", environment, cwd=folder)
 
 
 # Shares -------------------------------------------------------------------

@@ -36,9 +36,9 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 LOOKING = ("sentry", "opentelemetry", "receivers", "late", "call", "request", "handlers")
 POOLS = ("threads", "prefork", "solo")
-USUAL = {("sentry", "prefork"), ("opentelemetry", "threads")}
+USUAL = ("sentry", "threads")
 CASES = [
-    pytest.param(what, pool, marks=() if (what, pool) in USUAL else pytest.mark.wide)
+    pytest.param(what, pool, marks=() if (what, pool) == USUAL else pytest.mark.wide)
     for what in LOOKING
     for pool in POOLS
 ]
@@ -97,7 +97,6 @@ def logged(worker: WorkerProcess) -> list[str]:
     return sorted(re.sub(r"\d+\.\d+(?:e-\d+)?s|0x[0-9a-f]+", "…", line) for line in found)
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize(("what", "pool"), CASES)
 def test_whoever_looks_on_sees_the_same(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, what: str, pool: str

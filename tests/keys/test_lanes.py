@@ -53,13 +53,8 @@ def lanes(space: Space) -> int:
     return sum(name.startswith(f"{QUEUE}.fair.") for name in space.depths())
 
 
-USUAL = [("prefork", {}), ("threads", QUORUM), ("gevent", {})]
 CASES = [
-    pytest.param(
-        *(pool, arguments),
-        id=f"{pool}-{'quorum' if arguments else 'classic'}",
-        marks=() if (pool, arguments) in USUAL else pytest.mark.wide,
-    )
+    pytest.param(pool, arguments, id=f"{pool}-{'quorum' if arguments else 'classic'}")
     for pool in ("solo", "threads", "prefork", "gevent", "eventlet")
     for arguments in ({}, QUORUM)
 ]

@@ -48,7 +48,7 @@ def healthy(faults: Sequence[Fault], slot: Slot, jobs: int) -> Iterator[Trial]:
         (beside, [test for test in tests if not of_spark(test)]),
     ):
         if part:
-            usual = ("--maxfail", "5", "-m", "not wide")
+            usual = ("--maxfail", "5")
             yield _run(NO_FAULT, (), part, slot, *options, *usual, longest=1200)
 
 
@@ -60,7 +60,7 @@ def _run(
     *options: str,
     longest: float = _LONGEST,
 ) -> Trial:
-    usual = ["-q", "--no-header", "-rfE", "--tb=short"]
+    usual = ["-q", "--no-header", "-rfE", "--tb=short", "-m", "not wide"]
     usual += ["-p", "no:cacheprovider", f"--timeout={_A_TEST}"]
     begun = time.monotonic()
     try:

@@ -51,7 +51,6 @@ def check(warehouse: Warehouse) -> None:
     assert {path.name for path in warehouse.root.glob(".*")} <= {".publishing"}
 
 
-@pytest.mark.wide
 def test_another_ingests_meanwhile(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     """Who is second begins once more, and finds nothing left to read."""
     plant(logs)

@@ -44,7 +44,6 @@ def test_one_makes_it_and_those_after_it_use_it(environ: dict[str, str]) -> None
     assert MAKES in archive_options(environ)  # that is another Java
 
 
-@pytest.mark.wide
 def test_what_is_left_is_made_anew_or_removed(environ: dict[str, str]) -> None:
     """By one who was killed, or of a Java that is gone."""
     draft = draft_of(archive_options(environ))
@@ -99,7 +98,6 @@ print(json.dumps({"counted": spark.range(7).count(), "mapped": "celery-fair/clas
 """
 
 
-@pytest.mark.wide
 def test_java_makes_and_maps_it(tmp_path: Path) -> None:
     """And has no part in standard output."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.pipeline.gold.doubts import doubts
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 
-def found(spark: SparkSession, *planted: Process) -> list[Row]:
-    events = bronze(spark, planted)
-    lived = processes(events).localCheckpoint()
-    return doubts(lived, gaps(events, lived)).where("not open").collect()
+class Doubted(NamedTuple):
+    """What was doubted in one log of several workers."""
+
+    rows: list[Row]
+
+    def about(self, *processes: Process) -> list[Row]:
+        boots = {process.boot for process in processes}
+        return [row for row in self.rows if row["boot"] in boots]
 
 
-def test_gap_is_about_its_queues(spark: SparkSession) -> None:
-    """And about those of its worker; from the record before the last to the one after the next."""
+def gap() -> tuple[Process, Process]:
     worker = Process(queue="b").boots(0)
     child = Process(node=worker.node, parent=worker.boot, queue="a").boots(1)
     child.starts("x", 5)
@@ -36,14 +41,11 @@ def test_gap_is_about_its_queues(spark: SparkSession) -> None:
     child.beats(11)
     for process in (worker, child):
         process.ends(20)
-    (doubt,) = found(spark, worker, child)
-    assert (doubt["boot"], sorted(doubt["queues"])) == (child.boot, ["a", "b"])
-    assert (doubt["since"], doubt["until"]) == (T0 + 1, T0 + 9)
-    assert doubt["why"] == "its record 1 is missing"
+    return worker, child
 
 
-def test_child_without_a_log(spark: SparkSession) -> None:
-    """It could not open one; its worker says that there is such a process."""
+def childless() -> tuple[Process, Process]:
+    """A worker that says of a child which could not open its log that there is such a process."""
     worker = Process().boots(0)
     child = Process(node=worker.node, parent=worker.boot).boots(1)
     child.ends(199)
@@ -51,22 +53,19 @@ def test_child_without_a_log(spark: SparkSession) -> None:
         fields = {"state": "child", "parent": worker.boot, "child": pid}
         worker.write("process", 5 + number, **fields)
     worker.ends(200)
-    (doubt,) = found(spark, worker, child)
-    assert (doubt["pid"], doubt["since"], doubt["until"]) == (77, T0, T0 + 200)
+    return worker, child
 
 
-def test_file_that_went_astray(spark: SparkSession) -> None:
-    """Between those that are there and the last, which has nothing but the word of its death."""
+def killed() -> tuple[Process, Process]:
+    """Between the records that are there and the last, which has the word of death alone."""
     killed, whole = Process().boots(0), Process().boots(0)
     for process, last in ((killed, 4), (whole, 0)):
         process.write("process", 9, state="dead", last=last)
         process.records[-1].pop("seq")
-    (doubt,) = found(spark, killed, whole)
-    assert (doubt["boot"], doubt["since"], doubt["until"]) == (killed.boot, T0, T0 + 9)
+    return killed, whole
 
 
-def test_clock_that_is_set_back(spark: SparkSession) -> None:
-    """What is lost then may be of any time, also if that was to be seen at the end only."""
+def set_back() -> tuple[Process, Process]:
     cut, gappy = Process(queue="cut").boots(0), Process(queue="gappy").boots(0)
     for process in (cut, gappy):
         process.beats(3600)
@@ -77,8 +76,43 @@ def test_clock_that_is_set_back(spark: SparkSession) -> None:
     gappy.forgets()
     gappy.beats(30)
     gappy.ends(40)
-    doubted = {row["boot"]: (row["since"], row["until"]) for row in found(spark, cut, gappy)}
-    assert doubted == dict.fromkeys((cut.boot, gappy.boot), (float("-inf"), float("inf")))
+    return cut, gappy
+
+
+GAP, CHILDLESS, KILLED, SET_BACK = gap(), childless(), killed(), set_back()
+
+
+@pytest.fixture(scope="module")
+def doubted(spark: SparkSession) -> Doubted:
+    events = bronze(spark, [*GAP, *CHILDLESS, *KILLED, *SET_BACK])
+    lived = processes(events).localCheckpoint()
+    return Doubted(doubts(lived, gaps(events, lived)).where("not open").collect())
+
+
+def test_gap_is_about_its_queues(doubted: Doubted) -> None:
+    """And about those of its worker; from the record before the last to the one after the next."""
+    (doubt,) = doubted.about(*GAP)
+    assert (doubt["boot"], sorted(doubt["queues"])) == (GAP[1].boot, ["a", "b"])
+    assert (doubt["since"], doubt["until"]) == (T0 + 1, T0 + 9)
+    assert doubt["why"] == "its record 1 is missing"
+
+
+def test_child_without_a_log(doubted: Doubted) -> None:
+    (doubt,) = [row for row in doubted.rows if row["pid"] == 77]
+    assert (doubt["since"], doubt["until"]) == (T0, T0 + 200)
+    assert [row["pid"] for row in doubted.about(*CHILDLESS)] in ([], [77])
+
+
+def test_file_that_went_astray(doubted: Doubted) -> None:
+    (doubt,) = doubted.about(*KILLED)
+    assert (doubt["boot"], doubt["since"], doubt["until"]) == (KILLED[0].boot, T0, T0 + 9)
+
+
+def test_clock_that_is_set_back(doubted: Doubted) -> None:
+    """What is lost then may be of any time, also if that was to be seen at the end only."""
+    times = {row["boot"]: (row["since"], row["until"]) for row in doubted.about(*SET_BACK)}
+    boots = [process.boot for process in SET_BACK]
+    assert times == dict.fromkeys(boots, (float("-inf"), float("inf")))
 
 
 def file_of(process: Process, number: int) -> str:

@@ -50,7 +50,6 @@ def fill(disk: Path, pages: int) -> Path:
     return ballast
 
 
-@pytest.mark.wide
 def test_a_disk_that_is_full(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     """Whether it is at once, or when some of the tables have been written."""
     with small_disk(tmp_path / "disk") as disk:
