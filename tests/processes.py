@@ -30,7 +30,7 @@ from tests import reaper
 ROOT = Path(__file__).resolve().parent.parent
 
 _PREFIX = "celery-fair-"
-_PLACE = "CELERY_FAIR_TEST_PLACE"
+PLACE = "CELERY_FAIR_TEST_PLACE"
 """The variable that names the folder for runs' folders: the paths of sockets must be short."""
 
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -59,7 +59,7 @@ def removed() -> list[Path]:
 
 def _clean() -> None:
     """Remove the folders of runs that were ended together with their reapers."""
-    for path in Path(os.environ.get(_PLACE, tempfile.gettempdir())).glob(f"{_PREFIX}*"):
+    for path in Path(os.environ.get(PLACE, tempfile.gettempdir())).glob(f"{_PREFIX}*"):
         owner = path.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdecimal() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(path, ignore_errors=True)
@@ -70,7 +70,7 @@ def _clean() -> None:
 def _session() -> tuple[Path, IO[str]]:
     """The run's folder, and the pipe to the reaper that will remove it."""
     _clean()
-    place = os.environ.setdefault(_PLACE, tempfile.gettempdir())
+    place = os.environ.setdefault(PLACE, tempfile.gettempdir())
     folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
     child = subprocess.Popen(
         [sys.executable, reaper.__file__, folder],

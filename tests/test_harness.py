@@ -15,7 +15,7 @@ from tests import shares
 from tests.apps.recorder import Record
 from tests.brokers import RedisServer, missing
 from tests.preloaded import run_celery
-from tests.processes import ENDING, ROOT, Process
+from tests.processes import ENDING, PLACE, ROOT, Process
 from tests.waiting import wait_for
 
 
@@ -89,7 +89,7 @@ def test_what_a_run_left_that_lost_its_power(tmp_path: Path) -> None:
     left, others = (tmp_path / f"celery-fair-{pid}-x" for pid in (ended.stdout[:-1], os.getpid()))
     for path in (left, others):
         (path / "redis").mkdir(parents=True)
-    done = run_pytest(tmp_path, "def test_nothing():\n    pass", TMPDIR=str(tmp_path))
+    done = run_pytest(tmp_path, "def test_nothing():\n    pass", **{PLACE: str(tmp_path)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"removed what an earlier run had left: {left}" in done.stdout
     assert others.exists()
