@@ -90,6 +90,6 @@ def _of_stage(context: Any, stage: int) -> tuple[int, int]:
 
 
 def _java_error() -> type[Exception]:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     return Py4JJavaError  # type: ignore[no-any-return]

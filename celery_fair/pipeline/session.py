@@ -233,6 +233,7 @@ def _remember(session: "SparkSession") -> None:
             return found
 
     java = session.sparkContext._jvm
+    assert java is not None  # the session is made
     for name in _LOOKED_UP:
         setattr(java, name, Remembered(getattr(java, name)._fqn, java._gateway_client))
 

@@ -190,7 +190,7 @@ class JavaFiles:
     @contextmanager
     def _asked(self, what: str, name: str = "") -> Iterator[None]:
         """Tell what Java throws as an error of Python's, or of ours."""
-        from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
         told = f"{self._told(name)} cannot be {what}"
         try:
