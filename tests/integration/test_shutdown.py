@@ -50,6 +50,7 @@ def test_warm_shutdown(
     assert not second.records.started.times(later)
 
 
+@pytest.mark.newest
 @pytest.mark.either_broker
 def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartWorker) -> None:
     """Each starts once, in this worker or in the next, however close to the end it came."""

@@ -7,11 +7,12 @@ started at 122, with the number 12; the record of that is torn, lost, or hidden 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.ingest import ingest
+from celery_fair.pipeline.ingest import Ingested, ingest
 from celery_fair.pipeline.numbering import CLASH, clashes, numbers, suspects
 from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.warehouse import Warehouse
@@ -52,7 +53,13 @@ def copied(process: Process) -> str:
     return file_of(process).replace("host/", "copied/")
 
 
-def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+HIDDEN = [f"{name}{torn}" for name in ("itself", "far", "near") for torn in (False, True)]
+NEVER = ["plain", "back", *HIDDEN]
+PROVEN = "absent"
+
+
+def hide(logs: Logs) -> None:
+    """Let none of the starts be seen."""
     plain, back = starting("plain"), starting("back", 5000, 6000)
     for process in (plain, back):  # a copy of another record has its number
         logs.write(file_of(process), [*process.lines, renumbered(process.lines[2], START)])
@@ -67,57 +74,111 @@ def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: 
                 logs.write(copied(process), lines[:number])
                 lines = process.lines
             logs.write(file_of(process), without_start(lines, torn))
-    absent = Process(queue="absent").boots(0)
+    absent = Process(queue=PROVEN).boots(0)
     absent.ends(180)
     logs.plant(absent)
-    queues = ["plain", "back", "absent"]
-    queues += [f"{name}{torn}" for name in ("itself", "far", "near") for torn in (False, True)]
     rejecter = Process(node="celery@other", queue="other").boots(0)
-    for queue in queues:
+    for queue in (*NEVER, PROVEN):
         for published in PUBLISHED:
             rejecter.rejects(f"{queue} {published}", 130, published=published, queue=queue)
     rejecter.ends(7000)
     logs.plant(rejecter)
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    ingest(warehouse, logs.folder)
-    found = {row["id"]: row["verdict"] for row in audited(warehouse) if row["starts"] == 0}
-    said = dict.fromkeys(queues, "UNKNOWN") | {"absent": "REPLAYABLE"}
-    assert found == {f"{queue} {at}": said[queue] for queue in queues for at in PUBLISHED}
 
 
-def audited(warehouse: Warehouse) -> list[Row]:
-    return write_audit(warehouse, None, lambda _: None).collect()
+class Told(NamedTuple):
+    """What three runs over a folder that changes did, and what was said after each."""
+
+    done: list[Ingested]
+    audits: list[dict[str, Row]]
+    clashing: Row
+    quarantine: list[Row]
+
+    def verdicts(self, run: int, *names: str) -> list[str]:
+        return [self.audits[run][name]["verdict"] for name in names]
 
 
-def test_a_file_that_changes_later(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """What was kept in place of the other is there still, whatever becomes of the file."""
-    cut, torn = starting("cut"), starting("torn")
-    for process in (cut, torn):
+LATER = cut, torn = starting("cut"), starting("torn")
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    folder = tmp_path_factory.mktemp("numbers")
+    logs, warehouse = Logs(folder / "logs"), Warehouse(spark, folder / "warehouse")
+    done, audits = [], []
+
+    def run() -> None:
+        done.append(ingest(warehouse, logs.folder))
+        rows = write_audit(warehouse, None, lambda _: None).collect()
+        audits.append({row["id"]: row for row in rows})
+
+    hide(logs)
+    for process in LATER:
         lines = process.lines
         logs.write(file_of(process), [*lines[:3], renumbered(lines[2], START), *lines[3:]])
-    logs.plant(letters("cut", "torn"))
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    assert ingest(warehouse, logs.folder).quarantined == {CLASH: 2}
+    logs.plant(letters("cut", "torn", "before"))
+    once = Process(queue="once").boots(0)
+    once.runs("once", 100, published=95)
+    once.ends(180)
+    logs.write(file_of(once), once.lines)
+    logs.write(copied(once), [renumbered(once.lines[1], 9)])
+    before = Process(queue="before").boots(0)
+    for at in range(1, 100):
+        before.beats(at)
+    first, rest = before.lines[:70], before.lines[70:]
+    before.ends(180)
+    logs.write(file_of(before), first)
+    run()
+
     logs.write(file_of(cut), cut.lines[:2])
     logs.write(file_of(torn), without_start(torn.lines, torn=True))
-    ingest(warehouse, logs.folder)
-    assert {row["verdict"] for row in audited(warehouse)} == {"UNKNOWN"}
+    for path, lines in ((copied(before), first), (f"{copied(before)}.part.jsonl", first[7:50])):
+        logs.write(path, lines)
+    name = file_of(before, 70).replace("-0.jsonl", "-1.jsonl")
+    logs.write(name, [*rest, before.lines[100]])
+    run()
+
+    changed = rest[5].replace('"seq": 75', '"seq": 35')
+    assert changed != rest[5]
+    logs.write(f"copied/{before.boot}.jsonl", [*rest[:5], changed])
+    run()
+    (clashing,) = warehouse.table("processes").where(f"clash and boot = '{before.boot}'").collect()
+    return Told(done, audits, clashing, warehouse.table("quarantine").collect())
 
 
-def test_a_start_that_is_there_by_two_numbers(
-    spark: SparkSession, logs: Logs, tmp_path: Path
-) -> None:
+def test_none_of_these_is_replayable(told: Told) -> None:
+    said = dict.fromkeys(NEVER, "UNKNOWN") | {PROVEN: "REPLAYABLE"}
+    for queue, verdict in said.items():
+        names = [f"{queue} {at}" for at in PUBLISHED]
+        rejected = [told.audits[0][name]["starts"] for name in names]
+        assert (rejected, told.verdicts(0, *names)) == ([0, 0], [verdict] * 2), queue
+
+
+def test_a_file_that_changes_later(told: Told) -> None:
+    """What was kept in place of the other is there still, whatever becomes of the file."""
+    for run in (0, 1, 2):
+        assert told.verdicts(run, "cut", "torn") == ["UNKNOWN"] * 2
+
+
+def test_a_start_that_is_there_by_two_numbers(told: Told) -> None:
     """It is no duplicate."""
-    process = Process().boots(0)
-    process.runs("once", 100, published=95)
-    process.ends(180)
-    logs.write(file_of(process), process.lines)
-    logs.write(copied(process), [renumbered(process.lines[1], 9)])
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    ingest(warehouse, logs.folder)
-    (once,) = audited(warehouse)
+    once = told.audits[0]["once"]
     assert (once["starts"], once["verdict"]) == (2, "UNKNOWN")
     assert "one may be a copy" in once["why"]
+
+
+def test_number_that_was_read_before(told: Told) -> None:
+    """A record with the number of one that another run has read; and with it, much once more."""
+    _, second, third = told.done
+    again = 2 + len(torn.lines) - 1  # of those whose files have changed
+    assert (second.events, second.duplicates) == (31, 70 + 43 + again)
+    assert CLASH not in second.quarantined
+    assert told.verdicts(1, "before") == ["REPLAYABLE"]
+
+    assert (third.events, third.duplicates, third.quarantined) == (0, 5, {CLASH: 1})
+    assert told.verdicts(2, "before") == ["UNKNOWN"]
+    assert (told.clashing["complete"], told.clashing["missing"]) == (False, 0)
+    times = [json.loads(row["text"]).get("at") for row in told.quarantine if row["reason"] == CLASH]
+    assert times.count(T0 + 75) == 1
 
 
 def test_an_open_file_is_read_again(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -129,43 +190,6 @@ def test_an_open_file_is_read_again(spark: SparkSession, logs: Logs, tmp_path: P
     for _ in range(2):
         assert ingest(warehouse, logs.folder, include_open=True).quarantined == {CLASH: 1}
     assert warehouse.table("quarantine").count() == 1
-
-
-def test_number_that_was_read_before(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """A record with the number of one that another run has read; and with it, much once more."""
-    process = Process(queue="q").boots(0)
-    for at in range(1, 100):
-        process.beats(at)
-    first, rest = process.lines[:70], process.lines[70:]
-    process.ends(180)
-    (end,) = process.lines[100:]
-    logs.write(file_of(process), first)
-    logs.plant(letters("q"))
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    ingest(warehouse, logs.folder)
-    copied = file_of(process).replace("host/", "copied/")
-    for path, lines in ((copied, first), (f"{copied}.part.jsonl", first[7:50])):
-        logs.write(path, lines)
-    logs.write(file_of(process, 70).replace("-0.jsonl", "-1.jsonl"), [*rest, end])
-    done = ingest(warehouse, logs.folder)
-    assert (done.events, done.duplicates, done.quarantined) == (31, 70 + 43, {})
-    assert verdict(warehouse) == "REPLAYABLE"
-
-    changed = rest[5].replace('"seq": 75', '"seq": 35')
-    assert changed != rest[5]
-    logs.write(f"copied/{process.boot}.jsonl", [*rest[:5], changed])
-    done = ingest(warehouse, logs.folder)
-    assert (done.events, done.duplicates, done.quarantined) == (0, 5, {CLASH: 1})
-    assert verdict(warehouse) == "UNKNOWN"
-    (lived,) = warehouse.table("processes").where("clash").collect()
-    assert (lived["boot"], lived["complete"], lived["missing"]) == (process.boot, False, 0)
-    (line,) = warehouse.table("quarantine").collect()
-    assert json.loads(line["text"])["at"] == T0 + 75
-
-
-def verdict(warehouse: Warehouse) -> str:
-    (row,) = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
-    return str(row["verdict"])
 
 
 def test_words_that_need_no_comparison(spark: SparkSession) -> None:
