@@ -49,6 +49,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=25, help="begin no fault later (%(default)s)"
     )
+    parser.add_argument(
+        "--after-tests",
+        action="store_true",
+        help="the tests have just passed: do not run them without any fault first",
+    )
     parser.add_argument("--list", action="store_true", help="list them, and try none")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON too")
     options = parser.parse_args()
@@ -70,13 +75,16 @@ def chosen(options: argparse.Namespace) -> list[Fault]:
     return found
 
 
-def trials(faults: Sequence[Fault], jobs: int, minutes: float) -> Iterator[Trial]:
+def trials(
+    faults: Sequence[Fault], jobs: int, minutes: float, after_tests: bool
+) -> Iterator[Trial]:
     """Try all of them, several at a time, each in a copy of its own; yield what comes of them."""
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         slots: SimpleQueue[Slot] = SimpleQueue()
         made = [Slot(Path(folder) / str(number)) for number in range(jobs)]
-        yield from healthy(faults, made[0], jobs)
+        if not after_tests:
+            yield from healthy(faults, made[0], jobs)
         for slot in made:
             slots.put(slot)
 
@@ -119,7 +127,7 @@ def main() -> int:
         return 0
     begun = time.monotonic()
     done: list[Trial] = []
-    for trial in trials(faults, options.jobs, options.minutes):
+    for trial in trials(faults, options.jobs, options.minutes, options.after_tests):
         if trial.name == NO_FAULT:
             if trial.outcome != "survived":
                 print(trial.output, file=sys.stderr)
