@@ -30,7 +30,7 @@ def test_who_was_quiet_is_next_however_much_was_published_before(
     space: Space, start_worker: StartWorker, app: Celery
 ) -> None:
     """No worker has to read through a flood."""
-    flood, quiet = send(app, "flood", 3000), send(app, "quiet")
+    flood, quiet = send(app, "flood", 1000), send(app, "quiet")
     assert unsorted(space) == 1  # the one with which the publisher has connected
     worker = start_worker(space, queues=[QUEUE], conf=KEYED, wait=False)
     starts = [record.id for record in sorted(worker.records.started.wait_once(flood + quiet))]
