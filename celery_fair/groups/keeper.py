@@ -43,8 +43,9 @@ logger = logging.getLogger(__name__)
 POLL = 0.5
 """Seconds between two looks at the group."""
 
-ATTEMPTS = 20
-"""How often a turn is taken anew because others have written meanwhile."""
+ATTEMPTS = 60
+"""How often a turn is taken anew because others have written meanwhile: each time one of them has
+got through, and there may be dozens."""
 
 _PAUSE = 0.02
 

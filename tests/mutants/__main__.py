@@ -47,7 +47,7 @@ def arguments() -> argparse.Namespace:
         "--jobs", type=int, default=2 * (os.cpu_count() or 2), help="at a time (%(default)s)"
     )
     parser.add_argument(
-        "--minutes", type=float, default=25, help="begin no fault later (%(default)s)"
+        "--minutes", type=float, default=60, help="begin no fault later (%(default)s)"
     )
     parser.add_argument(
         "--after-tests",
