@@ -77,7 +77,10 @@ def published_ahead() -> list[Process]:
     lacking.forgets()
     lacking.beats(20)
     lacking.ends(25)
-    return [rejecter, lacking]
+    later = Process(queue="published").boots(0)
+    later.runs("run later", 300, published=AHEAD + 100, queue="published")
+    later.ends(390)
+    return [rejecter, lacking, later]
 
 
 def an_hour_ahead() -> list[Process]:
@@ -169,7 +172,7 @@ def test_a_clock_that_is_ahead_silences_nobody(judged: Judged) -> None:
 
 
 def test_what_was_published_by_a_clock_that_is_ahead_proves_nothing(judged: Judged) -> None:
-    assert judged.of("published", "run") == ["UNKNOWN"] * 2
+    assert judged.of("published", "run", "run later") == ["UNKNOWN"] * 3
 
 
 def test_a_child_without_a_log_is_in_doubt_whatever_its_workers_clock_says(

@@ -25,6 +25,8 @@ class Doubted(NamedTuple):
     """What was doubted in one log of several workers."""
 
     rows: list[Row]
+    written: dict[str, float]
+    """When each process wrote its last record, by its boot."""
 
     def about(self, *processes: Process) -> list[Row]:
         boots = {process.boot for process in processes}
@@ -86,7 +88,8 @@ GAP, CHILDLESS, KILLED, SET_BACK = gap(), childless(), killed(), set_back()
 def doubted(spark: SparkSession) -> Doubted:
     events = bronze(spark, [*GAP, *CHILDLESS, *KILLED, *SET_BACK])
     lived = processes(events).localCheckpoint()
-    return Doubted(doubts(lived, gaps(events, lived)).where("not open").collect())
+    written = {row["boot"]: row["written_at"] for row in lived.collect()}
+    return Doubted(doubts(lived, gaps(events, lived)).where("not open").collect(), written)
 
 
 def test_gap_is_about_its_queues(doubted: Doubted) -> None:
@@ -113,6 +116,7 @@ def test_clock_that_is_set_back(doubted: Doubted) -> None:
     times = {row["boot"]: (row["since"], row["until"]) for row in doubted.about(*SET_BACK)}
     boots = [process.boot for process in SET_BACK]
     assert times == dict.fromkeys(boots, (float("-inf"), float("inf")))
+    assert doubted.written[SET_BACK[0].boot] == T0 + 10
 
 
 def file_of(process: Process, number: int) -> str:
