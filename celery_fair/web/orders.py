@@ -136,7 +136,7 @@ class Orders:
 
         Raises:
             BusyError: another one has them.
-            click.ClickException: as `dead_letters_of`.
+            OperateError: as `dead_letters_of`.
         """
         if not self._in_hand.acquire(timeout=_PATIENCE):
             raise BusyError(
@@ -153,7 +153,7 @@ class Orders:
         """Look which letters an order is about; nothing is done.
 
         Raises:
-            BusyError, click.ClickException: as `letters`.
+            BusyError, OperateError: as `letters`.
             ValueError: the file of what is provable cannot be read.
         """
         meant = self._proven().among(wanted) if kind == "replay-proven" else wanted
@@ -200,10 +200,6 @@ class Orders:
                 if order.stop.is_set():
                     break
                 self._do(order, frozenset(order.digests[first : first + _BATCH]))
-        except BusyError as exc:
-            order.trouble = str(exc)
-        except click.ClickException as exc:
-            order.trouble = exc.message
         except Exception as exc:  # noqa: BLE001 - of any transport; it is told on the page
             order.trouble = str(exc) or type(exc).__name__
         finally:

@@ -9,9 +9,9 @@ import click
 
 from celery_fair.cli.dead_letters.access import dead_letters_of
 from celery_fair.cli.dead_letters.filters import Filters, filtering
-from celery_fair.cli.escaped import shortened
 from celery_fair.cli.options import Outcome, outcome, table
 from celery_fair.dead_letters.letter import Letter
+from celery_fair.operate.text import shortened
 
 __all__ = ["count_letters"]
 

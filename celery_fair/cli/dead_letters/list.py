@@ -11,9 +11,8 @@ import click
 from celery_fair.cli.columns import aligned
 from celery_fair.cli.dead_letters.access import dead_letters_of
 from celery_fair.cli.dead_letters.filters import Filters, filtering
-from celery_fair.cli.dead_letters.times import age
-from celery_fair.cli.escaped import escaped, shortened
 from celery_fair.dead_letters.letter import Letter
+from celery_fair.operate.text import age, escaped, shortened
 
 __all__ = ["list_letters"]
 

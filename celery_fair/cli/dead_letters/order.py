@@ -12,10 +12,10 @@ import click
 
 from celery_fair.cli.dead_letters.filters import Filters, filtering
 from celery_fair.cli.dead_letters.show import names_of
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.interrupt import stoppable
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.plan import MAY_HAVE_STARTED, Copies, Plan, Report
+from celery_fair.operate.text import escaped
 
 __all__ = ["Order", "ordering"]
 

@@ -10,10 +10,10 @@ import click
 
 from celery_fair.cli.dead_letters.access import dead_letters_of
 from celery_fair.cli.dead_letters.body import readable
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import dumped
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.plan import Copies
+from celery_fair.operate.text import escaped
 
 __all__ = ["names_of", "plain", "show_letters"]
 

@@ -14,8 +14,8 @@ from typing import Any
 from kombu import Connection
 
 from celery_fair.brokers.refused import missing_client
-from celery_fair.cli.connecting import trouble_with
 from celery_fair.cli.demo.errors import DemoError
+from celery_fair.operate.broker import trouble_with
 from celery_fair.settings.values import harmless
 
 __all__ = ["Broker"]

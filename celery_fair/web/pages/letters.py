@@ -6,7 +6,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-import click
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -14,8 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from celery_fair.cli.dead_letters.body import readable
 from celery_fair.cli.dead_letters.filters import Filters
 from celery_fair.cli.dead_letters.show import names_of, plain
-from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.dead_letters.letter import Letter
+from celery_fair.operate.errors import OperateError
+from celery_fair.operate.text import parsed_time
 from celery_fair.web.forms import Form
 from celery_fair.web.orders import KINDS, BusyError, Order
 from celery_fair.web.site import Site
@@ -53,10 +53,8 @@ def letters_page(site: Site, request: Request) -> Response:
                             context["letters"].append(letter)
                     if scanned >= _SCANNED:
                         break
-    except (BusyError, ValueError) as exc:
+    except (BusyError, OperateError, ValueError) as exc:
         context["trouble"] = str(exc)
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
     return site.page(
         request,
         "dead_letters.html",
@@ -76,10 +74,8 @@ def letter_page(site: Site, request: Request) -> Response:
     try:
         with site.orders.letters() as queue, closing(queue.browse()) as letters:
             found = [_whole(letter) for letter in letters if name in names_of(letter)]
-    except BusyError as exc:
+    except (BusyError, OperateError) as exc:
         raise HTTPException(503, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
     if not found:
         raise HTTPException(404, f"There is no dead letter {name!r} any more.")
     return site.page(request, "letter.html", found=found)
@@ -108,8 +104,8 @@ def plan(site: Site, request: Request, form: Form) -> Response:
         order = site.orders.plan(request.state.visitor.name, kind, why, wanted)
     except (BusyError, ValueError) as exc:
         raise HTTPException(409, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
+    except OperateError as exc:
+        raise HTTPException(503, str(exc)) from None
     return site.page(request, "order.html", order=order)
 
 
@@ -171,13 +167,7 @@ def _filters(query: Mapping[str, str]) -> Filters:
 
 
 def _time(text: str) -> datetime | None:
-    try:
-        return parsed_time(text.strip()) if text.strip() else None
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"{text!r} is neither an age, such as 90s, 30m, 2h or 3d, nor an ISO time, such as"
-            " 2026-05-31T14:00:00Z"
-        ) from None
+    return parsed_time(text.strip()) if text.strip() else None
 
 
 def _count(counts: Mapping[str, Counter[str]], letter: Letter) -> None:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.cli.dead_letters.times import parsed_time
-from celery_fair.cli.escaped import escaped
+from celery_fair.operate.text import escaped, parsed_time
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.past import FIGURES, QueuePast, Span
 from celery_fair.web.past_shares import KEPT
