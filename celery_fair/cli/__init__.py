@@ -23,7 +23,7 @@ __all__ = ["fair"]
 
 _COMMANDS = {
     "dashboard": "celery_fair.cli.dashboard:dashboard",
-    "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
+    "dead-letters": "celery_fair.cli.dead_letters:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "drop-key": "celery_fair.cli.keys.drop:drop_key",

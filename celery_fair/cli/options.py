@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from celery_fair.cli.columns import aligned
+from celery_fair.cli.screen import Line
 from celery_fair.pipeline.storage.address import is_remote, local_path
 
 __all__ = [
@@ -128,13 +129,13 @@ class Outcome(NamedTuple):
 
     Attributes:
         document: for ``--json``.
-        lines: the same for a reader.
+        lines: the same for a reader; those for standard error are a `Line`.
         good: whether the exit status is 0, not 1.
-        remarks: lines for standard error.
+        remarks: lines for standard error, also beside a document.
     """
 
     document: Any
-    lines: Iterable[str]
+    lines: Iterable[str | Line]
     good: bool = True
     remarks: Iterable[str] = ()
 
@@ -172,7 +173,8 @@ def conclude(found: Outcome, as_json: bool) -> None:
         click.echo(dumped(found.document, indent=2))
     else:
         for line in found.lines:
-            click.echo(line)
+            text, err = (line.text, line.err) if isinstance(line, Line) else (line, False)
+            click.echo(text, err=err)
     for line in found.remarks:
         click.echo(line, err=True)
     click.get_current_context().exit(0 if found.good else 1)

@@ -6,6 +6,7 @@ import click
 
 from celery_fair.cli.asking import answered, asking
 from celery_fair.cli.options import Outcome, outcome
+from celery_fair.cli.screen import Line
 from celery_fair.operate import queues
 from celery_fair.operate.text import escaped
 from celery_fair.operate.workers import Workers
@@ -151,11 +152,11 @@ def resume(workers: Workers, queue: str) -> Outcome:
 
 def _changed(changed: queues.Changed, keep: bool) -> Outcome:
     """Say, to whoever reads text, how long a change lasts, if one was made."""
-    notes = _notes(changed)
-    made = changed.answers.good or changed.kept is not None
-    if made and not click.get_current_context().params["as_json"]:
-        notes.append(queues.KEPT if keep else _UNTIL_THE_END)
-    return answered(changed.answers, notes=notes)
+    told = answered(changed.answers, notes=_notes(changed))
+    if changed.answers.good or changed.kept is not None:
+        how_long = Line(queues.KEPT if keep else _UNTIL_THE_END, err=True)
+        return told._replace(lines=[how_long, *told.lines])
+    return told
 
 
 def _notes(changed: queues.Changed) -> list[str]:

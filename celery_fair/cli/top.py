@@ -176,7 +176,7 @@ class _OfKeys(NamedTuple):
     trouble: tuple[()] = ()
 
     def draw(self, screen: Screen) -> None:
-        parts = [Line(click.unstyle(text)) for text in self.found.lines]
+        parts = [Line(click.unstyle(str(text))) for text in self.found.lines]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         end = Line("q or Ctrl-C ends.", "dim")
         screen.draw(*parts, end, lines=[Line(time), *parts, Line()])
