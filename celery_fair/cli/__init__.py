@@ -25,7 +25,7 @@ _COMMANDS = {
     "dashboard": "celery_fair.cli.dashboard:dashboard",
     "dead-letters": "celery_fair.cli.dead_letters:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
-    "doctor": "celery_fair.cli.doctor.command:doctor",
+    "doctor": "celery_fair.cli.doctor:doctor",
     "drop-key": "celery_fair.cli.keys.drop:drop_key",
     "explain": "celery_fair.cli.queues:explain",
     "key": "celery_fair.cli.keys.explain:key",

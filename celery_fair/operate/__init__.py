@@ -12,4 +12,5 @@ neither a command line nor a browser; what cannot be done it raises, with what t
     sums.py          queues over all workers, with what waits at the broker
     queues.py        options of queues, changed live, and kept for workers that start later
     dead_letters.py  looked for, replayed, purged; letter_body.py, what can be read of one
+    doctor/          what weakens the app's promises
 """
