@@ -28,7 +28,7 @@ _COMMANDS = {
     "doctor": "celery_fair.cli.doctor:doctor",
     "explain": "celery_fair.cli.queues:explain",
     "keys": "celery_fair.cli.keys:keys",
-    "partitions": "celery_fair.cli.partitions.group:partitions",
+    "partitions": "celery_fair.cli.partitions:partitions",
     "pause": "celery_fair.cli.queues:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "resume": "celery_fair.cli.queues:resume",

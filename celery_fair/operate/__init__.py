@@ -13,5 +13,6 @@ neither a command line nor a browser; what cannot be done it raises, with what t
     queues.py        options of queues, changed live, and kept for workers that start later
     dead_letters.py  looked for, replayed, purged; letter_body.py, what can be read of one
     keys/            whose messages wait in queues of fair_keys, and what these may
+    partitions.py    who owns which, taken out, put back, planned afresh
     doctor/          what weakens the app's promises
 """

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from celery_fair.cli.partitions.status import rows_of
+from celery_fair.operate import partitions
 from celery_fair.operate.doctor import findings
 from celery_fair.operate.doctor.findings import LEVELS
 from celery_fair.operate.errors import OperateError
@@ -20,7 +20,7 @@ __all__ = ["actions_part", "doctor_page", "partitions_page", "undo"]
 def partitions_page(site: Site, request: Request) -> Response:
     """Show who owns which partition."""
     try:
-        rows, trouble = rows_of(site.ctx), ""
+        rows, trouble = partitions.look(site.app).rows, ""
     except OperateError as exc:
         rows, trouble = [], str(exc)
     return site.page(request, "partitions.html", rows=rows, trouble=trouble)
