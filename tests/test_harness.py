@@ -141,7 +141,7 @@ def test_that_leaves():
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "1"])
+@pytest.mark.parametrize("processes", [pytest.param("0", marks=pytest.mark.wide), "1"])
 def test_what_is_left_behind_fails_the_run(tmp_path: Path, processes: str) -> None:
     done = run_pytest(tmp_path, LEAVES_BEHIND, "-n", processes)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -71,6 +71,7 @@ def most_at_once(tenants: Tenants, records: Records) -> dict[str, int]:
     return dict(most)
 
 
+@pytest.mark.either_broker("redis")
 @pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
 def test_a_cap_is_the_clusters(
     space: Space, start_worker: StartWorker, tenants: Tenants, pool: str, limited: Limited

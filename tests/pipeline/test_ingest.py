@@ -148,6 +148,7 @@ def test_wait_below_zero_is_told_as_it_is(spark: SparkSession) -> None:
     assert (row["wait"], row["skewed"]) == (-2.5, True)
 
 
+@pytest.mark.wide
 def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     process = Process(node="celery@é b", pid=5).boots(0)
