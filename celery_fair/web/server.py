@@ -20,7 +20,6 @@ from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
 from celery_fair.web.visitors import Changers, Local, ProxyHeader, Visitors, WithPassword
-from celery_fair.web.warehouse_history import WarehouseHistory
 
 __all__ = ["Server"]
 
@@ -48,8 +47,7 @@ class Server:
             collector = Collector(Crowd(workers).ask, Depths(app.connection_for_read))
             orders = Orders(ctx, options.provable)
             record = None if options.event_log is None else LogHistory(options.event_log)
-            past = None if options.warehouse is None else WarehouseHistory(options.warehouse)
-            site = Site(ctx, collector, _log(options), orders, options.timeout, record, past)
+            site = Site(ctx, collector, _log(options), orders, options.timeout, record)
             hosts = _hosts(options, self._socket)
             config = uvicorn.Config(
                 application(site, visitors, hosts),
