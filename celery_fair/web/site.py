@@ -27,7 +27,7 @@ from celery_fair.web import sentences
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
 from celery_fair.web.forms import Tokens
-from celery_fair.web.log_history import LogHistory
+from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 
 __all__ = ["PAGES", "Site", "message_of"]
@@ -60,7 +60,7 @@ class Site:
     log: ActionLog
     orders: Orders
     timeout: float = 1.0
-    record: LogHistory | None = None
+    record: LogCollector | None = None
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:
