@@ -21,8 +21,6 @@ from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import Warehouse
-from celery_fair.web.past import Span
-from celery_fair.web.warehouse_history import WarehouseHistory
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import T0, Logs, Process
 
@@ -96,16 +94,10 @@ def test_ingest_and_audit(
     assert failed.exit_code == 1
     assert "1 DUPLICATE, 1 LOST, 1 REPLAYABLE, 1 FINISHED" in failed.stdout
 
-    assert "has no shares yet" in WarehouseHistory(warehouse).look(Span(3600)).trouble
     (q, r) = json.loads(run("fairness", warehouse, "--json").stdout)["queues"]
     assert (q["queue"], q["share"], q["target"], q["verdicts"]) == ("q", 1.0, 0.5, {"FAIR": 1})
     assert (r["queue"], r["share"]) == ("r", 0.0)
     assert "100.00%  50.00%" in run("fairness", warehouse).stdout
-    past = WarehouseHistory(warehouse).look(Span(3600))  # as fair web shows it, without Spark
-    assert past.trouble == ""
-    assert (past.queues["q"].share, past.queues["q"].target) == (1.0, 0.5)
-    assert past.queues["q"].started == 3
-    assert past.queues["q"].p95 == 0.5
 
     (waits,) = json.loads(run("waits", warehouse, "--json").stdout)
     assert (waits["queue"], waits["started"], waits["timed"], waits["p95"]) == ("q", 3, 1, 0.5)
