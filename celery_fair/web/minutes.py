@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from celery_fair.core.sketch import OTHER
+from celery_fair.eventlog.records import VERSION
 from celery_fair.web.snapshot import quantile
 from celery_fair.worker.dispatch.observed import BOUNDS
 
@@ -68,8 +69,9 @@ class Minutes:
                     continue
 
     def _count(self, record: dict[str, Any]) -> None:
-        scale = 1e-6 if record["v"] >= 2 else 1.0
-        at, seq, boot = record["at"] * scale, record["seq"], record["boot"]
+        if record["v"] != VERSION:
+            return
+        at, seq, boot = record["at"] / 1e6, record["seq"], record["boot"]
         if self._seen.get(boot, -1) >= seq:
             return
         self._seen.pop(boot, None)
@@ -90,7 +92,7 @@ class Minutes:
             charged = 1.0 if cost is None else float(cost)
             sums[offset + _COST] += max(0.0, charged) if math.isfinite(charged) else 1.0
             if came is not None:
-                wait = max(0.0, at - came * scale)
+                wait = max(0.0, at - came / 1e6)
                 sums[offset + _WAITS + bisect_left(BOUNDS, wait)] += 1
         self.records += 1
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from celery_fair.eventlog.packer import pack
+from celery_fair.eventlog.records import VERSION
 from celery_fair.web.log_history import LogHistory
 from celery_fair.web.log_reader import LogReader
 from celery_fair.web.minutes import Minutes
@@ -26,7 +27,14 @@ def line(queue: str, seq: int, at: float, kind: str = "started", **fields: Any) 
     """A record as a worker writes it; times of `fields` in seconds."""
     for name in {"published", "received"} & fields.keys():
         fields[name] = int(fields[name] * 1e6)
-    record = {"v": 2, "boot": "b", "kind": kind, "seq": seq, "at": int(at * 1e6), "queue": queue}
+    record = {
+        "v": VERSION,
+        "boot": "b",
+        "kind": kind,
+        "seq": seq,
+        "at": int(at * 1e6),
+        "queue": queue,
+    }
     return json.dumps(record | fields, separators=(",", ":")).encode()
 
 
@@ -35,6 +43,11 @@ def minutes(*lines: bytes, count: int = 3, **more: Any) -> Minutes:
     made.advance(NOW)
     made.take_in(lines)
     return made
+
+
+def test_records_of_another_version_are_not_counted() -> None:
+    assert not minutes(line("mail", 0, NOW, v=VERSION + 1)).records
+    assert minutes(line("mail", 0, NOW)).records == 1
 
 
 def test_what_is_counted() -> None:

@@ -59,7 +59,7 @@ def fill(root: Path, version: int, tables: Mapping[str, Mapping[str, Sequence[An
             if rows:
                 pq.write_table(pa.Table.from_pylist(list(rows)), folder / "part-0.parquet")
     folders = {name: [f"{name}/run={run}" for run in runs] for name, runs in tables.items()}
-    pointer = {"v": 2, "version": version, "tables": folders, "schemas": {}}
+    pointer = {"v": 1, "version": version, "tables": folders, "schemas": {}}
     (root / "current.json").write_text(json.dumps(pointer))
 
 
