@@ -76,7 +76,7 @@ class QueueChange(Change):
     def do(self) -> tuple[Mapping[str, str], Undo | None]:
         known = _consumers(self._site.collector.look(), self._queue)
         with self._site.workers() as workers:
-            now = _asked(workers, "fair_status", named=list(known)).completed().good
+            now = _asked(workers, "fair_status", named=list(known)).good
             consumers = {w: rows[self._queue] for w, rows in now.items() if self._queue in rows}
             if self._act:
                 return self._turn(workers, consumers)

@@ -18,7 +18,7 @@ from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.pointer import FORMAT, read_pointer
 from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.documentation.commands import ROOT
@@ -189,7 +189,7 @@ def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> 
     logs.write("other.jsonl", ['{"some": "other log"}'])
     ingested = run("ingest", logs.folder, tmp_path / "warehouse")
     assert ingested.exit_code == 1
-    assert "quarantined: 1 × does not name its process and time" in ingested.stdout
+    assert "quarantined: 1 × does not name its version, process and time" in ingested.stdout
     audited = run("audit", tmp_path / "warehouse")
     assert audited.stdout == "there is no attempt\n"
 
@@ -272,7 +272,12 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     unknown = run("audit", tmp_path, "--fail-on", "broken")
     assert unknown.exit_code == 2
     assert "broken is no verdict; there are duplicate, lost" in unknown.stderr
-    lost = {"v": 2, "version": 1, "tables": {"attempts": ["a"]}, "schemas": {"attempts": "id long"}}
+    lost = {
+        "v": FORMAT,
+        "version": 1,
+        "tables": {"attempts": ["a"]},
+        "schemas": {"attempts": "id long"},
+    }
     (tmp_path / "current.json").write_text(json.dumps(lost))
     gone = run("waits", tmp_path)
     assert gone.exit_code == 1

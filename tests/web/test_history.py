@@ -37,7 +37,7 @@ def line(queue: str, seq: int, at: float, kind: str = "started", **fields: Any) 
         "at": int(at * 1e6),
         "queue": queue,
     }
-    return json.dumps({**record, "at": int(at * 1e6), **fields}, separators=(",", ":")).encode()
+    return json.dumps(record | fields, separators=(",", ":")).encode()
 
 
 def minutes(*lines: bytes, **more: Any) -> LogCollector:
@@ -45,6 +45,11 @@ def minutes(*lines: bytes, **more: Any) -> LogCollector:
     made.advance(NOW)
     made.take_in(lines)
     return made
+
+
+def test_records_of_another_version_are_not_counted() -> None:
+    assert not minutes(line("mail", 0, NOW, v=VERSION + 1)).sums()
+    assert minutes(line("mail", 0, NOW)).sums()
 
 
 def test_what_is_counted() -> None:

@@ -72,15 +72,14 @@ _NO_CONTROL = (
 
 
 def _versions(workers: Workers, names: list[str]) -> dict[str, str]:
-    """Return whose version is not this one; of a worker that cannot say, "an older one"."""
+    """Return the versions of workers that say theirs."""
     if not names:
         return {}
     try:
         answers = workers.ask("fair_version", names)
     except NoAnswer:
         return {}
-    told = {name: str(answer.get("ok", "")) for name, answer in answers.good.items()}
-    return told | {name: "an older version" for name in answers.errors if name in answers.raw}
+    return {name: str(answer.get("ok", "")) for name, answer in answers.good.items()}
 
 
 def _mixed(versions: Mapping[str, str]) -> Iterator[Finding]:

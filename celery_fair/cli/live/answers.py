@@ -73,10 +73,6 @@ class Answers:
             notes, errors = {}, notes
         return cls(raw, good, notes, errors)
 
-    def completed(self) -> "Answers":
-        """Return the answers to ``fair_status`` with what workers of older versions do not tell."""
-        return replace(self, good={worker: _completed(rows) for worker, rows in self.good.items()})
-
     def of_app(self, app: str, queues: Collection[str], named: Collection[str]) -> "Answers":
         """Return the answers to ``fair_status`` without those of workers of other apps.
 
@@ -98,37 +94,6 @@ class Answers:
         if others and not good and not errors:
             errors = {worker: _left_out(worker, name) for worker, name in others.items()}
         return replace(self, good=good, errors=errors, others=others)
-
-
-_UNTOLD: Mapping[str, Any] = {
-    "quantum": 1.0,
-    "class": 0,
-    "credit": 0.0,
-    "window": 0,
-    "buffered": 0,
-    "in_flight": 0,
-    "served": 0,
-    "waiting_seconds": 0.0,
-    "held": None,
-    "throttled_seconds": 0.0,
-    "rate": None,
-    "burst": None,
-    "max_in_flight": None,
-    "per_second": 0.0,
-    "cost_per_second": 0.0,
-    "target_share": 0.0,
-    "share": 0.0,
-}
-"""What is read of a queue's figures without looking whether it is there."""
-
-
-def _completed(answer: Any) -> Mapping[str, Mapping[str, Any]]:
-    rows: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {}
-    for row in rows.values():  # all are of one version
-        if isinstance(row, Mapping) and row.keys() >= _UNTOLD.keys():
-            return rows
-        break
-    return {queue: {**_UNTOLD, **row} for queue, row in rows.items() if isinstance(row, Mapping)}
 
 
 def _another(rows: Mapping[str, Mapping[str, Any]], app: str, queues: Collection[str]) -> str:

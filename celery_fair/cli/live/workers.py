@@ -72,7 +72,7 @@ class Workers:
         Raises:
             NoAnswer: as `ask`.
         """
-        answers = self.ask("fair_status", named).completed()
+        answers = self.ask("fair_status", named)
         return answers.of_app(self._app.main or "", queues_of(self._app), self.named)
 
     def waiting(
