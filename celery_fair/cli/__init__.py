@@ -5,13 +5,14 @@ by then) and nothing else that takes time; a command's module is imported when t
 
 What commands have in common::
 
-    options.py     options of several commands, and how a command ends: JSON or text, exit status
-    screen.py      text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
-    columns.py     rows in columns
-    connecting.py  a broker that does not answer
-    escaped.py     text of others on a terminal
-    interrupt.py   Ctrl-C and its kin
-    lazy.py        a group whose commands are imported late
+    options.py    options of several commands, and how a command ends: JSON or text, exit status
+    asking.py     those of commands that ask workers, and what these answer
+    screen.py     text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
+    columns.py    rows in columns
+    rows.py       queues' figures in such tables; trend.py, what has become of them
+    interrupt.py  Ctrl-C and its kin
+    failure.py    what went wrong, in one line
+    lazy.py       a group whose commands are imported late
 """
 
 import click
@@ -22,24 +23,24 @@ __all__ = ["fair"]
 
 _COMMANDS = {
     "dashboard": "celery_fair.cli.dashboard:dashboard",
-    "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
+    "dead-letters": "celery_fair.cli.dead_letters:dead_letters",
     "demo": "celery_fair.cli.demo.command:demo",
     "doctor": "celery_fair.cli.doctor.command:doctor",
     "drop-key": "celery_fair.cli.keys.drop:drop_key",
-    "explain": "celery_fair.cli.live.explain:explain",
+    "explain": "celery_fair.cli.queues:explain",
     "key": "celery_fair.cli.keys.explain:key",
     "keys": "celery_fair.cli.keys.list:keys",
     "partitions": "celery_fair.cli.partitions.group:partitions",
-    "pause": "celery_fair.cli.live.pause:pause",
+    "pause": "celery_fair.cli.queues:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
-    "resume": "celery_fair.cli.live.pause:resume",
+    "resume": "celery_fair.cli.queues:resume",
     "seal": "celery_fair.cli.seal:seal",
-    "set": "celery_fair.cli.live.set:set_options",
+    "set": "celery_fair.cli.queues:set_options",
     "set-key": "celery_fair.cli.keys.set:set_key",
     "pause-key": "celery_fair.cli.keys.pause:pause_key",
     "resume-key": "celery_fair.cli.keys.pause:resume_key",
-    "status": "celery_fair.cli.live.status:status",
-    "top": "celery_fair.cli.live.top:top",
+    "status": "celery_fair.cli.status:status",
+    "top": "celery_fair.cli.top:top",
     "web": "celery_fair.web.command:web",
     "web-password": "celery_fair.web.password_command:web_password",
 }

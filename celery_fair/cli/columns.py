@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from celery_fair.cli.escaped import escaped, width
+from celery_fair.operate.text import escaped, width
 
 __all__ = ["aligned"]
 

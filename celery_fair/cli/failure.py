@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import click
 
-from celery_fair.cli.escaped import escaped, escaped_lines
+from celery_fair.operate.errors import InvalidRequestError, OperateError
+from celery_fair.operate.text import escaped, escaped_lines
 
 __all__ = ["TRACEBACK", "told_in_one_line"]
 
@@ -23,8 +24,8 @@ _REFUSED = (
 def told_in_one_line() -> Iterator[None]:
     """Have whatever is raised end the command with one line, and exit status 1.
 
-    Click's own exceptions, but for control characters in them, and the end of standard output's
-    reader are left as they are.
+    What was asked for and cannot be meant ends it with 2. Click's own exceptions, but for control
+    characters in them, and the end of standard output's reader are left as they are.
     """
     try:
         yield
@@ -33,7 +34,13 @@ def told_in_one_line() -> Iterator[None]:
         raise
     except (click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
+    except InvalidRequestError as exc:
+        raise click.UsageError(escaped_lines(str(exc))) from exc
+    except OperateError as exc:
+        raise click.ClickException(escaped_lines(str(exc))) from exc
     except Exception as exc:
+        if "ImproperlyConfigured" in _kinds(exc):
+            raise click.ClickException(escaped_lines(str(exc))) from exc
         if os.environ.get(TRACEBACK):
             raise
         raise click.ClickException(_line(exc)) from exc
@@ -48,6 +55,10 @@ def _line(exc: Exception) -> str:
 
 
 def _is_refusal(exc: Exception) -> bool:
-    """Whether a broker's user has no right; the clients need not be installed."""
-    kinds = {kind.__name__ for kind in type(exc).__mro__}
-    return not kinds.isdisjoint({"AccessRefused", "NoPermissionError"})
+    """Whether a broker's user has no right."""
+    return not _kinds(exc).isdisjoint({"AccessRefused", "NoPermissionError"})
+
+
+def _kinds(exc: Exception) -> set[str]:
+    """Return what it is, by name: neither Celery nor the brokers' clients need be there."""
+    return {kind.__name__ for kind in type(exc).__mro__}

@@ -1,29 +1,43 @@
-"""A group of commands, each of which is imported when it is used."""
+"""Groups of commands; of some each command is imported when it is used."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
+from click_didyoumean import DYMGroup
 
 from celery_fair.cli.failure import told_in_one_line
 
-__all__ = ["LazyGroup"]
+__all__ = ["Group", "LazyGroup"]
 
 
-class LazyGroup(click.Group):
+class Group(DYMGroup):  # type: ignore[misc] # it has no types
     """Lists its commands in the order given; their options tell their defaults.
 
     A command that is mistyped is answered with those that are written alike.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, context_settings={"show_default": True}, **kwargs)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with told_in_one_line():
+            return super().invoke(ctx)
+
+
+class LazyGroup(Group):
+    """Imports its commands when they are used.
 
     Arguments:
         where: by its name, a command's module and attribute: ``package.module:attribute``.
     """
 
-    def __init__(self, *args: object, where: Mapping[str, str], **kwargs: object) -> None:
-        settings = {"show_default": True}
-        super().__init__(*args, context_settings=settings, **kwargs)  # type: ignore[arg-type]
+    def __init__(self, *args: Any, where: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._where = where
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -36,20 +50,3 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with told_in_one_line():
-            return super().invoke(ctx)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as exc:
-            alike = get_close_matches(args[0], self._where, n=3, cutoff=0.5)
-            if args[0] in self._where or not alike:
-                raise
-            meant = " or ".join(map(repr, alike))
-            text = f"there is no command {args[0]!r}; did you mean {meant}?"
-            raise click.UsageError(text, ctx) from exc

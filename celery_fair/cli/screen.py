@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from celery_fair.cli.columns import aligned
-from celery_fair.cli.escaped import escaped, escaped_lines
+from celery_fair.operate.text import escaped, escaped_lines
 
 __all__ = ["Bar", "Line", "Part", "PlainScreen", "Rows", "Screen", "Table", "suitable_screen"]
 

@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from celery_fair.cli.live.figures import figure
+from celery_fair.operate.errors import OperateError
+from celery_fair.operate.text import figure
 from celery_fair.web.actions import Undo
 from celery_fair.web.forms import Form
 
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 
-class RefusedError(Exception):
+class RefusedError(OperateError):
     """A change cannot be made; the message says why, and nothing has happened."""
 
 
@@ -57,7 +58,7 @@ class Change(ABC):
         """Say what it will do; nothing is changed.
 
         Raises:
-            RefusedError: it cannot be done.
+            OperateError: it cannot be done.
         """
 
     @abstractmethod
@@ -65,7 +66,7 @@ class Change(ABC):
         """Do it; return what became of it, and what takes it back.
 
         Raises:
-            RefusedError: it cannot be done.
+            OperateError: it cannot be done.
         """
 
 

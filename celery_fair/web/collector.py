@@ -19,7 +19,8 @@ from threading import Condition, Thread
 from time import monotonic, time
 from typing import Any, Protocol
 
-from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.errors import NoAnswerError
 from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
 
@@ -66,7 +67,7 @@ class Collector:
     """Asks until it is closed, from `start` on. `look` from any thread.
 
     Arguments:
-        ask: asks the workers for their status; raises `NoAnswer`.
+        ask: asks the workers for their status; raises `NoAnswerError`.
         depths: is told which queues there are.
         every: seconds between two questions, at the least.
     """
@@ -128,8 +129,8 @@ class Collector:
         try:
             with _uncollected():
                 snapshot = self._taken(began, self._ask())
-        except NoAnswer as exc:
-            snapshot = self._without(began, exc.message)
+        except NoAnswerError as exc:
+            snapshot = self._without(began, str(exc))
         except Exception as exc:  # of any transport, or as an answer is none: the next may be
             logger.exception("The workers could not be asked, or their answers not be read")
             snapshot = self._without(began, f"{type(exc).__name__}; this server's log has more")

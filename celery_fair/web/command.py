@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.connecting import app_of, connection_to
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.options import FOLDER, Seconds
+from celery_fair.cli.options import FOLDER, Seconds, app_of
+from celery_fair.operate.broker import connection_to
 from celery_fair.settings import Settings
 
 __all__ = ["web"]

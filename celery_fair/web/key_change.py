@@ -1,21 +1,16 @@
 """Changes of a key's options, as ``fair set-key`` and ``fair pause-key``: kept, for all workers."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-from celery.exceptions import ImproperlyConfigured
-
-from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
+from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.cli.keys.access import refuse_idle_burst, rules_of, whole_tenant
-from celery_fair.cli.options import assignments
+from celery_fair.operate.text import assignments
 from celery_fair.settings import live_key_options
 from celery_fair.web.actions import Undo
 from celery_fair.web.change import (
     Change,
     Prospect,
-    RefusedError,
     act_of,
     cap_effect,
     fields_of,
@@ -40,10 +35,7 @@ class KeyChange(Change):
     def __init__(self, site: Site, form: Form) -> None:
         self._site = site
         self._queue, self._act = form.exact("queue"), act_of(form, "pause", "resume", "reset")
-        try:
-            self._key = whole_tenant(form.exact("key"), "a tenant is changed as a whole")
-        except click.UsageError as exc:
-            raise RefusedError(exc.message) from None
+        self._key = whole_tenant(form.exact("key"), "a tenant is changed as a whole")
         self.fields = {**fields_of(form, _OPTIONS), "queue": self._queue, "key": self._key}
         self.about = f"key {self._key or '(none)'} of queue {self._queue}"
         self._options = {} if self._act else self._checked()
@@ -51,15 +43,10 @@ class KeyChange(Change):
 
     def _checked(self) -> dict[str, Any]:
         words = words_of(self.fields, _OPTIONS)
-        try:
-            return live_key_options(self._queue, assignments(words, "weight=5 or rate=10/s"))
-        except click.UsageError as exc:
-            raise RefusedError(exc.message) from None
-        except ImproperlyConfigured as exc:
-            raise RefusedError(str(exc)) from None
+        return live_key_options(self._queue, assignments(words, "weight=5 or rate=10/s"))
 
     def prospect(self) -> Prospect:
-        with _ruling(self._site, self._queue) as (lists, _):
+        with rules_of(self._site.ctx, self._queue) as (lists, _):
             [found] = lists.look(self._key)[2]
             refuse_idle_burst(self._queue, found, self._options)
             waiting = lists.look()[2] if "weight" in self._options else []
@@ -67,7 +54,7 @@ class KeyChange(Change):
         return Prospect(list(self._effects(found, waiting)), [row])
 
     def do(self) -> tuple[Mapping[str, str], Undo | None]:
-        with _ruling(self._site, self._queue) as (lists, _):
+        with rules_of(self._site.ctx, self._queue) as (lists, _):
             [found] = lists.look(self._key)[2]
             if self._act in {"pause", "resume"}:
                 lists.pause(self._key, self._act == "pause")
@@ -84,12 +71,12 @@ class KeyChange(Change):
         return {"all": f"has {self.what}"}, lambda: self._give(before)
 
     def _let(self, paused: bool) -> Mapping[str, str]:
-        with _ruling(self._site, self._queue) as (lists, _):
+        with rules_of(self._site.ctx, self._queue) as (lists, _):
             lists.pause(self._key, paused)
         return {"all": "paused" if paused else "resumed"}
 
     def _give(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        with _ruling(self._site, self._queue) as (lists, _):
+        with rules_of(self._site.ctx, self._queue) as (lists, _):
             lists.set(self._key, options)
         return {"all": f"has {written(options)}"}
 
@@ -121,13 +108,3 @@ class KeyChange(Change):
         if "max_in_flight" in options:
             yield cap_effect(options["max_in_flight"], found.running)
         yield "The broker or the store keeps it: it holds for workers that start later, too."
-
-
-@contextmanager
-def _ruling(site: Site, queue: str) -> Iterator[tuple[KeyedLists, bool]]:
-    """Give `rules_of`, whose errors are refusals."""
-    try:
-        with rules_of(site.ctx, queue) as rules:
-            yield rules
-    except click.ClickException as exc:
-        raise RefusedError(exc.message) from None

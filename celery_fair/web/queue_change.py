@@ -1,16 +1,15 @@
 """Changes of a queue's options, as ``fair set`` and ``fair pause``, with ``--keep`` and without."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import click
-
 from celery_fair.brokers.kept import Keeping, KeptQueue
-from celery_fair.cli.live.answers import Answers, NoAnswer
-from celery_fair.cli.live.keep import KEPT, kept_by
-from celery_fair.cli.live.set import parse_assignments, told
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate import queues
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.queues import KEPT, kept_by
+from celery_fair.operate.workers import Workers
 from celery_fair.web.actions import Undo
 from celery_fair.web.change import (
     Change,
@@ -56,11 +55,7 @@ class QueueChange(Change):
         self.what = (self._act or written(self._options)) + (", kept" if self._keep else "")
 
     def _checked(self) -> dict[str, Any]:
-        words = words_of(self.fields, _OPTIONS)
-        try:
-            return parse_assignments(self._queue, words)
-        except click.UsageError as exc:
-            raise RefusedError(exc.message) from None
+        return queues.live_options(self._queue, words_of(self.fields, _OPTIONS))
 
     def prospect(self) -> Prospect:
         snapshot = self._site.collector.look()
@@ -69,73 +64,40 @@ class QueueChange(Change):
             rows = [(w, *_paused(row, self._act)) for w, row in consumers.items()]
             return Prospect(self._effects_of_act(snapshot), rows)
         with self._site.workers() as workers:
-            self._willing(workers)
+            _refuse(queues.willing(workers, self._queue, self._options))
         rows = [(w, _now(row, self._options), self.what) for w, row in consumers.items()]
         return Prospect(list(self._effects(snapshot, consumers)), rows)
 
     def do(self) -> tuple[Mapping[str, str], Undo | None]:
         known = _consumers(self._site.collector.look(), self._queue)
         with self._site.workers() as workers:
-            now = _asked(workers, "fair_status", named=list(known)).good
+            now = workers.ask("fair_status", named=list(known)).good
             consumers = {w: rows[self._queue] for w, rows in now.items() if self._queue in rows}
             if self._act:
                 return self._turn(workers, consumers)
-            willing = self._willing(workers)
-            kept = self._kept(lambda keeping: keeping.keep(self._queue, self._options))
-            try:
-                answers = told(workers, willing, self._queue, self._options)
-            except NoAnswer as exc:
-                if kept is not None:
-                    _SetUndo(self._site, self._queue, {}, kept, list(self._options)).undo()
-                raise RefusedError(exc.message) from None
-        before = {
-            worker: _before(consumers[worker], self._options)
-            for worker in answers.good
-            if worker in consumers
-        }
-        undo = _SetUndo(self._site, self._queue, before, kept, list(self._options))
-        return _result(answers), undo.undo
+            changed = queues.set_options(workers, self._queue, self._options, self._keep)
+        if changed.refused:
+            _refuse(changed.answers)
+        good = changed.answers.good
+        before = {w: _before(consumers[w], self._options) for w in good if w in consumers}
+        undo = _SetUndo(self._site, self._queue, before, changed.kept, list(self._options))
+        if not good:
+            undo.undo()
+            raise RefusedError("; ".join(f"{w}: {e}" for w, e in changed.answers.errors.items()))
+        return _result(changed.answers), undo.undo
 
     def _turn(self, workers: Workers, consumers: Rows) -> tuple[Mapping[str, str], Undo]:
         """Pause it or resume it, which ends a pause that is kept, too."""
         paused = self._act == "pause"
         turned = [w for w, row in consumers.items() if _is_turned(row, self._act)]
-        failed = {}
-        try:
-            kept = self._kept(lambda keeping: keeping.pause(self._queue, paused))
-        except RefusedError as exc:
-            if paused:
-                raise
-            kept, failed = None, {"kept pause": f"error: {exc}"}  # workers are resumed all the same
+        if paused:
+            changed = queues.pause(workers, self._queue, self._keep)
+        else:
+            changed = queues.resume(workers, self._queue)
+        noted = {"kept pause": changed.note} if changed.note else {}
         other = "resume" if paused else "pause"
-        try:
-            answers = _asked(workers, f"fair_{self._act}", queue=self._queue)
-        except RefusedError:
-            _PauseUndo(self._site, self._queue, other, (), kept).undo()
-            raise
-        undo = _PauseUndo(self._site, self._queue, other, turned, kept)
-        return _result(answers) | failed, undo.undo
-
-    def _kept(self, keep: Callable[[Keeping], KeptQueue]) -> KeptQueue | None:
-        """Have it kept, if it is to be; return what was kept before.
-
-        Raises:
-            RefusedError: it cannot be.
-        """
-        if not (self._keep or (self._act == "resume" and self._site.keeps)):
-            return None
-        try:
-            return kept_by(self._site.app, keep)
-        except click.ClickException as exc:
-            raise RefusedError(exc.message) from None
-
-    def _willing(self, workers: Any) -> Answers:
-        options = self._options
-        willing = _asked(workers, "fair_set", queue=self._queue, options=options, check=True)
-        if willing.errors:
-            worker, text = next(iter(willing.errors.items()))
-            raise RefusedError(f"{worker}: {text}. Nothing was changed.")
-        return willing
+        undo = _PauseUndo(self._site, self._queue, other, turned, changed.kept)
+        return _result(changed.answers) | noted, undo.undo
 
     def _effects_of_act(self, snapshot: Snapshot) -> list[str]:
         queue = snapshot.queues[self._queue]
@@ -232,19 +194,17 @@ def _consumers(snapshot: Snapshot, name: str) -> Rows:
     return found
 
 
-def _asked(workers: Any, command: str, **arguments: Any) -> Answers:
-    try:
-        answers: Answers = workers.ask(command, **arguments)
-    except NoAnswer as exc:
-        raise RefusedError(exc.message) from None
-    return answers
+def _refuse(answers: Answers) -> None:
+    """Raise if a worker would not make a change."""
+    for worker, text in answers.errors.items():
+        raise RefusedError(f"{worker}: {text}. Nothing was changed.")
 
 
 def _told_one(workers: Any, worker: str, command: str, queue: str, **more: Any) -> dict[str, str]:
     try:
         answers = workers.ask(command, named=[worker], queue=queue, **more)
-    except NoAnswer as exc:
-        return {worker: exc.message}
+    except NoAnswerError as exc:
+        return {worker: str(exc)}
     return _result(answers)
 
 

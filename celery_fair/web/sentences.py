@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from celery_fair.cli.live.figures import duration, figure
+from celery_fair.operate.text import duration, figure
 from celery_fair.web.snapshot import Queue
 
 __all__ = ["held", "limits", "percent", "sentences", "span"]

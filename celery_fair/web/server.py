@@ -8,8 +8,7 @@ import click
 import uvicorn
 
 from celery_fair.brokers.depths import Depths
-from celery_fair.cli.live.crowd import Crowd
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.addresses import is_loopback
 from celery_fair.web.asgi import application
@@ -44,7 +43,7 @@ class Server:
             opened.callback(self._socket.close)
             visitors = _visitors(options)
             workers = Workers(app, (), options.timeout)
-            collector = Collector(Crowd(workers).ask, Depths(app.connection_for_read))
+            collector = Collector(Crowd(workers).status, Depths(app.connection_for_read))
             orders = Orders(ctx, options.provable)
             record = None if options.event_log is None else LogCollector(options.event_log)
             site = Site(ctx, collector, _log(options), orders, options.timeout, record)

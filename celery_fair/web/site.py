@@ -11,17 +11,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import click
-from celery.exceptions import ImproperlyConfigured
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from celery_fair.brokers.broker import broker_of, shown
-from celery_fair.cli.dead_letters.times import age
-from celery_fair.cli.escaped import escaped
-from celery_fair.cli.live.figures import figure
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.text import age, escaped, figure
+from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings
 from celery_fair.web import sentences
 from celery_fair.web.actions import ActionLog
@@ -155,11 +152,7 @@ class _Urls:
 
 
 def message_of(error: Exception) -> str:
-    """Return what an error of a command says."""
-    if isinstance(error, click.ClickException):
-        return error.message
-    if isinstance(error, ImproperlyConfigured):
-        return str(error)
+    """Return what an error says."""
     return str(error) or type(error).__name__
 
 

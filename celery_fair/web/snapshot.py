@@ -206,7 +206,7 @@ class Snapshot:
         number: which one it is, from 1 on; 0 if nobody was asked yet.
         time: when, in seconds since 1970.
         workers: what fair workers answered.
-        notes, others, errors: what others did, as in `celery_fair.cli.live.answers.Answers`.
+        notes, others, errors: what others did, as in `celery_fair.operate.answers.Answers`.
         silent: workers that have answered before, and when they did for the last time.
         trouble: why nobody could be asked.
         depths: messages at the broker, by queue.

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.errors import NoAnswerError
 from celery_fair.web.collector import Collector
 from celery_fair.web.history import History
 from celery_fair.web.looks import Looks
@@ -223,7 +224,7 @@ def test_workers_are_asked_once_however_many_look() -> None:
 
 def test_no_answer_is_said() -> None:
     def ask() -> Answers:
-        raise NoAnswer("nobody is there")
+        raise NoAnswerError("nobody is there")
 
     site = site_of({})
     site.collector._ask = ask  # type: ignore[method-assign]

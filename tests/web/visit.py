@@ -13,7 +13,7 @@ import httpx
 from celery import Celery
 
 from celery_fair import install
-from celery_fair.cli.live.answers import Answers
+from celery_fair.operate.answers import Answers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector

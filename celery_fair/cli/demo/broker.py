@@ -14,8 +14,8 @@ import click
 from kombu import Connection
 
 from celery_fair.brokers.refused import missing_client
-from celery_fair.cli.connecting import trouble_with
 from celery_fair.cli.demo.scenario import QUANTA
+from celery_fair.operate.broker import trouble_with
 from celery_fair.settings.values import harmless
 
 __all__ = ["Broker", "DemoError"]

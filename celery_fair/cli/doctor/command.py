@@ -17,7 +17,6 @@ from celery_fair.brokers.broker import (
     shown,
 )
 from celery_fair.brokers.refused import refuse_broker
-from celery_fair.cli.connecting import app_of, connection_to, trouble_with
 from celery_fair.cli.doctor.amqp_checks import amqp_findings
 from celery_fair.cli.doctor.app_checks import app_findings
 from celery_fair.cli.doctor.consumer_timeout import consumer_timeout
@@ -27,11 +26,13 @@ from celery_fair.cli.doctor.ledger_checks import ledger_findings
 from celery_fair.cli.doctor.redis_checks import redis_findings
 from celery_fair.cli.doctor.sqs_checks import sqs_findings
 from celery_fair.cli.doctor.worker_checks import worker_findings
-from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import Outcome, Seconds, outcome
+from celery_fair.cli.options import Outcome, Seconds, app_of, outcome
 from celery_fair.core.membership import elsewhere, living
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.document import decoded
+from celery_fair.operate.broker import connection_to, trouble_with
+from celery_fair.operate.errors import OperateError
+from celery_fair.operate.text import escaped
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
@@ -107,8 +108,8 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
     queues = list(app.amqp.queues.values())
     try:
         unopened = connection_to(app.connection_for_read)
-    except click.ClickException as exc:
-        yield wrong("broker", exc.message, _UNCHECKED)
+    except OperateError as exc:
+        yield wrong("broker", str(exc), _UNCHECKED)
         return
     with unopened as connection:
         trouble = trouble_with(connection, "broker_url")

@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import Any
 
 from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
-from celery_fair.cli.live.answers import NoAnswer
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.workers import Workers
 from celery_fair.routing.declared import queues_of
 from celery_fair.settings import Settings
 
@@ -25,11 +25,11 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
     with closing(Workers(app, (), timeout)) as workers:
         try:
             answers = workers.status()
-        except NoAnswer as exc:
+        except NoAnswerError as exc:
             if exc.silent:
                 yield ok("workers that run", f"none has answered within {timeout:g} s")
             else:
-                yield wrong("workers that run", exc.message, _NO_CONTROL)
+                yield wrong("workers that run", str(exc), _NO_CONTROL)
             return
         theirs = answers.others.keys()
         foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys() - theirs)
@@ -56,7 +56,7 @@ def _consumed(workers: Workers, names: Collection[str]) -> dict[str, list[str]]:
         return {}
     try:
         answers = workers.ask("active_queues", sorted(names))
-    except NoAnswer:
+    except NoAnswerError:
         return {}
     return {name: [queue["name"] for queue in queues] for name, queues in answers.good.items()}
 
@@ -77,7 +77,7 @@ def _versions(workers: Workers, names: list[str]) -> dict[str, str]:
         return {}
     try:
         answers = workers.ask("fair_version", names)
-    except NoAnswer:
+    except NoAnswerError:
         return {}
     return {name: str(answer.get("ok", "")) for name, answer in answers.good.items()}
 

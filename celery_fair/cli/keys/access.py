@@ -12,9 +12,11 @@ from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
-from celery_fair.cli.connecting import app_of, connection_to, trouble_with
-from celery_fair.cli.escaped import escaped
+from celery_fair.cli.options import app_of
 from celery_fair.core.fair_key import read_key
+from celery_fair.operate.broker import connection_to, trouble_with
+from celery_fair.operate.errors import InvalidRequestError, OperateError
+from celery_fair.operate.text import escaped
 from celery_fair.settings import Settings
 
 __all__ = [
@@ -76,11 +78,11 @@ def whole_tenant(key: str, why: str) -> str:
     """Return the tenant that a key is, as it is written in the header.
 
     Raises:
-        click.UsageError: it is a part of one.
+        InvalidRequestError: it is a part of one.
     """
     tenant, part = read_key(key)
     if part:
-        raise click.UsageError(f"{key!r} is a part of {tenant!r}; {why}")
+        raise InvalidRequestError(f"{key!r} is a part of {tenant!r}; {why}")
     return tenant
 
 
@@ -91,10 +93,10 @@ def refuse_idle_burst(queue: str, found: Backlog, options: Mapping[str, Any]) ->
         found: what the key has now.
 
     Raises:
-        click.UsageError: saying what to do.
+        InvalidRequestError: saying what to do.
     """
     if "burst" in options and options.get("rate", found.limits.rate) is None:
-        raise click.UsageError(
+        raise InvalidRequestError(
             f"{shown_key(found.tenant)} has no rate in {queue}, and 'burst' means nothing without:"
             " set both, such as rate=10/s burst=5"
         )
@@ -118,12 +120,12 @@ def access_to(ctx: click.Context, queue: str) -> Iterator[Access]:
     """Connect to the app's broker for as long as the context lasts.
 
     Raises:
-        click.ClickException: as `connected`, and on a broker that does not keep the keys' tags.
-        click.UsageError: the queue is not shared by key.
+        OperateError: as `connected`, and on a broker that does not keep the keys' tags.
+        InvalidRequestError: the queue is not shared by key.
     """
     with connected(ctx, queue) as (_, settings, connection):
         if not broker_of(connection).keeps_tags:
-            raise click.ClickException(
+            raise OperateError(
                 f"on this broker, {shown(connection)}, messages of all keys are in the queue and"
                 " its lanes, and those of one cannot be told from the others. `fair pause-key`"
                 " keeps them from starting, if there is a fair_key_store"
@@ -137,15 +139,15 @@ def rules_of(ctx: click.Context, queue: str) -> Iterator[tuple[KeyedLists, bool]
     """Connect to what says what keys may: the broker, or the store; and say whether it is that.
 
     Raises:
-        click.ClickException: as `connected`, and if neither keeps that.
-        click.UsageError: the queue is not shared by key.
+        OperateError: as `connected`, and if neither keeps that.
+        InvalidRequestError: the queue is not shared by key.
     """
     with connected(ctx, queue) as (_, settings, connection):
         if broker_of(connection).keeps_tags:
             yield lists_on(connection, settings, queue), False
             return
         if settings.key_store is None:
-            raise click.ClickException(
+            raise OperateError(
                 f"on this broker, {shown(connection)}, each worker keeps the keys' tags itself, and"
                 " there is nothing to be asked or told without a store: set fair_key_store ="
                 " 'redis://…', or what keys have in fair_keys, and start the workers again."
@@ -154,7 +156,7 @@ def rules_of(ctx: click.Context, queue: str) -> Iterator[tuple[KeyedLists, bool]
         try:
             store = KeyStore(settings.key_store)
         except ImproperlyConfigured as exc:
-            raise click.ClickException(str(exc)) from exc
+            raise OperateError(str(exc)) from exc
         with closing(store), store_asked():
             yield store.lists(settings.keys[queue]), True
 
@@ -164,18 +166,18 @@ def store_asked() -> Iterator[None]:
     """Say it if the store of keys does not answer.
 
     Raises:
-        click.ClickException: it does not.
+        OperateError: it does not.
     """
     try:
         yield
     except ImproperlyConfigured as exc:
-        raise click.ClickException(str(exc)) from exc
+        raise OperateError(str(exc)) from exc
     except Exception as exc:
         from redis.exceptions import RedisError
 
         if not isinstance(exc, RedisError | OSError):
             raise
-        raise click.ClickException(f"fair_key_store: {exc}") from exc
+        raise OperateError(f"fair_key_store: {exc}") from exc
 
 
 def lists_on(connection: Any, settings: Settings, queue: str) -> KeyedLists:
@@ -189,31 +191,31 @@ def connected(ctx: click.Context, queue: str) -> Iterator[tuple[Any, Settings, A
     """Connect to the app's broker for as long as the context lasts: app, settings, connection.
 
     Raises:
-        click.ClickException: without an app, a connection, or settings that are right; or if the
+        OperateError: without an app, a connection, or settings that are right; or if the
             connection is lost.
-        click.UsageError: the queue is not shared by key.
+        InvalidRequestError: the queue is not shared by key.
     """
     app = app_of(ctx)
     try:
         settings = Settings.of(app)
     except ImproperlyConfigured as exc:
-        raise click.ClickException(str(exc)) from exc
+        raise OperateError(str(exc)) from exc
     keyed = settings.keys
     if queue not in keyed:
         there = ", ".join(sorted(keyed)) or "none"
-        raise click.UsageError(f"{queue!r} is no queue of fair_keys; there are: {there}")
+        raise InvalidRequestError(f"{queue!r} is no queue of fair_keys; there are: {there}")
     with connection_to(app.connection_for_write) as connection:
         trouble = trouble_with(connection)
         if trouble is not None:
-            raise click.ClickException(trouble)
+            raise OperateError(trouble)
         if not broker_of(connection).shares_by_key:
-            raise click.ClickException(
+            raise OperateError(
                 f"queues are shared by key on RabbitMQ and Redis, not on {shown(connection)}"
             )
         try:
             yield app, settings, connection
         except connection.connection_errors as exc:
-            raise click.ClickException(
+            raise OperateError(
                 f"the broker {shown(connection)} ended the connection:"
                 f" {str(exc) or type(exc).__name__}"
             ) from exc

@@ -10,9 +10,9 @@ import click
 from celery_fair.brokers.lanes import Lanes, NotEmptyError, lane, register
 from celery_fair.brokers.mover import AmqpMover, NotTakenError
 from celery_fair.cli.interrupt import stoppable
-from celery_fair.cli.live.answers import NoAnswer
-from celery_fair.cli.live.workers import Workers
 from celery_fair.cli.options import Outcome
+from celery_fair.operate.errors import NoAnswerError, OperateError
+from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings
 
 __all__ = ["Look", "look", "merged", "shrunk", "sorted_again"]
@@ -28,7 +28,7 @@ def shrunk(app: Any, settings: Settings, connection: Any, queue: str) -> Outcome
     """Remove empty lanes, those with the highest numbers first, until one is not empty.
 
     Raises:
-        click.ClickException: a worker answers that consumes the queue.
+        OperateError: a worker answers that consumes the queue.
     """
     _refuse_workers(app, queue)
     with closing(_lanes(app, settings, connection, queue)) as lanes:
@@ -38,7 +38,7 @@ def shrunk(app: Any, settings: Settings, connection: Any, queue: str) -> Outcome
                 while lanes.count and not stop() and lanes.remove_last():
                     pass
             except NotEmptyError as exc:
-                raise click.ClickException(
+                raise OperateError(
                     f"{exc}, and are lost: a publisher or worker was running. Stop all of them"
                 ) from exc
     removed, left = count - lanes.count, lanes.count
@@ -56,7 +56,7 @@ def _refuse_workers(app: Any, queue: str) -> None:
     with closing(Workers(app, (), _PATIENCE)) as workers:
         try:
             answers = workers.ask("active_queues")
-        except NoAnswer as exc:
+        except NoAnswerError as exc:
             if exc.silent:
                 return
             raise
@@ -67,7 +67,7 @@ def _refuse_workers(app: Any, queue: str) -> None:
         if any(each["name"] in names for each in queues)
     ]
     if consuming:
-        raise click.ClickException(
+        raise OperateError(
             f"{', '.join(consuming)} runs, and consumes {queue}; nothing was removed. Stop all its"
             " workers and publishers first: what came into a lane just then would be lost"
         )
@@ -140,7 +140,7 @@ def _merged(lanes: Lanes, mover: AmqpMover, queue: Any, filled: dict[int, int]) 
                     merged += 1
                     bar.update(1)
     except NotTakenError as exc:
-        raise click.ClickException(
+        raise OperateError(
             f"{merged} messages are back in {queue.name}, then the broker took no more: {exc}."
             " Say it again when it does"
         ) from exc

@@ -13,9 +13,9 @@ from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.cli.keys.access import connected, lists_on, store_asked
 from celery_fair.cli.keys.lanes import look, merged, shrunk, sorted_again
 from celery_fair.cli.keys.of_workers import Crew, backlogs, unknown
-from celery_fair.cli.live.answers import NoAnswer
-from celery_fair.cli.live.figures import duration, figure
 from celery_fair.cli.options import COUNT, Outcome, outcome, table
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.text import duration, figure
 from celery_fair.settings import Settings
 
 __all__ = ["keys", "watched"]
@@ -127,8 +127,8 @@ def _of_lanes(
     waits, seen, trouble = look(app, settings, connection, queue), list[Mapping[str, Any]](), ""
     try:
         seen = crew.ask()
-    except NoAnswer as exc:  # this user may not ask them, say
-        trouble = f"the workers could not be asked whose they are: {exc.message}"
+    except NoAnswerError as exc:  # this user may not ask them, say
+        trouble = f"the workers could not be asked whose they are: {exc}"
     front, lanes, filled = waits
     with store_asked():
         found = backlogs(settings, queue, filled, seen)

@@ -8,8 +8,8 @@ from typing import Any
 from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.cli.keys.lanes import Look
-from celery_fair.cli.live.answers import NoAnswer
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings
 
 __all__ = ["Crew", "backlogs", "unknown"]
@@ -41,14 +41,14 @@ class Crew:
             tenant: of this one; None: of those that have most.
 
         Raises:
-            NoAnswer: they cannot be asked.
+            NoAnswerError: they cannot be asked.
         """
         named = self._known if self._asked % _SEARCH else ()
         self._asked += 1
         self._known = ()  # should nobody answer
         try:
             answers = self._workers.ask("fair_keys", named, queue=self._queue, tenant=tenant)
-        except NoAnswer as exc:
+        except NoAnswerError as exc:
             if exc.silent:
                 return []
             raise

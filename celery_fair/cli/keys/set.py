@@ -13,7 +13,8 @@ from celery_fair.cli.keys.access import (
     shown_key,
     whole_tenant,
 )
-from celery_fair.cli.options import Outcome, assignments, outcome
+from celery_fair.cli.options import Outcome, outcome
+from celery_fair.operate.text import assignments
 from celery_fair.settings import live_key_options
 
 __all__ = ["set_key"]

@@ -6,8 +6,9 @@ from contextlib import closing, contextmanager
 import click
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.connecting import app_of
+from celery_fair.cli.options import app_of
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
+from celery_fair.operate.errors import OperateError
 from celery_fair.settings import Settings
 
 __all__ = ["by_number", "settings_of", "store_of"]
@@ -17,17 +18,15 @@ def settings_of(ctx: click.Context) -> Settings:
     """Return the settings of the app that a command is about.
 
     Raises:
-        click.ClickException: there is no app, its settings are wrong, or it has no groups.
+        OperateError: there is no app, its settings are wrong, or it has no groups.
     """
     app = app_of(ctx)
     try:
         settings = Settings.of(app)
     except ImproperlyConfigured as exc:
-        raise click.ClickException(str(exc)) from exc
+        raise OperateError(str(exc)) from exc
     if settings.group is None or not settings.partitioned:
-        raise click.ClickException(
-            "the app has no groups: set fair_partitions and fair_group_store"
-        )
+        raise OperateError("the app has no groups: set fair_partitions and fair_group_store")
     return settings
 
 
@@ -39,9 +38,7 @@ def store_of(settings: Settings, failure: str) -> Iterator[GroupStore]:
         with closing(store_at(settings.group.store)) as store:
             yield store
     except (StoreUnreachableError, ImproperlyConfigured, ValueError) as exc:
-        raise click.ClickException(
-            f"{failure}: {exc}; start the store, or correct its URL"
-        ) from exc
+        raise OperateError(f"{failure}: {exc}; start the store, or correct its URL") from exc
 
 
 def by_number(partition: str) -> tuple[str, int, str]:

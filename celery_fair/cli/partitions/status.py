@@ -9,12 +9,12 @@ import click
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.depths import depths_of
 from celery_fair.cli.columns import aligned
-from celery_fair.cli.connecting import connection_to, trouble_with
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, outcome
 from celery_fair.cli.partitions.access import by_number, settings_of, store_of
 from celery_fair.core.membership import Grant, Group, elsewhere
 from celery_fair.groups.document import decoded
+from celery_fair.operate.broker import connection_to, trouble_with
+from celery_fair.operate.text import escaped
 
 __all__ = ["rows_of", "status"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, moment, table
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, premises
+from celery_fair.operate.text import escaped
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.options import PLACE, one_writer_option, with_spark
+from celery_fair.operate.text import escaped
 
 __all__ = ["ingest"]
 

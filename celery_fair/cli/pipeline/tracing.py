@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import NUMBER
 from celery_fair.cli.pipeline.options import Place
+from celery_fair.operate.text import escaped
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.storage.address import refuse_secrets

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import Outcome, table
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.options import with_spark
 from celery_fair.cli.pipeline.tracing import Source, on_trace
+from celery_fair.operate.text import escaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+from celery.exceptions import ImproperlyConfigured
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from celery_fair.web.change import Change, RefusedError
+from celery_fair.operate.errors import OperateError
+from celery_fair.web.change import Change
 from celery_fair.web.forms import Form
 from celery_fair.web.site import Site, message_of
 
@@ -22,7 +24,7 @@ def change(
         if form.text("step") != "do":
             return site.page(request, "change.html", change=wanted, prospect=wanted.prospect())
         return _make(site, request, wanted)
-    except RefusedError as exc:
+    except (OperateError, ImproperlyConfigured) as exc:
         raise HTTPException(409, str(exc)) from None
 
 

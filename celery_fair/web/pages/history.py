@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.cli.escaped import escaped
+from celery_fair.operate.text import escaped
 from celery_fair.web.log_collector import FIGURES
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.site import Site

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import click
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,6 +10,7 @@ from celery_fair.cli.keys.access import connected
 from celery_fair.cli.keys.explain import found_of, why
 from celery_fair.cli.keys.list import watched
 from celery_fair.cli.options import Outcome
+from celery_fair.operate.errors import OperateError
 from celery_fair.web.looks import Looks
 from celery_fair.web.site import Site, message_of
 
@@ -60,6 +60,6 @@ def key_page(site: Site, request: Request) -> Response:
         with connected(site.ctx, queue) as (app, settings, connection):
             found, _ = found_of(app, settings, connection, queue, key)
         context |= {"found": found, "why": why(queue, found)}
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
+    except OperateError as exc:
+        context["trouble"] = str(exc)
     return site.page(request, "key.html", **context)

@@ -2,20 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-import click
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from celery_fair.cli.dead_letters.body import readable
-from celery_fair.cli.dead_letters.filters import Filters
-from celery_fair.cli.dead_letters.show import names_of, plain
-from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.dead_letters.letter import Letter
+from celery_fair.operate.dead_letters import Filters, Found, find, shown
+from celery_fair.operate.errors import OperateError
+from celery_fair.operate.text import parsed_time
 from celery_fair.web.forms import Form
 from celery_fair.web.orders import KINDS, BusyError, Order
 from celery_fair.web.site import Site
@@ -33,53 +30,41 @@ _BODY = 20_000
 def letters_page(site: Site, request: Request) -> Response:
     """Show the dead letters that are looked for, the oldest first, and how many of each kind."""
     query = dict(request.query_params)
-    context: dict[str, Any] = {"trouble": "", "letters": [], "orders": site.orders.recent()}
-    counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("reason", "task", "queue", "hour")
-    }
-    found = scanned = waiting = may = 0
+    found, waiting, trouble = Found(), 0, ""
     try:
         filters = _filters(query)
         with site.orders.letters() as queue:
             waiting = queue.count()
-            with closing(queue.browse()) as letters:
-                for letter in letters:
-                    scanned += 1
-                    if filters.fit(letter):
-                        found += 1
-                        may += letter.may_have_started is not False
-                        _count(counts, letter)
-                        if found <= _SHOWN:
-                            context["letters"].append(letter)
-                    if scanned >= _SCANNED:
-                        break
-    except (BusyError, ValueError) as exc:
-        context["trouble"] = str(exc)
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
+            found = find(queue, filters, _SHOWN, _SCANNED)
+    except (BusyError, OperateError, ValueError) as exc:
+        trouble = str(exc)
     return site.page(
         request,
         "dead_letters.html",
-        counts={name: each.most_common(8) for name, each in counts.items()},
-        found=found,
-        scanned=scanned,
-        waiting=max(waiting, scanned),
-        may_have_started=may,
+        counts={name: _largest(each) for name, each in found.counts.items()},
+        found=found.count,
+        letters=found.letters,
+        scanned=found.looked_at,
+        waiting=max(waiting, found.looked_at),
+        may_have_started=found.may_have_started,
         provable=site.orders.provable,
-        **context,
+        orders=site.orders.recent(),
+        trouble=trouble,
     )
+
+
+def _largest(counts: Counter[str]) -> list[tuple[str, int]]:
+    return [(value or "–", count) for value, count in counts.most_common(8)]
 
 
 def letter_page(site: Site, request: Request) -> Response:
     """Show all of a letter."""
     name = request.query_params.get("id", "")
     try:
-        with site.orders.letters() as queue, closing(queue.browse()) as letters:
-            found = [_whole(letter) for letter in letters if name in names_of(letter)]
-    except BusyError as exc:
+        with site.orders.letters() as queue:
+            found = [_whole(*each) for each in shown(queue, name, _BODY)]
+    except (BusyError, OperateError) as exc:
         raise HTTPException(503, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
     if not found:
         raise HTTPException(404, f"There is no dead letter {name!r} any more.")
     return site.page(request, "letter.html", found=found)
@@ -108,8 +93,8 @@ def plan(site: Site, request: Request, form: Form) -> Response:
         order = site.orders.plan(request.state.visitor.name, kind, why, wanted)
     except (BusyError, ValueError) as exc:
         raise HTTPException(409, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
+    except OperateError as exc:
+        raise HTTPException(503, str(exc)) from None
     return site.page(request, "order.html", order=order)
 
 
@@ -171,30 +156,14 @@ def _filters(query: Mapping[str, str]) -> Filters:
 
 
 def _time(text: str) -> datetime | None:
-    try:
-        return parsed_time(text.strip()) if text.strip() else None
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"{text!r} is neither an age, such as 90s, 30m, 2h or 3d, nor an ISO time, such as"
-            " 2026-05-31T14:00:00Z"
-        ) from None
+    return parsed_time(text.strip()) if text.strip() else None
 
 
-def _count(counts: Mapping[str, Counter[str]], letter: Letter) -> None:
-    hour = letter.time.astimezone(UTC).strftime("%Y-%m-%d %H:00") if letter.time else "–"
-    counts["reason"][letter.reason or "–"] += 1
-    counts["task"][letter.task or "–"] += 1
-    counts["queue"][letter.queue or "–"] += 1
-    counts["hour"][hour] += 1
-
-
-def _whole(letter: Letter) -> dict[str, Any]:
+def _whole(letter: Letter, all_of_it: Mapping[str, Any]) -> dict[str, Any]:
     return {
+        **all_of_it,
         "letter": letter,
         "retries": letter.headers.get("retries"),
         "worker": letter.text("x-fair-worker"),
         "detail": letter.text("x-fair-detail"),
-        "headers": plain(letter.headers),
-        "properties": plain(letter.properties),
-        "body": readable(letter, _BODY),
     }

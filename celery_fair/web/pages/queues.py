@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.cli.escaped import escaped
-from celery_fair.cli.live.answers import NoAnswer
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.text import escaped
+from celery_fair.operate.workers import Workers
 from celery_fair.web.collector import FIGURES
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages.listing import listing
@@ -133,8 +133,8 @@ class Explanations:
         named = [worker for worker in rows if queue in rows[worker]]
         try:
             answers = self._connected().ask("fair_explain", named=named, queue=queue)
-        except NoAnswer as exc:
-            return {"no worker": exc.message}
+        except NoAnswerError as exc:
+            return {"no worker": str(exc)}
         except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
             self._disconnect()
             return {"no worker": message_of(exc)}

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import click
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -11,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from celery_fair.cli.doctor.command import findings
 from celery_fair.cli.doctor.findings import LEVELS
 from celery_fair.cli.partitions.status import rows_of
+from celery_fair.operate.errors import OperateError
 from celery_fair.web.forms import Form
 from celery_fair.web.site import Site, message_of
 
@@ -21,8 +21,8 @@ def partitions_page(site: Site, request: Request) -> Response:
     """Show who owns which partition."""
     try:
         rows, trouble = rows_of(site.ctx), ""
-    except click.ClickException as exc:
-        rows, trouble = [], exc.message
+    except OperateError as exc:
+        rows, trouble = [], str(exc)
     return site.page(request, "partitions.html", rows=rows, trouble=trouble)
 
 

@@ -1,4 +1,4 @@
-"""What can be read of a message's body without running anything of it.
+"""What can be read of a message without running anything of it.
 
 JSON is parsed; pickle, YAML and the like are not.
 """
@@ -6,11 +6,12 @@ JSON is parsed; pickle, YAML and the like are not.
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 from celery_fair.dead_letters.letter import Letter
 
-__all__ = ["readable"]
+__all__ = ["plain", "readable"]
 
 _ZLIB = "application/x-gzip"
 """What kombu calls a zlib stream."""
@@ -58,3 +59,22 @@ def _arguments(text: str) -> dict[str, Any]:
         case {"args": list(args), "kwargs": dict(kwargs)}:
             return {"args": args, "kwargs": kwargs}
     return {}
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return a header's value as JSON has it."""
+    if depth > 20:
+        return "(nested too deeply)"
+    if isinstance(value, Mapping):
+        return {_name(name): plain(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, depth + 1) for each in value]
+    if isinstance(value, bytes | bytearray):
+        return {"base64": base64.b64encode(value).decode()}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value)
+
+
+def _name(name: Any) -> str:
+    return name if isinstance(name, str) else repr(name)

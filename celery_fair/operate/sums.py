@@ -1,13 +1,13 @@
 """Queues over all workers that have answered, with what waits at the broker."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any
 
-from celery_fair.cli.live.answers import NoAnswer
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.workers import Workers
 
-__all__ = ["summed", "title"]
+__all__ = ["summed"]
 
 _ADDED = ("in_flight", "buffered", "served", "per_second", "cost_per_second")
 _Figures = Mapping[str, Any]
@@ -29,8 +29,8 @@ def summed(
     trouble = ""
     try:
         depths, oldest = workers.waiting(rows, keyed)
-    except NoAnswer as exc:
-        depths, oldest, trouble = {}, {}, exc.message
+    except NoAnswerError as exc:
+        depths, oldest, trouble = {}, {}, str(exc)
     shares = _shares(answers)
     now = time()
     return {
@@ -41,12 +41,6 @@ def summed(
         }
         for queue, some in rows.items()
     }, trouble
-
-
-def title(workers: Collection[str]) -> str:
-    """Return what to write above the sums."""
-    names = ", ".join(sorted(workers)[:3]) + (", …" if len(workers) > 3 else "")
-    return f"{len(workers)} workers: {names}" if len(workers) > 1 else names
 
 
 def _sum(rows: Sequence[_Figures]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from celery_fair.cli.live.figures import Row
+from celery_fair.cli.rows import Row
 
 __all__ = ["Trends", "sparkline"]
 

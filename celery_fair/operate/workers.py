@@ -1,7 +1,7 @@
-"""The workers as a command asks them, over the app's broker."""
+"""The workers as they are asked, over the app's broker: once, or again and again."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +9,15 @@ from kombu.exceptions import OperationalError
 
 from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.brokers.depths import depths_of, oldest_of
-from celery_fair.cli.connecting import connection_to, trouble_with
-from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.broker import connection_to, trouble_with
+from celery_fair.operate.errors import NoAnswerError
 from celery_fair.routing.declared import queues_of
 
-__all__ = ["Workers"]
+__all__ = ["Crowd", "Workers"]
+
+_SEARCH = 10
+"""Every so many times all workers are asked, not only those known: that takes the whole timeout."""
 
 
 class _AllHaveAnswered(Exception):  # noqa: N818 - nothing is wrong
@@ -30,9 +34,9 @@ class Workers:
     """
 
     def __init__(self, app: Any, named: Sequence[str], timeout: float) -> None:
+        self.app = app
         self.named = tuple(dict.fromkeys(named))
         self.timeout = timeout
-        self._app = app
         self._connection: Any = None
 
     def ask(
@@ -51,14 +55,15 @@ class Workers:
             until: ask all, and wait no longer than until these have answered.
 
         Raises:
-            NoAnswer: from anybody, or no connection.
+            NoAnswerError: from anybody, or no connection.
         """
         again, named = bool(named), tuple(named) or self.named
         replies = self._broadcast(command, named, until, arguments)
         raw = {worker: answer for reply in replies for worker, answer in reply.items()}
         if not raw:
-            raise NoAnswer(self._silence(command, named), silent=True)
-        twice = {worker for worker, count in _counted(replies).items() if count > 1}
+            raise NoAnswerError(self._silence(command, named), silent=True)
+        counts = Counter(worker for reply in replies for worker in reply)
+        twice = {worker for worker, count in counts.items() if count > 1}
         if not again:
             twice |= self._sharing(raw)
         return replace(Answers.of(raw, named, self.timeout), twice=frozenset(twice))
@@ -70,10 +75,10 @@ class Workers:
             named: as `ask`.
 
         Raises:
-            NoAnswer: as `ask`.
+            NoAnswerError: as `ask`.
         """
         answers = self.ask("fair_status", named)
-        return answers.of_app(self._app.main or "", queues_of(self._app), self.named)
+        return answers.of_app(self.app.main or "", queues_of(self.app), self.named)
 
     def waiting(
         self, queues: Collection[str], keyed: Collection[str]
@@ -84,7 +89,7 @@ class Workers:
             keyed: queues that are shared by key.
 
         Raises:
-            NoAnswer: it does not say.
+            NoAnswerError: it does not say.
         """
         connection = self._connected()
         try:
@@ -92,7 +97,9 @@ class Workers:
             oldest = oldest_of(connection, queues)
         except Exception as exc:  # each transport has errors of its own
             self.close()
-            raise NoAnswer(f"the broker {self._broker} does not say what waits: {exc}") from exc
+            raise NoAnswerError(
+                f"the broker {self._broker} does not say what waits: {exc}"
+            ) from exc
         return {queue: depth for queue, depth in depths.items() if depth is not None}, oldest
 
     def close(self) -> None:
@@ -115,7 +122,7 @@ class Workers:
                 raise _AllHaveAnswered
 
         try:
-            self._app.control.broadcast(
+            self.app.control.broadcast(
                 command,
                 arguments=arguments,
                 destination=list(named) or None,
@@ -128,10 +135,12 @@ class Workers:
             pass
         except OperationalError as exc:  # of a publisher, who has tried again
             self.close()
-            raise NoAnswer(f"the broker {self._broker} does not take {command}: {exc}") from exc
+            raise NoAnswerError(
+                f"the broker {self._broker} does not take {command}: {exc}"
+            ) from exc
         except (*connection.connection_errors, *connection.channel_errors) as exc:
             self.close()
-            raise NoAnswer(
+            raise NoAnswerError(
                 f"the broker {self._broker} ended the connection while {command} was asked:"
                 f" {str(exc) or type(exc).__name__}"
             ) from exc
@@ -142,10 +151,10 @@ class Workers:
 
         Where mailboxes are exclusive, the second worker does not even start.
         """
-        if getattr(self._app.conf, "control_queue_exclusive", False):  # older ones lack it
+        if getattr(self.app.conf, "control_queue_exclusive", False):  # older ones lack it
             return set()
         connection = self._connected()
-        mailbox = f"{self._app.control.mailbox.namespace}.pidbox"
+        mailbox = f"{self.app.control.mailbox.namespace}.pidbox"
         listen = broker_of(connection).consumers
         try:
             with connection.channel() as channel:
@@ -156,17 +165,17 @@ class Workers:
 
     def _connected(self) -> Any:
         if self._connection is None:
-            connection = connection_to(self._app.connection_for_write)
+            connection = connection_to(self.app.connection_for_write)
             trouble = trouble_with(connection)
             if trouble is not None:
                 connection.release()
-                raise NoAnswer(trouble)
+                raise NoAnswerError(trouble)
             self._connection = connection
         return self._connection
 
     @property
     def _broker(self) -> str:
-        return shown(self._app.connection_for_write())
+        return shown(self.app.connection_for_write())
 
     def _silence(self, command: str, named: Sequence[str]) -> str:
         asked = f"{', '.join(named)} did not answer" if named else "no worker has answered"
@@ -181,6 +190,52 @@ class Workers:
         )
 
 
-def _counted(replies: Iterable[Iterable[str]]) -> Counter[str]:
-    """Return how many answers there are by each worker's name."""
-    return Counter(worker for reply in replies for worker in reply)
+class Crowd:
+    """Asks the same again and again: the workers that are known, at once; at times, all."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._known: tuple[str, ...] = ()
+        self._others: Mapping[str, str] = {}
+        self._twice: frozenset[str] = frozenset()
+        self._asked = 0
+
+    def status(self) -> Answers:
+        """Return the workers' status.
+
+        Raises:
+            NoAnswerError: as `Workers.ask`.
+        """
+        answers, all_were_asked = self._ask(self._workers.status)
+        if all_were_asked:
+            self._others, self._twice = answers.others, answers.twice
+            return answers
+        return replace(answers, others=self._others, twice=self._twice)
+
+    def keys(self, queue: str, tenant: str | None = None) -> list[Mapping[str, Any]]:
+        """Return what each worker knows of a queue's keys; nothing if nobody answers.
+
+        Arguments:
+            tenant: of this one; None: of those that have most.
+
+        Raises:
+            NoAnswerError: they cannot be asked.
+        """
+
+        def ask(named: Sequence[str]) -> Answers:
+            return self._workers.ask("fair_keys", named, queue=queue, tenant=tenant)
+
+        try:
+            return list(self._ask(ask)[0].good.values())
+        except NoAnswerError as exc:
+            if exc.silent:
+                return []
+            raise
+
+    def _ask(self, ask: Callable[[Sequence[str]], Answers]) -> tuple[Answers, bool]:
+        named = self._known if self._asked % _SEARCH else ()
+        self._asked += 1
+        self._known = ()  # should nobody answer
+        answers = ask(named)
+        self._known = tuple(answers.good)
+        return answers, not named

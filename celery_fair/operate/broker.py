@@ -1,30 +1,38 @@
-"""The app that a command is about, and a broker that does not answer: said in a way that helps."""
+"""A connection to an app's broker, or why there is none: said in a way that helps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import click
 from kombu import Connection
 
 from celery_fair.brokers.broker import shown
 from celery_fair.brokers.refused import NO_CLIENT, missing_client
+from celery_fair.operate.errors import OperateError
 
-__all__ = ["app_of", "connection_to", "trouble_with"]
-
-
-def app_of(ctx: click.Context) -> Any:
-    """Return the app that ``celery -A`` was given; without one, say how."""
-    if ctx.obj is not None:
-        return ctx.obj.app
-    words, group = str(ctx.info_name), ctx.parent
-    while group is not None and group.parent is not None:
-        words, group = f"{group.info_name} {words}", group.parent
-    raise click.UsageError(  # not through Celery
-        f"{words} is about an app and its workers: celery -A app fair {words}"
-    )
-
+__all__ = ["connected", "connection_to", "trouble_with"]
 
 _WHERE = "the app's broker_url (or in celery -b)"
+
+
+@contextmanager
+def connected(app: Any) -> Iterator[Connection]:
+    """Connect to an app's broker for as long as the context lasts.
+
+    Raises:
+        OperateError: there is no connection, or it is lost.
+    """
+    with connection_to(app.connection_for_write) as connection:
+        trouble = trouble_with(connection)
+        if trouble is not None:
+            raise OperateError(trouble)
+        try:
+            yield connection
+        except connection.connection_errors as exc:
+            raise OperateError(
+                f"the broker {shown(connection)} ended the connection:"
+                f" {str(exc) or type(exc).__name__}"
+            ) from exc
 
 
 def connection_to(opened: Callable[[], Connection]) -> Connection:
@@ -33,14 +41,14 @@ def connection_to(opened: Callable[[], Connection]) -> Connection:
     kombu imports the broker's client, and reads the URL, when one is made.
 
     Raises:
-        click.ClickException: it cannot be made, and why; without a password.
+        OperateError: it cannot be made, and why; without a password.
     """
     try:
         return opened()
     except NO_CLIENT as exc:
-        raise click.ClickException(missing_client(_WHERE, exc)) from exc
+        raise OperateError(missing_client(_WHERE, exc)) from exc
     except (KeyError, ValueError, TypeError):
-        raise click.ClickException(
+        raise OperateError(
             f"{_WHERE} cannot be read: it begins with amqp://, redis:// or sqs://; special"
             " characters in a user name or password must be percent-encoded (an @ as %40, a / as"
             " %2F), and a port is a number up to 65535"

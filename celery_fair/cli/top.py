@@ -1,29 +1,35 @@
 """``fair top``: what workers' queues get, again and again."""
 
+import os
+import sys
+import termios
+import tty
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
+from select import select
 from time import monotonic
 from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
+from celery_fair.cli.asking import asking, view_option
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys.list import watched
-from celery_fair.cli.live.answers import NOT_ALONE, Answers, NoAnswer
-from celery_fair.cli.live.crowd import Crowd
-from celery_fair.cli.live.figures import Row
-from celery_fair.cli.live.keys import keys
-from celery_fair.cli.live.options import asking, view_option
-from celery_fair.cli.live.sums import summed, title
-from celery_fair.cli.live.tables import LIVE, SUMMED, tables
-from celery_fair.cli.live.trend import Trends
-from celery_fair.cli.live.workers import Workers
-from celery_fair.cli.options import Outcome, Seconds, dumped
+from celery_fair.cli.options import Outcome, Seconds, dumped, json_option
+from celery_fair.cli.rows import LIVE, SUMMED, Row, tables, title
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
+from celery_fair.cli.trend import Trends
+from celery_fair.operate.answers import NOT_ALONE, Answers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.sums import summed
+from celery_fair.operate.workers import Crowd, Workers
 
 __all__ = ["Picture", "top"]
+
+_END = b"qQ\x04"  # Ctrl-D too
 
 _HINT = (
     "Shares are of the last ten seconds; a bar of the trend is half high on target."
@@ -41,9 +47,9 @@ _HINT = (
 @click.option("-n", "--count", metavar="N", type=click.IntRange(1), help="End after N pictures.")
 @click.option("--keys", "queue", metavar="QUEUE", help="Watch the keys of a queue of fair_keys.")
 @view_option
+@json_option("Print each picture as a line of JSON.")
 @asking
 def top(
-    ctx: click.Context,
     workers: Workers,
     as_json: bool,
     by: str | None,
@@ -74,6 +80,7 @@ def top(
     Exit status: 0; 1 if a worker answers with an error or no worker answers, at the beginning or
     in the last of --count pictures.
     """
+    ctx = click.get_current_context()
     if queue is not None:
         _refuse_beside_keys(ctx)
     pictures: Iterator[Picture | _OfKeys] = (
@@ -84,12 +91,12 @@ def top(
     first = next(pictures)
     screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
     try:
-        with interruptible(), keys() as pressed:
+        with interruptible(), _keyboard() as keyboard:
             for number, picture in enumerate(chain([first], pictures), 1):
                 picture.print_json() if as_json else picture.draw(screen)
                 if number == count:
                     ctx.exit(1 if picture.trouble else 0)
-                if pressed.wait(picture.since + interval - monotonic()):
+                if _is_ended(keyboard, picture.since + interval):
                     break
     except KeyboardInterrupt:
         pass
@@ -169,7 +176,7 @@ class _OfKeys(NamedTuple):
     trouble: tuple[()] = ()
 
     def draw(self, screen: Screen) -> None:
-        parts = [Line(click.unstyle(text)) for text in self.found.lines]
+        parts = [Line(click.unstyle(str(text))) for text in self.found.lines]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         end = Line("q or Ctrl-C ends.", "dim")
         screen.draw(*parts, end, lines=[Line(time), *parts, Line()])
@@ -187,12 +194,12 @@ def _of_keys(ctx: click.Context, queue: str) -> Iterator[_OfKeys]:
 
 
 def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Picture]:
-    """Yield what there is to see; raise `NoAnswer` only if that is nothing from the beginning."""
+    """Yield what there is to see; raise only if that is nothing from the beginning."""
     trends = Trends()
     now = monotonic()
-    answers, trouble = crowd.ask(), list[str]()
+    answers, trouble = crowd.status(), list[str]()
     if not answers.good:
-        raise NoAnswer("; ".join(_lines(answers)))
+        raise NoAnswerError("; ".join(_lines(answers)))
     while True:
         shown = {w: trends.rows(w, queues, monotonic()) for w, queues in answers.good.items()}
         trouble = trouble or _lines(answers)
@@ -204,10 +211,34 @@ def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Pictu
         yield Picture(shown, trouble, now, queues, answers.others, answers.twice)
         now, trouble = monotonic(), []
         try:
-            answers = crowd.ask()
-        except NoAnswer as exc:  # perhaps the broker is restarted, or the last worker
-            answers, trouble = Answers({}, {}, {}, {}), [exc.message]
+            answers = crowd.status()
+        except NoAnswerError as exc:  # perhaps the broker is restarted, or the last worker
+            answers, trouble = Answers(), [str(exc)]
 
 
 def _lines(answers: Answers) -> list[str]:
     return [f"{worker}: {text}" for worker, text in answers.errors.items()]
+
+
+@contextmanager
+def _keyboard() -> Iterator[list[int]]:
+    """Give the terminal, its keys to be read one by one without echo, if there is one."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield []
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield [sys.stdin.fileno()]
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _is_ended(keyboard: list[int], until: float) -> bool:
+    """Wait; return True at once when the end is asked for, or the terminal is gone."""
+    while (left := until - monotonic()) > 0:
+        if select(keyboard, [], [], left)[0]:
+            typed = os.read(keyboard[0], 64)
+            if not typed or any(key in _END for key in typed):
+                return True
+    return False

@@ -1,26 +1,25 @@
 """``fair status``."""
 
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
-from celery_fair.cli.escaped import escaped
-from celery_fair.cli.live.answers import conclude
-from celery_fair.cli.live.figures import Row
-from celery_fair.cli.live.options import asking, view_option
-from celery_fair.cli.live.sums import summed, title
-from celery_fair.cli.live.tables import STATUS, SUMMED, tables
-from celery_fair.cli.live.workers import Workers
-from celery_fair.cli.options import dumped
+from celery_fair.cli.asking import asking, remarks_on, view_option
+from celery_fair.cli.options import Outcome, conclude, json_option
+from celery_fair.cli.rows import STATUS, SUMMED, Row, tables, title
 from celery_fair.cli.screen import PlainScreen, suitable_screen
+from celery_fair.operate.sums import summed
+from celery_fair.operate.text import escaped
+from celery_fair.operate.workers import Workers
 
 __all__ = ["status"]
 
 
 @click.command()
 @view_option
+@json_option("Print the answers as JSON, by worker.")
 @asking
-def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) -> None:
+def status(workers: Workers, as_json: bool, by: str | None) -> None:
     """Show what queues get, and what waits in them, over all workers, or at each one.
 
     Workers of another app on the same broker, which has another name and other queues, are named,
@@ -60,25 +59,20 @@ def status(ctx: click.Context, workers: Workers, as_json: bool, by: str | None) 
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    answers = workers.status()
+    document: dict[str, Any]
+    answers, remarks = workers.status(), list[str]()
     if by == "worker" or (as_json and by is None):
-        if as_json:
-            click.echo(dumped({worker: answers.raw[worker] for worker in answers.good}, indent=2))
-        else:
-            rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
-            _show(ctx, STATUS, rows)
+        document = {worker: answers.raw[worker] for worker in answers.good}
+        rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
+        names = STATUS
     else:
-        queues, trouble = summed(workers, answers.good) if answers.good else ({}, "")
-        if as_json:
-            click.echo(dumped(queues, indent=2))
-        elif answers.good:
-            some = [Row(*row, per_second=row[1]["per_second"]) for row in queues.items()]
-            _show(ctx, SUMMED, {title(answers.good): some})
-        if trouble:
-            click.echo(escaped(f"Note: {trouble}"), err=True)
-    conclude(ctx, answers)
-
-
-def _show(ctx: click.Context, names: tuple[str, ...], rows: Mapping[str, Sequence[Row]]) -> None:
-    screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
-    screen.show(*tables(names, rows, screen.width))
+        document, trouble = summed(workers, answers.good) if answers.good else ({}, "")
+        remarks = [escaped(f"Note: {trouble}")] if trouble else []
+        some = [Row(q, row, per_second=row["per_second"]) for q, row in document.items()]
+        rows = {title(answers.good): some} if answers.good else {}
+        names = SUMMED
+    if not as_json:
+        screen = suitable_screen(PlainScreen(), no_color=click.get_current_context().obj.no_color)
+        screen.show(*tables(names, rows, screen.width))
+    remarks += remarks_on(answers)
+    conclude(Outcome(document, [], not answers.errors, remarks), as_json)

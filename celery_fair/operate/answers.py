@@ -1,15 +1,10 @@
-"""What workers have answered, sorted by what it means for the command."""
+"""What workers have answered, sorted by what it means."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import click
-
-from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import dumped
-
-__all__ = ["NOT_ALONE", "Answers", "NoAnswer", "conclude", "show"]
+__all__ = ["NOT_ALONE", "Answers"]
 
 NOT_ALONE = (
     "more than one worker has this name, and only one of them is seen here, or told anything;"
@@ -17,19 +12,6 @@ NOT_ALONE = (
 )
 
 _NOT_MEANT = ("not_fair", "not_consumed")
-
-
-class NoAnswer(click.ClickException):
-    """Nobody has answered. The message says what was asked, whom, and what to check."""
-
-    exit_code = 1
-
-    def __init__(self, message: str, silent: bool = False) -> None:
-        """Arguments:
-        silent: whether the question was asked, and nobody has said anything.
-        """
-        super().__init__(message)
-        self.silent = silent
 
 
 @dataclass(frozen=True)
@@ -47,10 +29,10 @@ class Answers:
             where they have one mailbox, no more than one of them was asked, or told, anything.
     """
 
-    raw: Mapping[str, Any]
-    good: Mapping[str, Any]
-    notes: Mapping[str, str]
-    errors: dict[str, str]
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    good: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
     twice: frozenset[str] = frozenset()
 
@@ -95,6 +77,15 @@ class Answers:
             errors = {worker: _left_out(worker, name) for worker, name in others.items()}
         return replace(self, good=good, errors=errors, others=others)
 
+    def remarks(self) -> list[tuple[str, str]]:
+        """Return what is to be known of workers, each with its name, and is no error."""
+        others = [
+            (worker, _left_out(worker, app))
+            for worker, app in self.others.items()
+            if worker not in self.errors
+        ]
+        return [*self.notes.items(), *others, *((each, NOT_ALONE) for each in sorted(self.twice))]
+
 
 def _another(rows: Mapping[str, Mapping[str, Any]], app: str, queues: Collection[str]) -> str:
     """Return the name of the other app that a worker is of; "" if it is, or may be, of this."""
@@ -117,32 +108,3 @@ def _error(answer: Any) -> tuple[str | None, bool]:
     if error.startswith("KeyError('fair_"):  # as Celery answers to what it does not know
         return "this worker has no FairConsumerStep", False
     return error, answer.get("code") not in _NOT_MEANT
-
-
-def show(
-    ctx: click.Context,
-    answers: Answers,
-    as_json: bool,
-    line: Callable[[Any], str] = lambda answer: str(answer["ok"]),
-) -> None:
-    """Print a line for each worker's good answer, or all answers as JSON; then `conclude`."""
-    if as_json:
-        click.echo(dumped(answers.raw, indent=2))
-    else:
-        for worker, answer in answers.good.items():
-            click.echo(escaped(f"{worker}: {line(answer)}"))
-    conclude(ctx, answers)
-
-
-def conclude(ctx: click.Context, answers: Answers) -> None:
-    """Say on standard error what was not well, and exit with the status that tells."""
-    for worker, text in answers.notes.items():
-        click.echo(escaped(f"Note: {worker}: {text}"), err=True)
-    for worker, app in answers.others.items():
-        if worker not in answers.errors:
-            click.echo(escaped(f"Note: {worker}: {_left_out(worker, app)}"), err=True)
-    for worker in sorted(answers.twice):
-        click.echo(escaped(f"Note: {worker}: {NOT_ALONE}"), err=True)
-    for worker, text in answers.errors.items():
-        click.echo(escaped(f"Error: {worker}: {text}"), err=True)
-    ctx.exit(1 if answers.errors else 0)
