@@ -20,8 +20,8 @@ from kombu import Exchange, Queue, transport
 
 from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
-from celery_fair.cli.doctor import worker_checks
-from celery_fair.cli.doctor.consumer_timeout import consumer_timeout, default_timeout
+from celery_fair.operate.doctor import worker_checks
+from celery_fair.operate.doctor.holding import consumer_timeout, default_timeout
 from celery_fair.settings import Settings
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.publishing import publish

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click_didyoumean import DYMGroup
 
 from celery_fair.cli.failure import told_in_one_line
+
+if TYPE_CHECKING:  # what it is besides; it has no types
+    from click import Group as DYMGroup
+else:
+    from click_didyoumean import DYMGroup
 
 __all__ = ["Group", "LazyGroup"]
 
 
-class Group(DYMGroup):  # type: ignore[misc] # it has no types
+class Group(DYMGroup):
     """Lists its commands in the order given; their options tell their defaults.
 
     A command that is mistyped is answered with those that are written alike.

@@ -39,7 +39,7 @@ def explain(workers: Workers, queue: str) -> Outcome:
     leash       its rate allows no start yet; the answer says when it will
     cap         as many of its tasks run as may (max_in_flight)
     paused      an operator has paused it
-    keys        what waits is of keys that may start none now: `fair keys` says which
+    keys        what waits is of keys that may start none now: `fair keys list` says which
     suspended   the broker has taken it away; it is tried again
     starting    nothing holds it back
 

@@ -55,7 +55,7 @@ def status(workers: Workers, as_json: bool, by: str | None) -> None:
       celery -A shop fair status
       celery -A shop fair status --by worker -d celery@host1,celery@host2
       celery -A shop fair status --json | python -m json.tool
-      celery -A shop fair keys jobs
+      celery -A shop fair keys list jobs
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """

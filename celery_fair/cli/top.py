@@ -17,11 +17,12 @@ from click.core import ParameterSource
 
 from celery_fair.cli.asking import asking, view_option
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.keys.list import watched
-from celery_fair.cli.options import Outcome, Seconds, dumped, json_option
+from celery_fair.cli.keys import lines_of
+from celery_fair.cli.options import Seconds, dumped, json_option
 from celery_fair.cli.rows import LIVE, SUMMED, Row, tables, title
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
 from celery_fair.cli.trend import Trends
+from celery_fair.operate import keys
 from celery_fair.operate.answers import NOT_ALONE, Answers
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.sums import summed
@@ -61,8 +62,8 @@ def top(
 
     The columns are those of `status`, with two more: a trend of the achieved share, whose bars are
     half high when the queue is on target, and starts per second. With --by worker it shows each
-    worker's queues, with --keys what `keys` shows of a queue that is shared by key, which is not
-    asked of workers: -d, -t and --by have no meaning then.
+    worker's queues, with --keys what `keys list` shows of a queue that is shared by key, which is
+    not asked of workers: -d, -t and --by have no meaning then.
 
     What is "empty in" some time has that much less waiting than ten pictures ago; "grows" is what
     has more.
@@ -86,7 +87,7 @@ def top(
     pictures: Iterator[Picture | _OfKeys] = (
         _pictures(Crowd(workers), workers, by == "worker")
         if queue is None
-        else _of_keys(ctx, queue)
+        else _of_keys(workers.app, queue)
     )
     first = next(pictures)
     screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
@@ -169,27 +170,28 @@ class Picture(NamedTuple):
 
 
 class _OfKeys(NamedTuple):
-    """What `keys` shows."""
+    """What `keys list` shows."""
 
-    found: Outcome
+    queue: str
+    found: keys.Listing
     since: float
     trouble: tuple[()] = ()
 
     def draw(self, screen: Screen) -> None:
-        parts = [Line(click.unstyle(str(text))) for text in self.found.lines]
+        parts = [Line(click.unstyle(text)) for text in lines_of(self.queue, self.found)]
         time = datetime.now().astimezone().isoformat(" ", "seconds")
         end = Line("q or Ctrl-C ends.", "dim")
         screen.draw(*parts, end, lines=[Line(time), *parts, Line()])
 
     def print_json(self) -> None:
         time = datetime.now().astimezone().isoformat()
-        click.echo(dumped({"time": time, **self.found.document}))
+        click.echo(dumped({"time": time, **self.found.as_dict()}))
 
 
-def _of_keys(ctx: click.Context, queue: str) -> Iterator[_OfKeys]:
+def _of_keys(app: Any, queue: str) -> Iterator[_OfKeys]:
     now = monotonic()
-    for found in watched(ctx, queue):
-        yield _OfKeys(found, now)
+    for found in keys.watched(app, queue, top=20):
+        yield _OfKeys(queue, found, now)
         now = monotonic()
 
 

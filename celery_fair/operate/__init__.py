@@ -12,4 +12,6 @@ neither a command line nor a browser; what cannot be done it raises, with what t
     sums.py          queues over all workers, with what waits at the broker
     queues.py        options of queues, changed live, and kept for workers that start later
     dead_letters.py  looked for, replayed, purged; letter_body.py, what can be read of one
+    keys/            whose messages wait in queues of fair_keys, and what these may
+    doctor/          what weakens the app's promises
 """

@@ -102,7 +102,7 @@ def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the option, and what is allowed.
     """
-    where = f"set-key {queue}"
+    where = f"keys set {queue}"
     if "weight" in options:
         checked_weight(f"{where}: weight", options["weight"])
     return _checked(KeyOptions, where, options)

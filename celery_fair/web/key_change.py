@@ -1,12 +1,10 @@
-"""Changes of a key's options, as ``fair set-key`` and ``fair pause-key``: kept, for all workers."""
+"""Changes of a key's options, as by ``fair keys``: kept, for all workers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from celery_fair.brokers.keyed.lists import Backlog
-from celery_fair.cli.keys.access import refuse_idle_burst, rules_of, whole_tenant
-from celery_fair.operate.text import assignments
-from celery_fair.settings import live_key_options
+from celery_fair.operate.keys import live_options, opened, refuse_idle_burst, whole_tenant
 from celery_fair.web.actions import Undo
 from celery_fair.web.change import (
     Change,
@@ -42,28 +40,24 @@ class KeyChange(Change):
         self.what = self._act or written(self._options)
 
     def _checked(self) -> dict[str, Any]:
-        words = words_of(self.fields, _OPTIONS)
-        return live_key_options(self._queue, assignments(words, "weight=5 or rate=10/s"))
+        return live_options(self._queue, words_of(self.fields, _OPTIONS))
 
     def prospect(self) -> Prospect:
-        with rules_of(self._site.ctx, self._queue) as (lists, _):
-            [found] = lists.look(self._key)[2]
+        with opened(self._site.app, self._queue) as keys:
+            [found] = keys.ruled(self._key)
             refuse_idle_burst(self._queue, found, self._options)
-            waiting = lists.look()[2] if "weight" in self._options else []
-            row = self._row(found)
-        return Prospect(list(self._effects(found, waiting)), [row])
+            waiting = keys.ruled() if "weight" in self._options else []
+        return Prospect(list(self._effects(found, waiting)), [self._row(found)])
 
     def do(self) -> tuple[Mapping[str, str], Undo | None]:
-        with rules_of(self._site.ctx, self._queue) as (lists, _):
-            [found] = lists.look(self._key)[2]
+        with opened(self._site.app, self._queue) as keys:
             if self._act in {"pause", "resume"}:
-                lists.pause(self._key, self._act == "pause")
-                return {"all": f"{self._act}d"}, lambda: self._let(found.is_paused)
+                was_paused = keys.pause(self._key, self._act == "pause").is_paused
+                return {"all": f"{self._act}d"}, lambda: self._let(was_paused)
             if self._act == "reset":
-                lists.reset(self._key)
+                keys.reset(self._key)
                 return {"all": "has what the settings say"}, None
-            refuse_idle_burst(self._queue, found, self._options)
-            lists.set(self._key, self._options)
+            found = keys.set(self._key, self._options)
         known = {**found.limits._asdict(), "weight": found.weight}
         before = {name: known[name] for name in self._options}
         if "rate" in before and found.limits.rate is not None:
@@ -71,13 +65,13 @@ class KeyChange(Change):
         return {"all": f"has {self.what}"}, lambda: self._give(before)
 
     def _let(self, paused: bool) -> Mapping[str, str]:
-        with rules_of(self._site.ctx, self._queue) as (lists, _):
-            lists.pause(self._key, paused)
+        with opened(self._site.app, self._queue) as keys:
+            keys.pause(self._key, paused)
         return {"all": "paused" if paused else "resumed"}
 
     def _give(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        with rules_of(self._site.ctx, self._queue) as (lists, _):
-            lists.set(self._key, options)
+        with opened(self._site.app, self._queue) as keys:
+            keys.set(self._key, options)
         return {"all": f"has {written(options)}"}
 
     def _row(self, found: Backlog) -> tuple[str, str, str]:

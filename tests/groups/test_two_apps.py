@@ -9,7 +9,7 @@ import pytest
 from celery import Celery
 
 from celery_fair import install
-from celery_fair.cli.doctor.command import findings
+from celery_fair.operate.doctor import findings
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import shared_server
 from tests.groups.fleet import STEADY, Fleet

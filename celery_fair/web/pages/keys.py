@@ -6,11 +6,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.cli.keys.access import connected
-from celery_fair.cli.keys.explain import found_of, why
-from celery_fair.cli.keys.list import watched
-from celery_fair.cli.options import Outcome
 from celery_fair.operate.errors import OperateError
+from celery_fair.operate.keys import Listing, opened, watched, why
 from celery_fair.web.looks import Looks
 from celery_fair.web.site import Site, message_of
 
@@ -24,18 +21,17 @@ class KeyWatch:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._watched: dict[str, Iterator[Outcome]] = {}
+        self._watched: dict[str, Iterator[Listing]] = {}
 
     def ask(self, queue: str) -> dict[str, Any]:
         """Return what `fair keys` has found, or the trouble with that."""
         try:
             if queue not in self._watched:
-                self._watched[queue] = watched(self._site.ctx, queue, _SHOWN)
-            found: dict[str, Any] = next(self._watched[queue]).document
+                self._watched[queue] = watched(self._site.app, queue, _SHOWN)
+            return next(self._watched[queue]).as_dict()
         except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
             self._watched.pop(queue, None)
             return {"trouble": message_of(exc)}
-        return found
 
 
 def keys_part(site: Site, looks: Looks[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
@@ -57,8 +53,8 @@ def key_page(site: Site, request: Request) -> Response:
     queue, key = request.query_params.get("queue", ""), request.query_params.get("key", "")
     context: dict[str, Any] = {"queue": queue, "key": key, "found": None, "why": "", "trouble": ""}
     try:
-        with connected(site.ctx, queue) as (app, settings, connection):
-            found, _ = found_of(app, settings, connection, queue, key)
+        with opened(site.app, queue) as keys:
+            found, _ = keys.backlog(key)
         context |= {"found": found, "why": why(queue, found)}
     except OperateError as exc:
         context["trouble"] = str(exc)

@@ -7,9 +7,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from celery_fair.cli.doctor.command import findings
-from celery_fair.cli.doctor.findings import LEVELS
 from celery_fair.cli.partitions.status import rows_of
+from celery_fair.operate.doctor import findings
+from celery_fair.operate.doctor.findings import LEVELS
 from celery_fair.operate.errors import OperateError
 from celery_fair.web.forms import Form
 from celery_fair.web.site import Site, message_of

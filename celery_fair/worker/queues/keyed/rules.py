@@ -1,6 +1,6 @@
 """What keys may start, and weigh, where the messages are on RabbitMQ and a Redis keeps the count.
 
-The settings say it; what was set live (`fair set-key`, `fair pause-key`) is in the store, where a
+The settings say it; what was set live (`fair keys set`, `fair keys pause`) is in the store, where a
 thread looks twice a second. Only a key that has a cap, a leash or a pause asks the store before a
 message of it starts: one step there, which all workers take one after the other, so that never one
 too many runs. While the store is away such keys start nothing, and the others go on.

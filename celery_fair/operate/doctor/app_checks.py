@@ -9,8 +9,8 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.cli.doctor.findings import Finding, listed, ok, weak, wrong
 from celery_fair.core.disposition import Policy
+from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
 from celery_fair.routing.collisions import collisions
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable, policy_of

@@ -7,67 +7,9 @@ from typing import Any
 
 from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.cli.keys.lanes import Look
-from celery_fair.operate.errors import NoAnswerError
-from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings
 
-__all__ = ["Crew", "backlogs", "unknown"]
-
-_PATIENCE = 1.0
-"""Seconds for workers to answer; no longer than until all have that are known, if some are."""
-
-_SEARCH = 10
-"""Every so many times all are asked, not only those known: that takes all that time."""
-
-
-class Crew:
-    """The workers that consume a queue, to be asked again and again.
-
-    Arguments:
-        app: Celery's.
-    """
-
-    def __init__(self, app: Any, queue: str) -> None:
-        self._workers = Workers(app, (), _PATIENCE)
-        self._queue = queue
-        self._known: tuple[str, ...] = ()
-        self._asked = 0
-
-    def ask(self, tenant: str | None = None) -> list[Mapping[str, Any]]:
-        """Return what each knows that does; nothing if nobody answers.
-
-        Arguments:
-            tenant: of this one; None: of those that have most.
-
-        Raises:
-            NoAnswerError: they cannot be asked.
-        """
-        named = self._known if self._asked % _SEARCH else ()
-        self._asked += 1
-        self._known = ()  # should nobody answer
-        try:
-            answers = self._workers.ask("fair_keys", named, queue=self._queue, tenant=tenant)
-        except NoAnswerError as exc:
-            if exc.silent:
-                return []
-            raise
-        self._known = tuple(answers.good)
-        return list(answers.good.values())
-
-    def of_tenant(self, settings: Settings, waits: Look, tenant: str) -> tuple[Backlog, int]:
-        """Return what is known of a tenant, and how many messages wait of which that is not known.
-
-        Raises:
-            redis.RedisError: there is a store of keys, and it does not answer.
-        """
-        seen = self.ask(tenant)
-        [found] = backlogs(settings, self._queue, waits.filled, seen, (tenant,))
-        return found, waits.front + unknown(waits, seen)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._workers.close()
+__all__ = ["backlogs", "unknown"]
 
 
 def backlogs(
@@ -114,10 +56,10 @@ def backlogs(
     return _limited(settings, queue, found)
 
 
-def unknown(waits: Look, seen: Collection[Mapping[str, Any]]) -> int:
+def unknown(filled: Mapping[int, int], seen: Collection[Mapping[str, Any]]) -> int:
     """Return how many messages wait in lanes of which nobody knows whose they are."""
     known = {number for each in seen for number in each["known"]}
-    return sum(depth for number, depth in waits.filled.items() if number not in known)
+    return sum(depth for number, depth in filled.items() if number not in known)
 
 
 def _owners(seen: Collection[Mapping[str, Any]]) -> dict[int, tuple[str, str]]:

@@ -1,18 +1,23 @@
-"""The time after which RabbitMQ closes the channel of whoever holds a message unacknowledged.
+"""For how long a message may be held.
 
-What holds is that of the consumer's arguments, else of the queue's policy or arguments, else of
-the node's configuration. AMQP tells a client none of them; it knows what it has given itself. That
-is compared, and else what RabbitMQ has by default.
+Redis and SQS give it to another worker when their visibility timeout is over, whatever the first
+one does. RabbitMQ closes the channel of whoever holds one unacknowledged for longer than its
+consumer timeout.
+
+The consumer timeout is that of the consumer's arguments, else of the queue's policy or arguments,
+else of the node's configuration. AMQP tells a client none of them; it knows what it has given
+itself. That is compared, and else what RabbitMQ has by default.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from celery_fair.cli.doctor.findings import Finding, listed, ok, weak
-from celery_fair.cli.doctor.visibility import late_for_longer
+from celery_fair.core.disposition import Policy
+from celery_fair.operate.doctor.findings import Finding, listed, ok, weak
 from celery_fair.settings import Settings
+from celery_fair.tasks import policy_of
 
-__all__ = ["consumer_timeout", "default_timeout"]
+__all__ = ["consumer_timeout", "default_timeout", "visibility"]
 
 _TOPIC = "consumer_timeout"
 _ARGUMENT = "x-consumer-timeout"
@@ -93,7 +98,7 @@ def _compared(app: Any, settings: Settings, queue: str, seconds: float) -> Itera
             f"fair_give_back_after = {seconds / 2:g}, or a longer consumer_timeout",
         )
         return
-    longer = late_for_longer(app, seconds - waits)
+    longer = _late_for_longer(app, seconds - waits)
     if longer:
         yield weak(
             topic,
@@ -104,3 +109,28 @@ def _compared(app: Any, settings: Settings, queue: str, seconds: float) -> Itera
             f"a time_limit below {seconds - waits:g} s; or consumer_timeout in rabbitmq.conf above"
             " the longest run and that, in milliseconds",
         )
+
+
+def _late_for_longer(app: Any, seconds: float) -> list[str]:
+    """Return the tasks that are acknowledged when they end, and may run for longer."""
+    longer = []
+    for name, task in sorted(app.tasks.items()):
+        late = policy_of(task) is Policy.AFTER or task.acks_late
+        limit = task.time_limit or app.conf.task_time_limit
+        if late and not name.startswith("celery.") and (limit is None or limit > seconds):
+            longer.append(name)
+    return longer
+
+
+def visibility(app: Any, seconds: float) -> Finding:
+    """Compare it with how long tasks may run that are acknowledged when they end."""
+    longer = _late_for_longer(app, seconds)
+    if longer:
+        return weak(
+            "visibility timeout",
+            f"what runs for longer than {seconds:g} s is delivered again while it runs, and"
+            f" dead-lettered if it is non-repeatable: {', '.join(longer)}",
+            "broker_transport_options = {'visibility_timeout': …} above the longest run, or a"
+            " time_limit below it",
+        )
+    return ok("visibility timeout", f"{seconds:g} s, longer than what is acknowledged late may run")

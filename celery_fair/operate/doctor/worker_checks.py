@@ -1,11 +1,11 @@
 """What the workers say that run now."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
-from celery_fair.cli.doctor.findings import Finding, ok, weak, wrong
+from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.workers import Workers
 from celery_fair.routing.declared import queues_of
@@ -51,14 +51,17 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
     yield from _without_workers(app, settings, consumed)
 
 
-def _consumed(workers: Workers, names: Collection[str]) -> dict[str, list[str]]:
-    if not names:
-        return {}
+def _consumed(workers: Workers, names: list[str]) -> dict[str, list[str]]:
+    found = _asked(workers, "active_queues", names)
+    return {name: [queue["name"] for queue in queues] for name, queues in found}
+
+
+def _asked(workers: Workers, command: str, names: list[str]) -> Iterable[tuple[str, Any]]:
+    """Return what these answer, by name, as far as they do."""
     try:
-        answers = workers.ask("active_queues", sorted(names))
+        return workers.ask(command, names).good.items() if names else ()
     except NoAnswerError:
-        return {}
-    return {name: [queue["name"] for queue in queues] for name, queues in answers.good.items()}
+        return ()
 
 
 _RENAME = (
@@ -72,14 +75,7 @@ _NO_CONTROL = (
 
 
 def _versions(workers: Workers, names: list[str]) -> dict[str, str]:
-    """Return the versions of workers that say theirs."""
-    if not names:
-        return {}
-    try:
-        answers = workers.ask("fair_version", names)
-    except NoAnswerError:
-        return {}
-    return {name: str(answer.get("ok", "")) for name, answer in answers.good.items()}
+    return {name: str(answer["ok"]) for name, answer in _asked(workers, "fair_version", names)}
 
 
 def _mixed(versions: Mapping[str, str]) -> Iterator[Finding]:
@@ -98,10 +94,10 @@ def _without_workers(app: Any, settings: Settings, consumed: Collection[str]) ->
     logical = set(settings.logical_queues)
     idle = sorted(set(app.amqp.queues) - set(consumed) - logical)
     if idle:
-        some = ", ".join(idle[:8]) + (f" and {len(idle) - 8} more" if len(idle) > 8 else "")
         yield weak(
             "queues without workers",
-            f"of the workers that answer none consumes {some}: what is published there waits",
+            f"of the workers that answer none consumes {listed(idle)}: what is published there"
+            " waits",
             "start a worker with -Q …, or take them from the settings",
         )
 
@@ -128,11 +124,11 @@ def _another(
     """Name what a fair worker's settings say otherwise than the app's here."""
     others = []
     for queue, row in sorted(rows.items()):
-        if row.get("by_key", False) != (queue in settings.keys):
+        if row["by_key"] != (queue in settings.keys):
             what = "does not share" if queue in settings.keys else "shares"
             others.append(f"it {what} {queue} by key")
         quantum = settings.queue(queue).quantum
-        if row.get("quantum", quantum) != quantum:
+        if row["quantum"] != quantum:
             others.append(f"{queue} has quantum {row['quantum']:g}, for {quantum:g} here")
     if others:
         yield weak(

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from celery_fair.brokers.broker import shown
-from celery_fair.cli.doctor.findings import Finding, dead_letters, ok
-from celery_fair.cli.doctor.visibility import visibility
+from celery_fair.operate.doctor.findings import Finding, dead_letters, ok
+from celery_fair.operate.doctor.holding import visibility
 
 __all__ = ["sqs_findings"]
 
