@@ -77,7 +77,7 @@ def main() -> int:
     ]
     if code > LINES or len(sources) > FILES:
         found.append(f"{folder} is larger than {LINES:,} lines of code in {FILES} files")
-    print("\n".join(found + [f"{code:,} lines of code in {len(sources)} files"]))
+    print("\n".join([*found, f"{code:,} lines of code in {len(sources)} files"]))
     return bool(found)
 
 
