@@ -54,7 +54,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from random import random
 from typing import NamedTuple
 
-__all__ = ["Served", "Tags", "TenantTags", "spread"]
+__all__ = ["Served", "Tags", "TenantTags", "Turn", "spread"]
 
 _FEW = 64
 """Entries of a heap that may be out of date without its being made again."""
@@ -273,6 +273,28 @@ class Served(NamedTuple):
     part: str
     finish: float
     part_finish: float
+
+
+class Turn(NamedTuple):
+    """By which turn of whose a message came.
+
+    Attributes:
+        finish, part_finish: as in `Served`; where a server keeps the tags, as it has written them.
+        charged: what its key was charged.
+        has: "place" if it has one of those that may run at once, and a token besides if there is a
+            leash; "token" for that alone; "left" when it has left them.
+        begins: its tenant had nothing else waiting when it came.
+        place: what its place is called.
+    """
+
+    tenant: str
+    part: str
+    finish: float | str
+    part_finish: float | str
+    charged: float
+    has: str = ""
+    begins: bool = False
+    place: str = ""
 
 
 class TenantTags:

@@ -27,9 +27,9 @@ queue which only trickles is never waited for.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-__all__ = ["LEAST", "SECONDS_OF_WORK", "RefillMeter", "Window", "plan"]
+__all__ = ["LEAST", "SECONDS_OF_WORK", "Ahead", "RefillMeter", "Window", "plan"]
 
 LEAST = 2
 """The least window: with one, every single message would fill it and count as a backlog."""
@@ -40,6 +40,12 @@ SECONDS_OF_WORK = 1.0
 _HEADROOM = 2.0
 _LONGEST_DELAY = 0.5
 _PATIENCE = (0.02, 0.25)
+
+_MOST = 32
+"""Messages that are asked for at once, at the most."""
+
+_COUNTED = 0.1
+"""Seconds over which it is counted how many start."""
 
 
 class Window:
@@ -154,3 +160,29 @@ def plan(
         name: max(LEAST, math.ceil(total * weight / a_round - 1e-9))
         for name, weight in weights.items()
     }
+
+
+class Ahead:
+    """How many messages to ask for at once: what slots are free for, and what starts soon.
+
+    Arguments:
+        seconds: of work that is asked for at once: a key that was quiet waits for so much besides.
+        free: returns how many slots are free.
+    """
+
+    def __init__(self, seconds: float, free: Callable[[], int]) -> None:
+        self._seconds, self._free = seconds, free
+        self._soon = 0
+        self._since, self._given_by_then = 0.0, 0
+
+    def count(self, given: int, now: float) -> int:
+        """Return how many to ask for.
+
+        Arguments:
+            given: messages that the queue has given so far.
+        """
+        elapsed = now - self._since
+        if elapsed >= _COUNTED:
+            self._soon = int(self._seconds * (given - self._given_by_then) / elapsed)
+            self._since, self._given_by_then = now, given
+        return max(1, min(_MOST, max(self._soon, self._free())))

@@ -14,9 +14,10 @@ from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.storage.store import Store
 
-__all__ = ["Pointer", "read_pointer", "write_pointer"]
+__all__ = ["FORMAT", "Pointer", "read_pointer", "write_pointer"]
 
-_FORMAT = 2
+FORMAT = 1
+"""Of the pointer, and of the tables that it names."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ def read_pointer(where: Store | Path) -> Pointer:
         return Pointer()
     try:
         found: dict[str, Any] = json.loads(text)
-        if found["v"] != _FORMAT:
+        if found["v"] != FORMAT:
             raise PipelineError(
-                f"{store.root} has a pointer of format {found['v']}; this celery-fair knows"
-                f" {_FORMAT}: use the one that wrote it, or ingest the logs into a new folder"
+                f"{store.root} is a warehouse of format {found['v']}, and this celery-fair reads"
+                f" {FORMAT}: use the version that wrote it, or ingest the logs into a new folder"
             )
         return Pointer(int(found["version"]), found["tables"], found["schemas"])
     except (ValueError, KeyError, TypeError) as exc:
@@ -106,7 +107,7 @@ def write_pointer(
                 )
             check()
             merged = Pointer(present.version + 1, *_merged(present, after, mine))
-            text = json.dumps({"v": _FORMAT, **asdict(merged)}, indent=1)
+            text = json.dumps({"v": FORMAT, **asdict(merged)}, indent=1)
             if store.point(merged.version, text):
                 return present, merged
 

@@ -245,14 +245,10 @@ class Run:
         return self.warehouse.of(self._after, name)
 
     def known(self, table: str, schema: "StructType | str") -> "DataFrame":
-        """Return the table as this run has it so far; empty if there is none.
-
-        A column that it did not have when it was written is null.
-        """
+        """Return the table as this run has it so far; an empty one if there is none."""
         if not self.has(table):
             return self.warehouse.spark.createDataFrame([], schema)
-        wanted = self._after.schemas | {table: _ddl(schema)}
-        return self.warehouse.of(Pointer(0, self._after.tables, wanted), table)
+        return self.table(table)
 
     def rows(self, table: str, before: bool = False) -> "DataFrame":
         """Return a table that there is, with the `run` that wrote each row.

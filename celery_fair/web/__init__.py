@@ -13,11 +13,9 @@ it is done (`actions`).
 From the bottom up::
 
     snapshot.py    all workers at one moment, and their queues, summed up
-    history.py     what queues' figures were in the last minutes, for the lines
-    log_reader.py, minutes.py, log_history.py  the last hours, from the event log
-    tables.py, past_shares.py, past_waits.py, past.py  past days, from a warehouse's tables
-    reads.py, warehouse_history.py  which of them were read, and are shown again
-    collector.py   the thread that asks
+    history.py     what queues did at each of the last ticks, for the lines
+    collector.py   its reader of the last minutes: the thread that asks the workers
+    log_reader.py, log_collector.py  that of the last hours: the thread that reads the event log
     sentences.py   why a figure is what it is
     visitors.py    who looks, and who may change something: loopback, passwords, a proxy's header
     passwords.py   the file of passwords

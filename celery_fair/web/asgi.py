@@ -22,7 +22,6 @@ from celery_fair.web.pages.changing import change
 from celery_fair.web.pages.history import history_lines, history_page, history_part
 from celery_fair.web.pages.keys import KeyWatch, key_page, keys_page, keys_part
 from celery_fair.web.pages.live import Lines, Live, Part
-from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_page, warehouse_part
 from celery_fair.web.queue_change import QueueChange
 from celery_fair.web.site import Site
 from celery_fair.web.visitors import Visitors
@@ -43,7 +42,6 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         "workers": (partial(queues.workers_part, site), "parts/workers.html"),
         "worker": (partial(queues.worker_part, site), "parts/worker.html"),
         "history": (partial(history_part, site), "parts/history.html"),
-        "warehouse": (partial(warehouse_part, site), "parts/warehouse.html"),
         "keys": (partial(keys_part, site, keys), "parts/keys.html"),
         "order": (partial(letters.order_part, site), "parts/order.html"),
         "actions": (partial(states.actions_part, site), "parts/actions.html"),
@@ -54,7 +52,6 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         "queues": queue_lines,
         "queue": queue_lines,
         "history": partial(history_lines, site),
-        "warehouse": partial(warehouse_lines, site),
     }
 
     def part_page(name: str) -> Any:
@@ -80,7 +77,6 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         Route("/queues", partial(queues.queues_page, site)),
         *(Route(f"/{name}", part_page(name)) for name in whole),
         Route("/history", partial(history_page, site)),
-        Route("/warehouse", partial(warehouse_page, site)),
         Route("/keys", partial(keys_page, site, keys)),
         Route("/key", partial(key_page, site)),
         Route("/dead-letters", partial(letters.letters_page, site)),

@@ -9,20 +9,31 @@ workers, it rests for as long as they took: it never takes more than half of a p
 import asyncio
 import gc
 import logging
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
+from math import nan
+from operator import attrgetter
 from threading import Condition, Thread
 from time import monotonic, time
 from typing import Any, Protocol
 
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.errors import NoAnswerError
-from celery_fair.web.history import History
+from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
 
-__all__ = ["Collector"]
+__all__ = ["FIGURES", "Collector"]
 
 logger = logging.getLogger(__name__)
+
+FIGURES = ("share", "target", "backlog", "oldest", "per_second", "median", "p95")
+_FIGURES_OF = attrgetter(*FIGURES)
+
+_TICKS = 600
+_MOST = 1000
+"""Queues that have lines, at the most: each takes some hundred bytes a tick."""
 
 _IDLE = 10.0
 """Seconds between two questions while nobody looks."""
@@ -62,7 +73,7 @@ class Collector:
     """
 
     def __init__(self, ask: Callable[[], Answers], depths: Backlog, every: float = 1.0) -> None:
-        self.history = History()
+        self.history = History(_figure, _TICKS)
         self._ask = ask
         self._depths = depths
         self._every = every
@@ -146,15 +157,20 @@ class Collector:
             depths=self._depths_of({queue for rows in workers.values() for queue in rows}),
             earlier=self._earlier[0] if self._earlier else None,
         )
-        self.history.add(snapshot)
+        self._draw(snapshot)
         self._remember(snapshot)
         return snapshot.packed()
 
     def _without(self, began: float, trouble: str) -> Snapshot:
         number, silent = self._latest.number + 1, self._silent({})
         snapshot = Snapshot(number=number, time=began, silent=silent, trouble=trouble)
-        self.history.add(snapshot)
+        self._draw(snapshot)
         return snapshot
+
+    def _draw(self, snapshot: Snapshot) -> None:
+        drawn = islice(snapshot.queues.items(), _MOST)
+        rows = {name: array("f", map(_or_nan, _FIGURES_OF(queue))) for name, queue in drawn}
+        self.history.ticks.append(Tick(round(snapshot.time, 1), rows))
 
     def _silent(self, workers: Mapping[str, Rows]) -> dict[str, float]:
         return {worker: at for worker, at in self._seen.items() if worker not in workers}
@@ -190,6 +206,15 @@ class Collector:
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting) or monotonic() - self._looked < _INTEREST
+
+
+def _figure(tick: Tick, queue: str, figure: str) -> float | None:
+    row = tick.rows.get(queue)
+    return None if row is None else row[FIGURES.index(figure)]
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from celery_fair.settings import Settings
 __all__ = ["web"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_PYARROW = "fair web --warehouse needs PyArrow ({}): pip install celery-fair[web,history]"
 _NEEDED = "fair web needs packages ({}): pip install celery-fair[web]"
 
 
@@ -38,7 +36,6 @@ class Options(NamedTuple):
     provable: Path | None
     timeout: float
     event_log: Path | None = None
-    warehouse: Path | None = None
 
 
 def _taking(command: Callable[..., object]) -> Callable[..., object]:
@@ -91,12 +88,6 @@ def _taking(command: Callable[..., object]) -> Callable[..., object]:
         help="Show the last six hours, by what workers write there (fair_event_log).",
     )
     @click.option(
-        "--warehouse",
-        metavar="FOLDER",
-        type=FOLDER,
-        help="Show past days, by what pipeline ingest and pipeline fairness have made there.",
-    )
-    @click.option(
         "--timeout",
         "-t",
         type=Seconds(0, 60, min_open=True),
@@ -125,7 +116,6 @@ def web(ctx: click.Context, options: Options) -> None:
       celery -A shop fair web
       celery -A shop fair web --allow-changes --action-log actions.jsonl
       celery -A shop fair web --event-log /var/log/celery-fair
-      celery -A shop fair web --warehouse warehouse
       celery -A shop fair web --host 0.0.0.0 --host-name fair.example.org --passwords passwords
 
     Exit status: 0 when it is stopped; 1 if it cannot listen there, or a package is missing; 2 for
@@ -143,11 +133,6 @@ def web(ctx: click.Context, options: Options) -> None:
         from celery_fair.web.server import Server
     except ImportError as exc:
         raise click.ClickException(_NEEDED.format(exc)) from exc
-    if options.warehouse is not None:
-        try:
-            import_module("pyarrow.dataset")
-        except ImportError as exc:
-            raise click.ClickException(_PYARROW.format(exc)) from exc
     with closing(Server(ctx, options)) as server:
         click.echo(f"http://{server.address}{options.root_path}  (Ctrl-C ends it)", err=True)
         with suppress(KeyboardInterrupt), interruptible():

@@ -27,19 +27,14 @@ _SQUEEZED = 10
 
 
 class _File(NamedTuple):
+    order: str
+    """By host, and in time."""
+
     path: Path
     inode: tuple[int, int]
     size: int
     changed: float
-
-    @property
-    def order(self) -> str:
-        """By host, and in time."""
-        return str(self.path.with_name(self.path.name.removeprefix(OPEN)))
-
-    @property
-    def is_packed(self) -> bool:
-        return self.path.name.endswith(PACKED)
+    is_packed: bool
 
 
 class LogReader:
@@ -56,7 +51,8 @@ class LogReader:
     def __init__(self, folder: Path, most: int = _MOST) -> None:
         self._folder = folder
         self._most = most
-        self._read: dict[tuple[int, int], int] | None = None
+        self._read: dict[tuple[int, int], int] = {}
+        self._has_read = False
         self.left_out = 0
 
     def chunks(self, since: float) -> Iterator[list[bytes]]:
@@ -68,12 +64,14 @@ class LogReader:
         Raises:
             celery_fair.pipeline.errors.PipelineError: a folder cannot be read.
         """
-        first = self._read is None
-        before = self._read or {}
-        files = sorted(self._files(since), key=lambda file: file.order)
-        self._read = {file.inode: before.get(file.inode, 0) for file in files}
-        for file, begin in self._chosen(files, first):
-            yield from self._lines(file, begin)
+        files, before, first = [*self._files(since)], self._read, not self._has_read
+        self._read = {
+            file.inode: before.get(file.inode, file.size if file.is_packed and not first else 0)
+            for file in files
+        }
+        self._has_read = True
+        for file in sorted(self._chosen(files)):
+            yield from self._lines(file)
 
     def _files(self, since: float) -> Iterator[_File]:
         for path in log_files(self._folder, "*.jsonl*"):
@@ -84,43 +82,37 @@ class LogReader:
             except OSError:  # sealed, or packed, just now
                 continue
             if stat.st_mtime >= since:
-                yield _File(path, (stat.st_dev, stat.st_ino), stat.st_size, stat.st_mtime)
+                order = str(path.with_name(path.name.removeprefix(OPEN)))
+                inode, is_packed = (stat.st_dev, stat.st_ino), path.name.endswith(PACKED)
+                yield _File(order, path, inode, stat.st_size, stat.st_mtime, is_packed)
 
-    def _chosen(self, files: list[_File], first: bool) -> list[tuple[_File, int]]:
-        """Return what is to be read, and from where on: the newest, as much as is allowed."""
-        left, chosen = self._most, []
-        assert self._read is not None
+    def _chosen(self, files: list[_File]) -> Iterator[_File]:
+        """Yield what is to be read: the newest, as much as is allowed."""
+        left = self._most
         for file in sorted(files, key=lambda file: file.changed, reverse=True):
-            begin = self._read[file.inode]
-            size = file.size * _SQUEEZED if file.is_packed else file.size - begin
-            if size <= 0 or (file.is_packed and (begin or not first)):
-                self._read[file.inode] = file.size
-            elif size <= left:
-                chosen.append((file, begin))
-                left -= size
-            else:
-                self.left_out += size - (0 if file.is_packed else left)
-                self._read[file.inode] = file.size
-                if not file.is_packed and left:
-                    chosen.append((file, file.size - left))
-                left = 0
-        return sorted(chosen, key=lambda each: each[0].order)
+            size = max(0, file.size - self._read[file.inode])
+            if file.is_packed:
+                size *= _SQUEEZED
+            taken = size if size <= left else 0 if file.is_packed else left
+            left = max(0, left - size)
+            self.left_out += size - taken
+            self._read[file.inode] = file.size if file.is_packed else file.size - taken
+            if taken:
+                yield file
 
-    def _lines(self, file: _File, begin: int) -> Iterator[list[bytes]]:
-        assert self._read is not None
-        at, rest = begin, b""
+    def _lines(self, file: _File) -> Iterator[list[bytes]]:
+        rest = b""
         try:
             with file.path.open("rb") as plain:
-                plain.seek(begin)
+                if not file.is_packed:
+                    plain.seek(self._read[file.inode])
                 source = cast(BinaryIO, gzip.GzipFile(fileobj=plain) if file.is_packed else plain)
                 while chunk := source.read(_CHUNK):
                     *lines, rest = (rest + chunk).split(b"\n")
-                    at += len(chunk)
-                    self._read[file.inode] = at - len(rest)
+                    if not file.is_packed:
+                        self._read[file.inode] = plain.tell() - len(rest)
                     yield lines
                     if len(rest) > _CHUNK:  # no record is as long
                         rest = b""
         except (OSError, EOFError, zlib.error):  # gone, or a pack that is none
             pass
-        if file.is_packed:
-            self._read[file.inode] = file.size

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from celery_fair.operate.text import duration, figure
-from celery_fair.web.snapshot import Queue, quantile
+from celery_fair.web.snapshot import Queue
 
 __all__ = ["held", "limits", "percent", "sentences", "span"]
 
@@ -115,7 +115,7 @@ def _wait(queue: Queue) -> str:
             "Workers count how long messages wait if they serve metrics: set fair_metrics. The"
             " oldest message at a worker is known without that."
         )
-    median, p95 = quantile(queue.waits, 0.5), quantile(queue.waits, 0.95)
+    median, p95 = queue.median, queue.p95
     if median is None or p95 is None:
         return "Nothing was started in the last five to ten seconds."
     return (

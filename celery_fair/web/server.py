@@ -14,12 +14,11 @@ from celery_fair.web.addresses import is_loopback
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
 from celery_fair.web.command import Options
-from celery_fair.web.log_history import LogHistory
+from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
 from celery_fair.web.visitors import Changers, Local, ProxyHeader, Visitors, WithPassword
-from celery_fair.web.warehouse_history import WarehouseHistory
 
 __all__ = ["Server"]
 
@@ -46,9 +45,8 @@ class Server:
             workers = Workers(app, (), options.timeout)
             collector = Collector(Crowd(workers).status, Depths(app.connection_for_read))
             orders = Orders(ctx, options.provable)
-            record = None if options.event_log is None else LogHistory(options.event_log)
-            past = None if options.warehouse is None else WarehouseHistory(options.warehouse)
-            site = Site(ctx, collector, _log(options), orders, options.timeout, record, past)
+            record = None if options.event_log is None else LogCollector(options.event_log)
+            site = Site(ctx, collector, _log(options), orders, options.timeout, record)
             hosts = _hosts(options, self._socket)
             config = uvicorn.Config(
                 application(site, visitors, hosts),

@@ -24,9 +24,8 @@ from celery_fair.web import sentences
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
 from celery_fair.web.forms import Tokens
-from celery_fair.web.log_history import LogHistory
+from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
-from celery_fair.web.warehouse_history import WarehouseHistory
 
 __all__ = ["PAGES", "Site", "message_of"]
 
@@ -35,7 +34,6 @@ PAGES = (
     ("workers", "Workers"),
     ("keys", "Keys"),
     ("history", "History"),
-    ("warehouse", "Past days"),
     ("dead-letters", "Dead letters"),
     ("partitions", "Partitions"),
     ("doctor", "Doctor"),
@@ -51,7 +49,6 @@ class Site:
         ctx: the command's context, whose app it is.
         timeout: seconds that workers' answers are waited for.
         record: reads the event log, if it is to be read.
-        warehouse: reads what the pipeline has made of it, if that is to be read.
         keeps: whether there is a Redis to keep what is changed, for workers that start later.
     """
 
@@ -60,8 +57,7 @@ class Site:
     log: ActionLog
     orders: Orders
     timeout: float = 1.0
-    record: LogHistory | None = None
-    warehouse: WarehouseHistory | None = None
+    record: LogCollector | None = None
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:

@@ -166,6 +166,16 @@ class Queue:
         return self.buffered + (self.waiting or 0)
 
     @property
+    def median(self) -> float | None:
+        """What half of the waits of late are below of, in seconds."""
+        return quantile(self.waits, 0.5)
+
+    @property
+    def p95(self) -> float | None:
+        """What 95 % of them are."""
+        return quantile(self.waits, 0.95)
+
+    @property
     def empty_in(self) -> float | None:
         """Seconds until it is empty at this rate, if nothing comes in; None if nobody knows."""
         return self.backlog / self.per_second if self.per_second else None
@@ -271,7 +281,7 @@ def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:
     return {worker: each / total for worker, each in served.items()}
 
 
-def quantile(waits: Sequence[int], part: float) -> float | None:
+def quantile(waits: Sequence[float], part: float) -> float | None:
     """Return what so many of the waits are below of, in seconds, or None if there are none.
 
     Within a class waits are taken as spread evenly; of the last class nothing is known but its
@@ -280,7 +290,7 @@ def quantile(waits: Sequence[int], part: float) -> float | None:
     total = sum(waits)
     if not total:
         return None
-    rank, below = part * total, 0
+    rank, below = part * total, 0.0
     for (lower, upper), count in zip(pairwise((0.0, *BOUNDS)), waits, strict=False):
         if count and below + count >= rank:
             return lower + (upper - lower) * (rank - below) / count

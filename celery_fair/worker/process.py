@@ -34,10 +34,7 @@ from celery_fair.worker.observe.key_figures import KeyFigures
 from celery_fair.worker.observe.letter_figures import LetterFigures
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.plain import PlainWay
-from celery_fair.worker.queues.keyed.exchange import Exchanges
-from celery_fair.worker.queues.keyed.places import Places
-from celery_fair.worker.queues.keyed.rules import LiveRules
-from celery_fair.worker.queues.keyed.unstarted import Unstarted
+from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
 
@@ -53,13 +50,13 @@ _DEPTHS = 5.0
 def _key_has_ended(request: Any, seconds: float | None) -> None:  # noqa: ARG001
     """What has ended is known, where its queue is shared by key."""
     if request.message.turn is not None:
-        request.message.feed.ended(request.message)
+        request.message.feed.by_key.ended(request.message)
 
 
 def _key_is_charged(request: Any, seconds: float | None) -> None:
     """What a message took, its key's tags are charged, where its queue is shared by key."""
     if seconds is not None and request.message.turn is not None:
-        request.message.feed.charged(request.message, seconds)
+        request.message.feed.by_key.charged(request.message, seconds)
 
 
 class Parts:
@@ -80,12 +77,12 @@ class Parts:
         select_levels(c.app, settings)
         self.gates = Gates(settings, c.hostname, Kept(settings, c.app.connection_for_read).of)
         store = _key_store(settings, broker)
-        self.key_rules = LiveRules(store, settings.keys)
-        self.key_reports = Exchanges(store)
-        self.places = Places(
-            lambda: store or broker.impatient(c.app.connection_for_read(), _PATIENCE), settings.keys
+        self.keys = Keys(
+            c.app,
+            settings.keys,
+            store,
+            lambda: store or broker.impatient(c.app.connection_for_read(), _PATIENCE),
         )
-        self.unstarted = Unstarted(c.app)
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
         self.tokens: dict[str, int] = {}
@@ -182,9 +179,7 @@ class Parts:
     def close(self) -> None:
         """Leave nothing open."""
         self.claims.close()
-        self.key_rules.close()
-        self.key_reports.close()
-        self.places.close()
+        self.keys.close()
         self.bell.close()
         for server in self.servers:
             server.close()

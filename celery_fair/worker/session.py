@@ -182,20 +182,11 @@ class Session:
             "interval": parts.settings.pull_interval,
             "eager": parts.settings.policy == "strict",
         }
-        if queue.name in parts.settings.keys:
-            keyed, usual = parts.settings.keys[queue.name], partial(parts.prices.usual, flow)
+        if queue.name in parts.keys:
+            usual = partial(parts.prices.usual, flow)
+            keyed = parts.keys.parts(queue.name, usual, self._free_slots, self._call_later)
             return self._source.keyed(
-                keyed=keyed,
-                places=parts.places,
-                rules=parts.key_rules.of(queue.name),
-                exchange=parts.key_reports.of(queue.name),
-                usual=usual,
-                free=self._free_slots,
-                unstarted=parts.unstarted,
-                later=self._call_later,
-                sorter=self._another_mover(),
-                **pulled,
-                **options,
+                parts=keyed, sorter=self._another_mover(), **pulled, **options
             )
         if gate.options.fetch != "pull" and queue.name not in self._held.asked:
             return self._source.feed(**options)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.window import LEAST, SECONDS_OF_WORK, RefillMeter, Window, plan
+from celery_fair.core.window import LEAST, SECONDS_OF_WORK, Ahead, RefillMeter, Window, plan
 
 
 def filled(size: int) -> Window:
@@ -129,3 +129,14 @@ def test_a_delay_is_learnt() -> None:
         meter.refilled(0.03)
     assert meter.delay == pytest.approx(0.03)
     assert meter.patience == pytest.approx(0.12)
+
+
+def test_as_many_as_slots_are_free_or_start_in_a_moment() -> None:
+    free = 3
+    ahead = Ahead(0.01, lambda: free)
+    assert ahead.count(0, 100.0) == 3
+    free = 0
+    assert ahead.count(10, 100.05) == 1
+    assert ahead.count(2000, 100.11) == 32  # 200 in a hundredth of a second
+    assert ahead.count(2005, 100.22) == 1
+    assert ahead.count(2005 + 150, 100.33) == 13

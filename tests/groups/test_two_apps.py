@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from celery import Celery
 
 from celery_fair import install
-from celery_fair.core.membership import Group, Terms, turn
-from celery_fair.groups import store_at
-from celery_fair.groups.document import decoded, encoded
 from celery_fair.operate.doctor import findings
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import shared_server
-from tests.groups.fleet import QUEUE, STEADY, Fleet
+from tests.groups.fleet import STEADY, Fleet
 from tests.groups.test_status import asked
 from tests.waiting import wait_for
 from tests.workers import StartWorker
@@ -110,22 +106,3 @@ def test_broker_that_was_emptied(redis_space: Space, make_fleet: Callable[[Space
     emptied(redis_space)
     second = fleet.worker()
     fleet.wait_counts([2, 2], first, second)
-
-
-def test_members_of_a_version_that_named_no_broker(
-    redis_space: Space, make_fleet: Callable[[Space], Fleet], tmp_path: Path
-) -> None:
-    partitions = frozenset(f"{QUEUE}.{number}" for number in range(4))
-    fleet = make_fleet(redis_space)
-    with closing(store_at(f"sqlite:///{tmp_path}/g.db")) as store:
-        _, _, now = store.read(QUEUE)
-        older = turn(Group().of(partitions), "older", now, Terms(STEADY)).group
-        text = encoded(older).replace(',"brokers":{}', "")
-        assert "brokers" not in text
-        assert store.write(QUEUE, 0, text)
-        worker = fleet.worker()
-        group = wait_for(
-            lambda: (group := decoded(store.read(QUEUE).text)).brokers and group, 20, worker.log
-        )
-        assert group.members.keys() - {"older"} == group.brokers.keys()
-    assert not fleet.of("failed")

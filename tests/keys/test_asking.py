@@ -16,15 +16,13 @@ from kombu import Queue
 from celery_fair import NonRepeatableTask
 from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.front import Front
 from celery_fair.core.window import RefillMeter
 from celery_fair.settings import KeyedQueue
-from celery_fair.worker.queues.keyed import amqp
-from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed, Sorting
-from celery_fair.worker.queues.keyed.exchange import NoExchange
+from celery_fair.worker.queues.keyed.by_key import KeyedParts, Unstarted
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
+from celery_fair.worker.queues.keyed.lanes import LanesFeed
 from celery_fair.worker.queues.keyed.places import Places
-from celery_fair.worker.queues.keyed.rules import KeyRules
-from celery_fair.worker.queues.keyed.unstarted import Unstarted
 from celery_fair.worker.wire.ack_writer import AckWriter
 from celery_fair.worker.wire.questions import Questions
 from tests.fast_path.broker import Broker, connected
@@ -151,7 +149,16 @@ class Feed:
         watch._found.append((0, depth, ("a", "")))
         watch.start = watch.stop = lambda *_, **__: None
         self.closed: list[Any] = []
-        self.feed = KeyedAmqpFeed(
+        parts = KeyedParts(
+            KeyedQueue("jobs"),
+            Places(lambda: None, {}),
+            self.unstarted,
+            None,
+            usual=lambda: 1.0,
+            free=lambda: free,
+            later=lambda seconds, call: self.calls.append(call),
+        )
+        self.feed = LanesFeed(
             queue=Queue("jobs"),
             channel=channel_of(broker, connection),
             flow=DeficitRoundRobin().add("jobs", 1.0),
@@ -163,22 +170,22 @@ class Feed:
             acks=self.acks,
             interval=1.0,
             eager=False,
-            places=Places(lambda: None, {}),
-            usual=lambda: 1.0,
-            rules=KeyRules(KeyedQueue("jobs")),
-            exchange=NoExchange(),
             watch=watch,
-            free=lambda: free,
-            unstarted=self.unstarted,
-            later=lambda seconds, call: self.calls.append(call),
+            parts=parts,
         )
         self.feed.open()
+        self.choice = self.feed._choice
         if looked:
-            self.feed._front, self.feed._look_at = 0, math.inf
+            self.choice.front, self.choice._look_at = 0, math.inf
 
     def sends(self, data: bytes) -> None:
         self.acks.flush()
         assert self.broker.received(len(data)) == data
+
+    def looks_into_the_front(self, answer: bytes) -> None:
+        self.broker.send(answer)
+        self.feed._ask([None])
+        assert not self.feed._have_come()
 
     def take(self) -> str:
         return str(self.feed.take(0.0, 0).headers["id"])
@@ -221,13 +228,9 @@ def test_the_next_ones_are_asked_for_before_they_are_needed() -> None:
 def test_one_is_asked_for_while_the_front_is_not_sorted() -> None:
     """Who is behind its first message may be next."""
     with feeding(free=3) as feed:
-        feed.feed._hear()
-        feed.feed._front = 1
-        feed.broker.send(got(1, 0, "b"))
-        assert feed.feed._first_of_front() is not None
-        feed.feed._look_at = math.inf
-        feed.feed._tags.tenants.hold("b")  # and so all the next turns are a's
-        feed.feed._waiting._until["b"] = math.inf
+        feed.looks_into_the_front(got(1, 0, "b"))
+        feed.choice.front, feed.choice._look_at = 0, math.inf
+        feed.choice.tags.tenants.hold("b")  # and so all the next turns are a's
         feed.broker.send(got(2, 8))
         assert feed.take() == "2"
         feed.sends(get("jobs") + get(LANE))
@@ -237,7 +240,7 @@ def test_one_is_asked_for_while_the_front_is_not_sorted() -> None:
 def test_one_is_asked_for_while_nobody_knows_what_the_front_has() -> None:
     """That is asked with it."""
     with feeding(free=3) as feed:
-        feed.feed._look_at = 0.0
+        feed.choice._look_at = 0.0
         feed.broker.send(counted(1) + got(1, 8))
         assert feed.take() == "1"
         feed.sends(count("jobs") + get(LANE))
@@ -247,10 +250,10 @@ def test_one_is_asked_for_while_nobody_knows_what_the_front_has() -> None:
 def test_the_front_is_looked_into_first() -> None:
     with connected() as (broker, connection):
         feed = Feed(broker, connection, 3, Celery("asking"), 9, looked=False)
-        broker.send(got(1, 0, "b"))
         feed.feed._hear()
-        assert feed.feed._first_of_front() is not None
-        feed.sends(get("jobs"))
+        assert feed.choice.step(1.0, 0.0) is Front.GET
+        feed.looks_into_the_front(got(1, 0, "b"))
+        assert feed.choice.head == ("b", "")
 
 
 def test_no_more_is_asked_for_than_is_there() -> None:
@@ -289,17 +292,6 @@ def test_once_a_non_repeatable_task_has_come_nothing_is_asked_for_ahead() -> Non
         assert not feed.unstarted.may_wait("jobs")
 
 
-def test_of_a_limited_key_one_is_asked_for_when_it_starts() -> None:
-    with feeding(free=8) as feed:
-        rules: Any = feed.feed._rules
-        rules.is_limited = lambda tenant: tenant == "a"
-        feed.broker.send(got(1, 8))
-        assert feed.take() == "1"
-        assert not feed.feed.buffer
-        feed.sends(get(LANE))
-        assert not feed.feed._picked
-
-
 def test_what_does_not_start_goes_back() -> None:
     with feeding(free=3) as feed:
         feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
@@ -331,7 +323,7 @@ def test_a_lane_of_another_key_is_charged_to_that() -> None:
     with feeding(free=2) as feed:
         feed.broker.send(got(1, 8, "b") + got(2, 7, "b"))
         assert feed.take() == "1"
-        tags = feed.feed._tags.tenants
+        tags = feed.choice.tags.tenants
         assert "a" not in tags
         assert (tags.tag("b") or 0.0) >= 1.5  # two messages, the first of which costs half at least
 
@@ -342,9 +334,8 @@ def test_the_front_is_looked_into_while_all_lanes_wait() -> None:
         feed.broker.send(got(1, 8))
         assert feed.take() == "1"
         feed.sends(get(LANE))
-        feed.feed._tags.tenants.hold("a")
-        feed.feed._waiting._until["a"] = math.inf
-        feed.feed._look_at = 0.0
+        feed.choice.tags.tenants.hold("a")
+        feed.choice._look_at = 0.0
         feed.broker.send(counted(1) + got(2, 0, "b"))
         assert feed.take() == "2"
 
@@ -355,12 +346,3 @@ def test_a_lane_that_is_not_there_is_declared_with_the_queue() -> None:
         feed.broker.say(CHANNEL, spec.Channel.Close, "BsBB", close)
         with pytest.raises(NotFound):  # as the queue's recovery is told
             feed.feed.take(0.0, 0)
-
-
-def test_one_is_moved_however_slow_the_broker_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    sorting = Sorting()
-    assert sorting.goes_on()
-    assert sorting.goes_on()  # time is left
-    slow = Sorting()
-    monkeypatch.setattr(amqp, "monotonic", lambda: slow.began + 1.0)
-    assert [slow.goes_on() for _ in range(2)] == [True, False]

@@ -19,12 +19,13 @@ from kombu import Connection
 from redis import Redis
 
 from celery_fair import install
-from celery_fair.brokers.keyed.lists import KeyedLists, Turn
+from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands
 from celery_fair.cli import fair
 from celery_fair.clock import elapsed
 from celery_fair.core.gate import SLACK
+from celery_fair.core.tags import Turn
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.places import Places
 from tests.brokers import Space
@@ -71,6 +72,7 @@ def most_at_once(tenants: Tenants, records: Records) -> dict[str, int]:
     return dict(most)
 
 
+@pytest.mark.either_broker("redis")
 @pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
 def test_a_cap_is_the_clusters(
     space: Space, start_worker: StartWorker, tenants: Tenants, pool: str, limited: Limited

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kombu import Connection
 
-from celery_fair.brokers.keyed.lists import KeyedLists, Turn
+from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.fair_key import read_key
-from celery_fair.core.tags import Served, TenantTags
+from celery_fair.core.tags import Served, TenantTags, Turn
 from celery_fair.settings.keys import KeyedQueue, KeyOptions
 from tests.brokers import Space
 from tests.publishing import publish

@@ -10,7 +10,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from celery_fair import NonRepeatableTask
-from celery_fair.worker.queues.keyed.unstarted import Unstarted
+from celery_fair.worker.queues.keyed.by_key import Unstarted
 
 # Celery's, of a task that names its queue.
 pytestmark = pytest.mark.filterwarnings("ignore::celery.exceptions.CDeprecationWarning")

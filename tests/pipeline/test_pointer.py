@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -9,7 +10,7 @@ from threading import Barrier
 import pytest
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.pointer import FORMAT, Pointer, read_pointer, write_pointer
 
 AT_ONCE = 4
 
@@ -42,10 +43,20 @@ def test_of_those_who_publish_at_once_one_does(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"v": 2}', "[]", '{"v": 2, "version": "x"}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"v": 1}', "[]", '{"v": 1, "version": "x"}'])
 def test_what_is_no_pointer(tmp_path: Path, text: str) -> None:
     (tmp_path / "current.json").write_text(text)
     with pytest.raises(PipelineError, match="is this a warehouse"):
+        read_pointer(tmp_path)
+
+
+def test_a_warehouse_of_another_format(tmp_path: Path) -> None:
+    text = {"v": FORMAT + 8, "version": 1, "tables": {}, "schemas": {}}
+    (tmp_path / "current.json").write_text(json.dumps(text))
+    told = (
+        f"a warehouse of format {FORMAT + 8}, and this celery-fair reads {FORMAT}: use the version"
+    )
+    with pytest.raises(PipelineError, match=told):
         read_pointer(tmp_path)
 
 

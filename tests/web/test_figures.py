@@ -156,31 +156,33 @@ def test_why_a_share_is_what_it_is(queue: Queue, said: str) -> None:
 
 
 def test_lines_end_with_now_and_have_gaps() -> None:
-    history = History(ticks=3)
-    for number in range(5):
-        queues = {"always": row(share=number / 10)} | ({"late": row()} if number >= 3 else {})
-        history.add(Snapshot(number=number, time=float(number), workers={"a": queues}))
-    assert history.times() == [2.0, 3.0, 4.0]
-    assert history.line("always", "share") == [0.2, 0.3, 0.4]
-    assert history.line("late", "share") == [None, 0.0, 0.0]
-    assert history.line("late", "share", 1) == [0.0]
-    assert history.line("never", "share") == [None] * 3
+    said = [
+        {"always": row(share=number / 10)} | ({"late": row()} if number >= 3 else {})
+        for number in range(5)
+    ]
+    history = drawn(said, _TICKS=3)
+    told = history.lines(["always", "late", "never"], ["share", "median"])
+    assert told["times"] == sorted(told["times"])
+    assert told["lines"][::2] == [[0.2, 0.3, 0.4], [None, 0.0, 0.0], [None] * 3]
+    assert told["lines"][1::2] == [[None] * 3] * 3
+    assert history.lines(["late"], ["share"], slice(-1, None))["lines"] == [[0.0]]
 
 
-def test_a_queue_that_has_gone_is_forgotten() -> None:
-    history = History(ticks=3)
-    for number in range(8):
-        queues = {"gone": row()} if number < 2 else {}
-        history.add(Snapshot(number=number, time=float(number), workers={"a": queues}))
-    assert history._lines == {}
+def test_lines_are_of_so_many_queues_and_ticks() -> None:
+    history = drawn([{"one": row(), "two": row()}] * 20, _TICKS=2, _MOST=1)
+    assert [list(tick.rows) for tick in history.ticks] == [["one"]] * 2
 
 
-def test_history_is_of_so_many_queues() -> None:
-    history = History(ticks=2, most=1)
-    for number in range(20):
-        history.add(Snapshot(time=float(number), workers={"a": {"one": row(), "two": row()}}))
-    assert list(history._lines) == ["one"]
-    assert len(history._lines["one"]) < 2 * 2 * 7
+def drawn(said: list[dict[str, Any]], **bounds: int) -> History:
+    """What is kept of answers for the lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bounds.items():
+            patch.setattr(f"celery_fair.web.collector.{name}", value)
+        answered = iter(said)
+        collector = Collector(lambda: answers({"a": next(answered)}), KnownDepths())
+        for _ in said:
+            collector.take()
+    return collector.history
 
 
 # The collector --------------------------------------------------------------

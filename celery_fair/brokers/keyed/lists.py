@@ -12,9 +12,10 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.brokers.payload import published
 from celery_fair.brokers.redis import Commands, Script
 from celery_fair.core.gate import SLACK
+from celery_fair.core.tags import Turn
 from celery_fair.settings import KeyedQueue, KeyLimits
 
-__all__ = ["Backlog", "KeyedLists", "Left", "Turn", "base_of"]
+__all__ = ["Backlog", "KeyedLists", "Left", "base_of"]
 
 _SORTED = 200
 """Messages that are sorted with one question, at the most: about 5 ms of the server's time."""
@@ -36,23 +37,6 @@ _LEFT = 600
 
 _SCANNED = 1000
 """Keys of the server that are looked at with one question."""
-
-
-class Turn(NamedTuple):
-    """By which turn of whose a message came."""
-
-    tenant: str
-    part: str
-    finish: str | float
-    part_finish: str | float
-    charged: float
-    has: str = ""
-    """"place" if it has one of those that may run at once, and a token besides if there is a leash;
-    "token" for that alone; "left" when it has left them."""
-    begins: bool = False
-    """Its tenant had nothing else waiting when it came."""
-    place: str = ""
-    """What its place is called."""
 
 
 class Left(NamedTuple):

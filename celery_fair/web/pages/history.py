@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from celery_fair.operate.text import escaped
+from celery_fair.web.log_collector import FIGURES
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.site import Site
 
@@ -16,7 +17,7 @@ __all__ = ["history_lines", "history_page", "history_part"]
 _DRAWN = 8
 """Lines of queues that can be told apart."""
 
-_Row = tuple[str, dict[str, float | None]]
+_Row = tuple[str, Mapping[str, float | None]]
 
 _KEYS: dict[str, Callable[[_Row], Any]] = {
     "name": itemgetter(0),
@@ -55,4 +56,5 @@ def history_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[An
     state = hours.number, names
     if state == before:
         return state, None
-    return state, site.record.lines(names) | {"names": [*map(escaped, names)], "whole": True}
+    lines = site.record.history.lines(names, FIGURES, slice(-1))  # the last is not over
+    return state, lines | {"names": [*map(escaped, names)], "whole": True}

@@ -13,12 +13,11 @@ from starlette.responses import Response
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.text import escaped
 from celery_fair.operate.workers import Workers
-from celery_fair.web.history import FIGURES
+from celery_fair.web.collector import FIGURES
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages.listing import listing
 from celery_fair.web.sentences import sentences
 from celery_fair.web.site import Site, message_of
-from celery_fair.web.snapshot import Queue, quantile
 
 __all__ = [
     "Explanations",
@@ -42,7 +41,7 @@ _KEYS = {
     "target": lambda queue: queue.target,
     "share": lambda queue: queue.share,
     "starts": lambda queue: queue.per_second or 0,
-    "wait": lambda queue: quantile(queue.waits, 0.95) or 0,
+    "wait": lambda queue: queue.p95 or 0,
     "backlog": lambda queue: queue.backlog,
     "oldest": lambda queue: queue.oldest,
     "running": lambda queue: queue.in_flight,
@@ -75,22 +74,16 @@ def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     snapshot = site.collector.look()
     queues = list(snapshot.queues.values())
     listed = listing(queues, query, lambda queue: queue.name, _KEYS, "name")
-    rows = [(queue, *_waits(queue)) for queue in listed.rows]
-    return {
-        "snapshot": snapshot,
-        "listing": listed,
-        "rows": rows,
-        "with_waits": any(q.waits for q in queues),
-    }
+    with_waits = any(queue.waits for queue in queues)
+    return {"snapshot": snapshot, "listing": listed, "with_waits": with_waits}
 
 
 def queue_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
     """Return whose lines are drawn, and those: their ends, if that is what was drawn before."""
     names, figures = _drawn(site, query)
-    last = 1 if names == before else None
-    told = site.collector.history.lines(names, figures, last)
-    told |= {"names": [*map(escaped, names)], "figures": figures, "whole": last is None}
-    return names, told
+    whole = names != before
+    told = site.collector.history.lines(names, figures, slice(None if whole else -1, None))
+    return names, told | {"names": [*map(escaped, names)], "whole": whole}
 
 
 def _drawn(site: Site, query: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
@@ -117,12 +110,9 @@ def queue_part(
     if queue is None:
         raise HTTPException(404, f"No fair worker that answers consumes a queue {name!r}.")
     at = {worker: rows[name] for worker, rows in snapshot.workers.items() if name in rows}
-    median, p95 = _waits(queue)
     return {
         "snapshot": snapshot,
         "queue": queue,
-        "median": median,
-        "p95": p95,
         "why": sentences(queue),
         "explained": explained.of(name),
         "at": at,
@@ -194,7 +184,3 @@ def worker_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     rows = list(snapshot.workers[name].items())
     listed = listing(rows, query, itemgetter(0), _ROW_KEYS, "name")
     return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
-
-
-def _waits(queue: Queue) -> tuple[float | None, float | None]:
-    return quantile(queue.waits, 0.5), quantile(queue.waits, 0.95)

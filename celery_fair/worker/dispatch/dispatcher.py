@@ -279,8 +279,8 @@ class Dispatcher:
         else:
             feed.gate.give_back(self._clock())
             cost = 0.0
-        if feed.asks and not (cost and self._charges_ends):
-            feed.charged(item, cost)
+        if feed.by_key is not None and not (cost and self._charges_ends):
+            feed.by_key.charged(item, cost)
         self._look_at_next(feed, cost)
 
     def _hand_over(self, item: Any, cost: float) -> Outcome:

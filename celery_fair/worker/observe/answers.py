@@ -172,7 +172,7 @@ class Answers:
         """
         self._must_be_consumed(queue)
         feed = self.feeds.named(queue)
-        seen = None if feed is None else feed.seen(tenant)
+        seen = None if feed is None or feed.by_key is None else feed.by_key.seen(tenant)
         if seen is None:
             raise NotConsumedError(f"this worker keeps no tags of the keys of {queue!r}")
         turns = [r.message.turn for r in self.in_flight if r.message.feed.name == queue]

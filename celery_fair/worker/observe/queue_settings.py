@@ -48,7 +48,8 @@ class QueueSettings:
         """Write down what has changed since the last look."""
         now = monotonic()
         for feed in self._feeds:
-            options, live = feed.gate.options, feed.live_weights()
+            options = feed.gate.options
+            live = {} if feed.by_key is None else feed.by_key.live_weights()
             before = self._written.get(feed.name)
             same = before is not None and before[:2] == (options, live)
             if before is None or not same or now >= before.at + _AGAIN:

@@ -28,7 +28,7 @@ from celery_fair.worker import host
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.news import News
 
-__all__ = ["Custody", "Feed", "Ports", "Recovery", "Seen"]
+__all__ = ["ByKey", "Custody", "Feed", "Ports", "Recovery", "Seen"]
 
 _GROW, _SHRINK = 1.25, 4
 """How many times too small or too large a window must be to be changed: a change has a price."""
@@ -47,6 +47,30 @@ class Seen(TypedDict):
     """Of tenants."""
     ahead: Mapping[str, float]
     """How far tenants' tags are ahead of where newcomers begin."""
+
+
+class ByKey(Protocol):
+    """What chooses by key whose message of a queue is next.
+
+    Redis's scripts, lanes with tags of the worker's own, lanes with tags that workers share: see
+    `celery_fair.worker.queues.keyed`.
+    """
+
+    def charged(self, item: Any, cost: float) -> None:
+        """What was taken costs so much, as far as it is known; nothing if it did not start."""
+
+    def ended(self, message: Any) -> None:
+        """The task of a message has ended; any thread may say so."""
+
+    def live_weights(self) -> Mapping[str, float]:
+        """Return the weights that keys were given live."""
+
+    def seen(self, tenant: str | None) -> Seen | None:
+        """Return what this worker knows of the keys, if their broker does not know it.
+
+        Arguments:
+            tenant: of this one; None: of those that have most.
+        """
 
 
 class Custody(Protocol):
@@ -121,6 +145,7 @@ class Feed(ABC):
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
         may_be_asked: whether it could be.
         given: how many messages it has given for the asking.
+        by_key: what chooses by key, if the queue is shared so.
         withheld: messages that it was not given when it asked last, for caps, leashes and pauses of
             their keys.
         retired: its queue is not consumed by it any more.
@@ -129,6 +154,7 @@ class Feed(ABC):
     asks = retired = False
     may_be_asked = True
     given = withheld = 0
+    by_key: ByKey | None = None
 
     def __init__(
         self,
@@ -194,24 +220,6 @@ class Feed(ABC):
             started: how many messages the worker has ever started.
         """
         return self.buffer.popleft()
-
-    def charged(self, item: Any, cost: float) -> None:
-        """What was taken costs so much, as far as it is known; nothing if it did not start."""
-
-    def ended(self, message: Any) -> None:
-        """The task of a message has ended."""
-
-    def live_weights(self) -> Mapping[str, float]:
-        """Return the weights that keys were given live, where the queue is shared by key."""
-        return {}
-
-    def seen(self, tenant: str | None) -> Seen | None:
-        """Return what is known of the keys of a queue that is shared by key, if anything is.
-
-        Arguments:
-            tenant: of this one; None: of those that have most.
-        """
-        return None
 
     def report(self) -> None:
         """Say that there may be something here."""

@@ -132,8 +132,7 @@ class RedisSource(Source):
         return PulledRedisFeed(source=self, **options)
 
     def keyed(self, **options: Any) -> Feed:
-        del options["sorter"], options["rules"]  # the server's scripts sort, and know them
-        del options["exchange"], options["unstarted"], options["later"]  # what waits is renewed
+        del options["sorter"]  # the server's scripts sort
         from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
 
         return KeyedRedisFeed(source=self, **options)

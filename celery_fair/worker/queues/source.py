@@ -15,8 +15,9 @@ from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.queues.amqp_feed import AmqpFeed, RawDeliveries
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.keyed.amqp import KeyedAmqpFeed
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
+from celery_fair.worker.queues.keyed.lanes import LanesFeed
+from celery_fair.worker.queues.keyed.shared import SharedLanesFeed
 from celery_fair.worker.queues.pulled import PulledAmqpFeed, PulledVirtualFeed
 from celery_fair.worker.queues.virtual_feed import VirtualFeed
 from celery_fair.worker.wire.ack_writer import AckWriter
@@ -46,7 +47,7 @@ class Source(ABC):
         """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
 
     def keyed(self, **options: Any) -> Feed:
-        """Make a feed that is shared by key; `options` are those of `pulled`, and its settings.
+        """Make a feed that is shared by key; `options` are those of `KeyedFeed`, and who sorts.
 
         Only where the broker `shares_by_key`; a worker on others has been refused by then.
         """
@@ -117,10 +118,11 @@ class AmqpSource(Source):
         return PulledAmqpFeed(**self._supplies(options["queue"]), **options)
 
     def keyed(self, **options: Any) -> Feed:
-        queue, keyed = options["queue"], options.pop("keyed")
-        lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, keyed.lanes)
+        queue, parts = options["queue"], options["parts"]
+        lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, parts.keyed.lanes)
         watch = LaneWatch(lanes, queue.name, options.pop("sorter"))
-        return KeyedAmqpFeed(watch=watch, **self._supplies(queue), **options)
+        kind = LanesFeed if parts.link is None else SharedLanesFeed
+        return kind(watch=watch, **self._supplies(queue), **options)
 
     def _supplies(self, queue: Any) -> dict[str, Any]:
         return {

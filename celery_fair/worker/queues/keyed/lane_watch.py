@@ -23,6 +23,7 @@ from typing import Any
 from celery_fair.brokers.lanes import LaneChooser, Lanes, register
 from celery_fair.brokers.mover import AmqpMover, NotTakenError
 from celery_fair.core.fair_key import read_key
+from celery_fair.core.lanes import Key
 from celery_fair.core.rounds import Rounds
 from celery_fair.headers import FAIR_KEY
 
@@ -57,10 +58,8 @@ _AT_ONCE = 1.0
 _GOODBYE = 5.0
 """Seconds that the worker waits for the thread's end, at the most."""
 
-_Key = tuple[str, str]
 
-
-def whose(message: Any) -> _Key:
+def whose(message: Any) -> Key:
     """Return the tenant and the part whose message it is."""
     headers = message.headers
     return read_key(headers.get(FAIR_KEY) if isinstance(headers, dict) else None)
@@ -83,7 +82,7 @@ class LaneWatch:
         self._queue = queue
         self._mover = mover
         self._chooser = LaneChooser(lanes)
-        self._found: deque[tuple[int, int, _Key | None]] = deque()
+        self._found: deque[tuple[int, int, Key | None]] = deque()
         self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
         self._spare: dict[int, None] = {}  # the same, of those for keys that are to wait
         self._held: Any = None  # a message that is being sorted
@@ -114,7 +113,7 @@ class LaneWatch:
         if thread is not None and wait:
             thread.join(_GOODBYE)
 
-    def take(self) -> Iterator[tuple[int, int, _Key | None]]:
+    def take(self) -> Iterator[tuple[int, int, Key | None]]:
         """Yield, once, lanes that have messages: their numbers, how many, and whose, if known."""
         while self._found:
             yield self._found.popleft()

@@ -10,20 +10,20 @@ What it took beyond its charge is told with the next question, as is that a plac
 free again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from kombu.transport import virtual
 
-from celery_fair.brokers.keyed.lists import KeyedLists, Left, Turn
+from celery_fair.brokers.keyed.lists import KeyedLists, Left
 from celery_fair.clock import elapsed
-from celery_fair.settings import KeyedQueue
+from celery_fair.core.tags import Turn
+from celery_fair.core.window import Ahead
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.keyed.ahead import Ahead
-from celery_fair.worker.queues.keyed.placed import Placed
+from celery_fair.worker.queues.keyed.by_key import KeyedParts, Placed
 from celery_fair.worker.queues.redis_source import RedisFeed
 
 __all__ = ["KeyedRedisFeed"]
@@ -39,23 +39,12 @@ _WEIGHTS = 5.0
 
 
 class KeyedRedisFeed(Placed, RedisFeed):
-    """Asks for as many messages as slots are free, or are started within some milliseconds.
+    """Asks for as many messages as slots are free, or are started within some milliseconds."""
 
-    Arguments:
-        keyed: its entry in ``fair_keys``.
-        free: returns how many slots are free.
-    """
-
-    def __init__(
-        self,
-        *,
-        keyed: KeyedQueue,
-        free: Callable[[], int],
-        **options: Any,
-    ) -> None:
-        super().__init__(**options)
-        self._ahead = Ahead(_AHEAD, free)
-        self._lists = KeyedLists(self.channel, self._source.send, keyed)
+    def __init__(self, *, parts: KeyedParts, **options: Any) -> None:
+        super().__init__(parts=parts, **options)
+        self._ahead = Ahead(_AHEAD, parts.free)
+        self._lists = KeyedLists(self.channel, self._source.send, parts.keyed)
         self._live_weights: Mapping[str, float] = {}
         self._weights_at = 0.0
 

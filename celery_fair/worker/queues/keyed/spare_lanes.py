@@ -13,12 +13,13 @@ from collections.abc import Callable
 from itertools import islice
 from time import monotonic
 
-from celery_fair.core.tags import Tags
-from celery_fair.worker.queues.keyed.known_lanes import KnownLanes
+from celery_fair.core.front import LimitedLanes, Permit
+from celery_fair.core.lanes import Key, is_nobodys
+from celery_fair.core.tags import TenantTags
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
-from celery_fair.worker.queues.keyed.rules import QueueRules
+from celery_fair.worker.queues.keyed.store import StoreLink
 
-__all__ = ["SharedLanes"]
+__all__ = ["SpareLanes"]
 
 _EVERY, _AT_ONCE = 0.05, 8
 """Seconds between two looks at lanes that could be looked into, and how many are then."""
@@ -30,76 +31,69 @@ _REST = 9
 """How many times as long as something was moved others are served, before more is."""
 
 
-class SharedLanes:
-    """Of one queue.
+class SpareLanes(LimitedLanes):
+    """A choice that lets those be looked into whose first message is of one that is to wait.
 
     Arguments:
-        known: its lanes.
-        watch: knows which are empty.
-        tags: those of tenants.
-        rules: say which spare lane is whose.
-        reopen: takes note that it is not known any more whose message is next in a lane.
+        link: says which spare lane is whose.
+        watch: knows which lanes are empty.
     """
 
     def __init__(
         self,
-        known: KnownLanes,
+        tags: TenantTags,
+        link: StoreLink,
         watch: LaneWatch,
-        tags: Tags,
-        rules: QueueRules,
-        reopen: Callable[[int], object],
+        unused: Callable[[str, Permit], object],
     ) -> None:
-        self._known = known
+        super().__init__(tags, link, unused)
+        self._link = link
         self._watch = watch
-        self._tags = tags
-        self._rules = rules
-        self._reopen = reopen
         self._covered: set[int] = set()  # whose first message is of one that is to wait
         self._spares: dict[str, tuple[int, float]] = {}  # and until when that is so
         self._owners: dict[int, str] = {}
-        self._began = self._look_at = 0.0
-        self._rests_until = 0.0
+        self._look_again_at = self._moving_since = self._rests_until = 0.0
+
+    def begin(self, now: float) -> None:
+        """Let those be looked into, too, whose first message can be moved."""
+        super().begin(now)
+        if not self._covered or now < self._look_again_at:
+            return
+        self._look_again_at = now + _EVERY
+        for number in list(islice(self._covered, _AT_ONCE)):
+            key = self.lanes.key_of(number)
+            waits = key is not None and self.tags.tenants.holds(key[0])
+            if key is not None and waits and self._spare_of(key[0]) is None:
+                break  # nor has another, for now
+            self._covered.discard(number)
+            if waits:
+                self.reopen(number)
 
     def hold(self, tenant: str) -> None:
         """A tenant is to wait; who shares lanes with it is not."""
-        self._covered.update(filter(self._is_shared, self._known.lanes_of(tenant)))
-
-    def look(self) -> None:
-        """Let those be looked into whose first message can be moved."""
-        if not self._covered or monotonic() < self._look_at:
-            return
-        self._look_at = monotonic() + _EVERY
-        for number in list(islice(self._covered, _AT_ONCE)):
-            key = self._known.key_of(number)
-            if key is None or not self._tags.holds(key[0]):
-                self._covered.discard(number)
-            elif self._spare_of(key[0]) is None:
-                break  # nor has another, for now
-            else:
-                self._covered.discard(number)
-                self._reopen(number)
-
-    @property
-    def rest(self) -> bool:
-        """Whether others have their turn now."""
-        return monotonic() < self._rests_until
+        super().hold(tenant)
+        self._covered.update(filter(self._is_shared, self.lanes.lanes_of(tenant)))
 
     def place_for(self, tenant: str, number: int) -> int:
         """Return the lane that a message goes to that came from this one, and is to wait."""
-        self._began = monotonic()
+        self._moving_since = monotonic()
         if not self._is_shared(number):
             return number
-        if self._rules_say(tenant) == number:  # and others' messages have come from it
+        if self._stored(tenant) == number:  # and others' messages have come from it
             self._forget(number)
         spare = self._spare_of(tenant)
         return number if spare is None else spare
 
-    def moved(self, number: int) -> None:
-        """A message that came from this lane is in another now."""
-        now = monotonic()
-        self._rests_until = now + _REST * (now - self._began)
-        self._covered.discard(number)
-        self._reopen(number)
+    def put_back(self, key: Key, number: int, to: int) -> None:
+        """A message that came from this lane is in that one now."""
+        self.grew(to)
+        if to != number:
+            if self.lanes.key_of(to) is None:
+                self._belongs(to, key)
+            now = monotonic()
+            self._rests_until = now + _REST * (now - self._moving_since)
+            self._covered.discard(number)
+            self.reopen(number)
 
     def nothing_else(self, now: float) -> bool:
         """Nothing else may start: go on with it; return whether there is something to be moved."""
@@ -107,36 +101,42 @@ class SharedLanes:
         self._rests_until = 0.0
         return goes_on
 
-    def ran_out(self, number: int) -> None:
-        """A lane is empty."""
+    def _permit(self, key: Key) -> Permit | None:
+        if is_nobodys(key[0]) and monotonic() < self._rests_until:  # others have their turn
+            self.hold(key[0])
+            return None
+        return super()._permit(key)
+
+    def _is_empty(self, number: int) -> None:
+        super()._is_empty(number)
         self._covered.discard(number)
         if self._watch.is_spare(number):
             self._forget(number)
 
     def _is_shared(self, number: int) -> bool:
         if self._watch.is_spare(number):
-            return self._known.is_shared(number)
+            return self.lanes.is_shared(number)
         return self._watch.may_be_shared(number)
 
     def _spare_of(self, tenant: str) -> int | None:
         """Return a tenant's own lane for what is to wait; None while there is none."""
-        spare = self._rules_say(tenant)
+        spare = self._stored(tenant)
         if spare is not None:
             return spare
-        offered = self._watch.spare_for(self._known.depths, len(self._covered) or 1)
+        offered = self._watch.spare_for(self.lanes.depths, len(self._covered) or 1)
         if offered is None:
             return None
-        spare = self._rules.spare(tenant, offered)
+        spare = self._link.spare(tenant, offered)
         if spare is not None and spare != offered:
             self._watch.spared(offered)
         return self._remember(tenant, spare)
 
-    def _rules_say(self, tenant: str) -> int | None:
+    def _stored(self, tenant: str) -> int | None:
         """Return its lane, as all workers have it; as it was a moment ago."""
         spare, until = self._spares.get(tenant, (None, 0.0))
         if monotonic() < until:
             return spare
-        return self._remember(tenant, self._rules.spare(tenant))
+        return self._remember(tenant, self._link.spare(tenant))
 
     def _remember(self, tenant: str, spare: int | None) -> int | None:
         before, _ = self._spares.pop(tenant, (None, 0.0))
@@ -151,4 +151,4 @@ class SharedLanes:
         """A spare lane is nobody's any more."""
         tenant = self._owners.pop(number, "")
         self._spares.pop(tenant, None)
-        self._rules.spare(tenant, given_up=number)
+        self._link.spare(tenant, given_up=number)

@@ -1,4 +1,4 @@
-"""Which lanes have messages, and whose they are, as far as a worker knows."""
+"""Which of a queue's lanes have messages, and whose they are, as far as a worker knows."""
 
 from collections import Counter, defaultdict
 from secrets import token_bytes
@@ -9,10 +9,8 @@ __all__ = ["Key", "KnownLanes", "is_nobodys", "nobody_in"]
 Key = tuple[str, str]
 """A tenant, and a part of it."""
 
-
 _NOBODY = 256 * "\0"
 """What a lane's name begins with where a key's would be, which is shorter."""
-
 
 _SALT = token_bytes(8)
 """In each worker unknown lanes come in another order, or all would begin with the same tenants."""
@@ -30,7 +28,7 @@ def is_nobodys(tenant: str) -> bool:
 
 
 class KnownLanes:
-    """Of one queue.
+    """Which lanes have messages, and whose they are, as far as a worker knows.
 
     Attributes:
         depths: messages in those that have any, by their numbers.
@@ -43,7 +41,7 @@ class KnownLanes:
         self._keys: dict[int, Key] = {}
         self._of: dict[Key, list[int]] = {}
         self._of_tenant: defaultdict[str, set[int]] = defaultdict(set)
-        self._last: dict[int, Key] = {}  # whose messages came from lanes, since they were empty
+        self._last: dict[int, str] = {}  # whose messages came from lanes, since they were empty
         self._shared: set[int] = set()
 
     def __contains__(self, key: Key) -> bool:
@@ -51,10 +49,7 @@ class KnownLanes:
         return key in self._of
 
     def first_of(self, key: Key) -> int | None:
-        """Return the number of the lane that a key's messages are taken from; None if it has none.
-
-        Its messages are moved to it, too.
-        """
+        """Return the number of the lane that a key's messages are taken from, and moved to."""
         lanes = self._of.get(key)
         return lanes[0] if lanes else None
 
@@ -70,22 +65,23 @@ class KnownLanes:
         """Return whose a lane is; None if that is not known."""
         return self._keys.get(number)
 
-    def belongs(self, number: int, key: Key) -> None:
-        """A lane is a key's."""
-        self._keys[number] = key
-        self._of.setdefault(key, []).append(number)
-        if not is_nobodys(key[0]):
-            self._of_tenant[key[0]].add(number)
-            if self._last.setdefault(number, key)[0] != key[0]:
-                self._shared.add(number)
-
     def owners(self) -> list[tuple[int, str, str]]:
         """Return whose lanes are of which that is known: numbers, tenants and parts."""
         return [(number, *key) for number, key in self._keys.items() if not is_nobodys(key[0])]
 
     def all_come(self, number: int) -> bool:
         """Whether all that a lane has was asked for already."""
-        return self.coming[number] >= self.depths[number]
+        return self.coming[number] >= self.depths.get(number, 0)
+
+    def belongs(self, number: int, key: Key) -> None:
+        """A lane is a key's."""
+        self._keys[number] = key
+        self._of.setdefault(key, []).append(number)
+        tenant = key[0]
+        if not is_nobodys(tenant):
+            self._of_tenant[tenant].add(number)
+            if self._last.setdefault(number, tenant) != tenant:
+                self._shared.add(number)
 
     def empty(self, number: int) -> Key | None:
         """A lane has no messages; return its key if that has no lane now."""

@@ -1,28 +1,51 @@
-"""The waits of each run as pins over time, on the same axes.
+"""The page: the waits of each run as pins over time, on the same axes.
 
 On a narrow screen the style sheet makes the text of the plots larger.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
 
-from celery_fair.cli.demo.waits.run import Run
+from celery_fair import html_page
+from celery_fair.cli.demo.scenario import Run
+from celery_fair.cli.screen import Rows
 from celery_fair.html_page.plot import Plot, svg, text
 
-__all__ = ["plots"]
+__all__ = ["page"]
+
+_PLOT_NOTE = (
+    "Each pin is a password mail: where it stands on the axis it was published, and its height is"
+    " how long it waited. The dashed line is the median. Each tick below the axis is the start of a"
+    " newsletter: bulk work goes on all the time."
+)
 
 _WIDTH, _HEIGHT = 600, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 584, 14, 180
 _TICKS = _BOTTOM + 4, _BOTTOM + 12
 
 
-def plots(runs: Sequence[Run]) -> list[str]:
-    """Return the SVG element of each run."""
-    plot = Plot(_LEFT, _RIGHT, _TOP, _BOTTOM, 0.0, runs[0].work.seconds, _ceiling(runs))
-    return [
-        svg(_WIDTH, _HEIGHT, f"Waits of password mails, {run.worker}", _drawn(run, plot))
-        for run in runs
+def page(
+    introduction: str, verdict: tuple[bool, str], runs: Sequence[Run], figures: Rows, note: str
+) -> str:
+    """Return the HTML file: everything is in it, nothing is loaded."""
+    parts = [html_page.verdict(*verdict)]
+    plot = Plot(_LEFT, _RIGHT, _TOP, _BOTTOM, 0.0, runs[0].scenario.seconds, _ceiling(runs))
+    for run in runs:
+        label = f"Waits of password mails, {run.worker}"
+        parts += [f"<h2>{escape(run.title)}</h2>", svg(_WIDTH, _HEIGHT, label, _drawn(run, plot))]
+    parts += [
+        f'<p class="note">{escape(_PLOT_NOTE)}</p>',
+        html_page.table(figures[0], figures[1:]),
+        f'<p class="note">{escape(note)}</p>',
     ]
+    return html_page.page(
+        title="celery fair demo: how long a password mail waits",
+        introduction=introduction,
+        style=files("celery_fair.cli.demo").joinpath("page.css").read_text(encoding="utf-8"),
+        body="\n".join(parts),
+    )
 
 
 def _ceiling(runs: Sequence[Run]) -> float:

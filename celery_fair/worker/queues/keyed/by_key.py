@@ -1,0 +1,198 @@
+"""What those feeds have in common that choose by key, and what a worker keeps for all of them."""
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from celery_fair.brokers.keyed.store import KeyStore
+from celery_fair.core.tags import Turn
+from celery_fair.settings import KeyedQueue
+from celery_fair.tasks import non_repeatable
+from celery_fair.worker.queues.delivery import message_of
+from celery_fair.worker.queues.feed import Seen
+from celery_fair.worker.queues.keyed.places import Places
+from celery_fair.worker.queues.keyed.store import StoreLink, StoreLinks
+from celery_fair.worker.queues.pulled import Pulled
+
+__all__ = ["KeyedFeed", "KeyedParts", "Keys", "Placed", "Unstarted"]
+
+
+class Unstarted:
+    """Which queues a worker may hold messages of that are not to start at once.
+
+    What it holds unstarted comes back as redelivered if the worker is killed, or its connection
+    lost: an ordinary task starts then, and a non-repeatable one becomes a dead letter. What a queue
+    has next nobody can tell. So nothing is held of a queue that the app itself sends non-repeatable
+    tasks to; nor, from then on, of one that such a task has come from all the same, as its
+    publisher wanted.
+
+    Arguments:
+        app: whose tasks are registered, and routed as it says.
+    """
+
+    def __init__(self, app: Any) -> None:
+        names = [_queue_of(app, app.tasks[name]) for name in non_repeatable(app)]
+        self._anywhere = None in names  # one of them is sent who knows where
+        self._once = set(names)
+
+    def may_wait(self, queue: str) -> bool:
+        """Whether messages of a queue may wait here."""
+        return not (self._anywhere or queue in self._once)
+
+    def came_once(self, queue: str) -> None:
+        """A non-repeatable task has come from this queue."""
+        self._once.add(queue)
+
+
+def _queue_of(app: Any, task: Any) -> str | None:
+    """Return the queue that a task is sent to if its publisher says nothing; None: it depends.
+
+    Not by the router's `route`, which makes queues of names, and those would be consumed, too.
+    """
+    own = {name: getattr(task, name, None) for name in ("queue", "exchange", "routing_key")}
+    try:
+        found = app.amqp.router.lookup_route(task.name, (), {}, dict(own), task) or {}
+    except Exception:  # noqa: BLE001 - a router of the app's, which wants to see arguments, say
+        return None
+    route = {"queue": found} if isinstance(found, str) else found
+    if any(said.get(name) for said in (own, route) for name in ("exchange", "routing_key")):
+        return None
+    queue = own["queue"] or route.get("queue") or app.conf.task_default_queue
+    return str(getattr(queue, "name", queue))
+
+
+class KeyedParts(NamedTuple):
+    """What a feed is given besides whose queue is shared by key.
+
+    Attributes:
+        keyed: its entry in ``fair_keys``.
+        places: of capped keys' messages.
+        unstarted: says whether more may be asked for than start at once.
+        link: to the store of keys; None: there is none, or the broker is it.
+        usual: returns what to reckon for a message that is not here yet.
+        free: returns how many slots are free.
+        later: calls something after so many seconds.
+    """
+
+    keyed: KeyedQueue
+    places: Places
+    unstarted: Unstarted
+    link: StoreLink | None
+    usual: Callable[[], float]
+    free: Callable[[], int]
+    later: Callable[[float, Callable[[], object]], object]
+
+
+class Keys:
+    """What a worker keeps of all its queues that are shared by key, as long as it lives.
+
+    Arguments:
+        queues: those of ``fair_keys``, by name.
+        store: of keys, where the broker is none.
+        connect: returns a new connection to the broker, or the store.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        queues: Mapping[str, KeyedQueue],
+        store: KeyStore | None,
+        connect: Callable[[], Any],
+    ) -> None:
+        self._queues = queues
+        self._places = Places(connect, queues)
+        self._unstarted = Unstarted(app)
+        self._links = None if store is None else StoreLinks(store, queues)
+
+    def __contains__(self, queue: str) -> bool:
+        return queue in self._queues
+
+    def parts(
+        self,
+        queue: str,
+        usual: Callable[[], float],
+        free: Callable[[], int],
+        later: Callable[[float, Callable[[], object]], object],
+    ) -> KeyedParts:
+        """Return what a queue's feed is given.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: the store lets this user have no keys there.
+        """
+        keyed, link = self._queues[queue], None if self._links is None else self._links.of(queue)
+        return KeyedParts(keyed, self._places, self._unstarted, link, usual, free, later)
+
+    def close(self) -> None:
+        """Tell the store, or the broker, what is left to be told."""
+        if self._links is not None:
+            self._links.close()
+        self._places.close()
+
+
+class KeyedFeed(Pulled):
+    """Messages come by turns (see `celery_fair.core.tags.Turn`), which are settled.
+
+    It chooses by key itself; see `celery_fair.worker.queues.feed.ByKey`.
+
+    Arguments:
+        parts: what it is given besides.
+    """
+
+    def __init__(self, *args: Any, parts: KeyedParts, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.by_key = self
+        self._usual = parts.usual
+        self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
+
+    @abstractmethod
+    def live_weights(self) -> Mapping[str, float]: ...
+
+    def seen(self, tenant: str | None) -> Seen | None:
+        return None
+
+    def charged(self, item: Any, cost: float) -> None:
+        message = message_of(item)
+        turn: Turn | None = message.turn
+        if turn is not None and cost != turn.charged:
+            self._settled.append((turn, cost - turn.charged))
+            message.come_by(turn._replace(charged=cost))
+
+    def ended(self, message: Any) -> None: ...
+
+
+class Placed(KeyedFeed):
+    """Where keys may have caps: some messages have places, which they leave."""
+
+    def __init__(self, *args: Any, parts: KeyedParts, **options: Any) -> None:
+        super().__init__(*args, parts=parts, **options)
+        self._leases = parts.places
+
+    def charged(self, item: Any, cost: float) -> None:
+        """What does not start leaves its place, unless it waits for a limit of Celery's alone."""
+        super().charged(item, cost)
+        message = message_of(item)
+        if not cost and message.aside != "limit":
+            self._leases.leave(self.name, message, unused=True)
+
+    def ended(self, message: Any) -> None:
+        if self._leases.leave(self.name, message, unused=False):
+            self._ask_at = 0.0  # its key may have waited for that
+
+    def take(self, now: float, started: int) -> Any:
+        """Return the next message that has its place still, if it needs one."""
+        item = super().take(now, started)
+        while item is not None and not self._leases.holds(self.name, message_of(item)):
+            self.charged(item, 0.0)
+            self._return(item)
+            item = super().take(now, started)
+        return item
+
+    @abstractmethod
+    def _return(self, item: Any) -> None:
+        """A message is to come again, as it has lost its place before it has started."""
+
+    def die(self) -> None:
+        for message in [*map(message_of, self.buffer), *self._aside.values()]:
+            self._leases.leave(self.name, message, unused=True)
+        super().die()

@@ -1,0 +1,304 @@
+"""A queue on RabbitMQ that is shared fairly by key, by tags of this worker's own.
+
+What is published in passing is in the queue itself, the front; who publishes in floods has a lane
+(see `celery_fair.brokers.lanes`). Whose turn it is, and where that key's message is,
+`celery_fair.core.front` says; here the broker is asked, and told.
+
+While tasks are short, the next turns' messages are asked for before their slots are free, with the
+acknowledgements of those that start: the broker's answer is here by then. They are charged when
+they are asked for. What has not started after a moment goes back, for what runs now is long. None
+is asked for so where non-repeatable tasks are to be reckoned with (see `by_key.Unstarted`): what a
+lost connection takes away would be dead letters.
+
+All workers see the same front and lanes, and each gives every key the same part of its slots; so do
+all of them together, in the long run. With a store of keys it is soon: see `shared`.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from time import monotonic, time
+from typing import Any
+
+from amqp import ChannelError, NotFound, RecoverableConnectionError
+
+from celery_fair.core.front import Front, FrontAndLanes, Move, Pick, Take
+from celery_fair.core.sketch import RecentKeys
+from celery_fair.core.tags import Served, TenantTags, Turn
+from celery_fair.core.window import Ahead
+from celery_fair.worker.queues.delivery import message_of
+from celery_fair.worker.queues.feed import Seen
+from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
+from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
+from celery_fair.worker.queues.pulled import PulledAmqpFeed
+from celery_fair.worker.wire.questions import Questions
+
+__all__ = ["LanesFeed"]
+
+_SEEN = 200
+"""Lanes, those that have most, and keys that were served most, of which is told who asks."""
+
+_AHEAD = 0.015
+"""Seconds of work that are asked for at once: the broker's answer is waited for that much less."""
+
+_LONG = 0.25
+"""Seconds after which one that has not started goes back: what runs now takes longer."""
+
+
+class LanesFeed(KeyedFeed, PulledAmqpFeed):
+    """Takes the message of the key with the least tag.
+
+    Arguments:
+        watch: knows which lanes have messages.
+    """
+
+    def __init__(self, *, watch: LaneWatch, parts: KeyedParts, **options: Any) -> None:
+        super().__init__(parts=parts, **options)
+        self._watch = watch
+        self._unstarted, self._later = parts.unstarted, parts.later
+        may_wait = self._unstarted.may_wait(self.name)
+        self._ahead = Ahead(_AHEAD, parts.free) if may_wait else None
+        self._will_look = False  # at what has not started
+        self._questions = Questions(self.channel, self._acks)
+        self._choice = self._chooses(parts)
+        self._head: Any = None  # the front's first message, if it is here
+        self._picked: deque[Pick | None] = deque()  # what is asked for: in lanes; None: in front
+        self._started = RecentKeys(_SEEN)
+
+    def _chooses(self, parts: KeyedParts) -> FrontAndLanes:
+        weights, usual = parts.keyed.weights, parts.keyed.weight
+        return FrontAndLanes(TenantTags(lambda tenant: weights.get(tenant, usual)))
+
+    def live_weights(self) -> Mapping[str, float]:
+        return {}
+
+    def seen(self, tenant: str | None) -> Seen:
+        lanes, tags = self._choice.lanes, self._choice.tags.tenants
+        owners, started = lanes.owners(), self._started.counts(time())
+        owners.sort(key=lambda each: -lanes.depths.get(each[0], 0))
+        some = owners[:_SEEN]
+        if tenant is not None:
+            some = [each for each in owners if each[1] == tenant]
+            started = {tenant: started.get(tenant, 0)}
+        tenants = {owner for _, owner, _ in some} | started.keys()
+        ahead = {
+            each: tag - tags.virtual for each in tenants if (tag := tags.tag(each)) is not None
+        }
+        weights = {each: tags.weight(each) for each in tenants}
+        known = [number for number, *_ in owners]
+        return Seen(known=known, lanes=some, started=started, weights=weights, ahead=ahead)
+
+    # Consumed, and no more ------------------------------------------------------------
+
+    def open(self) -> None:
+        self._watch.start(self._news.found)
+        super().open()
+
+    def cancel(self) -> None:
+        self._watch.stop()
+        super().cancel()
+
+    def die(self) -> None:
+        self._watch.stop(wait=False)  # the broker may be away, and a reconnect must not wait
+        self._head = None
+        self._picked.clear()
+        super().die()
+
+    def hand_back(self) -> None:
+        while self._picked:
+            self._have_come()
+        self._head = None
+        self._choice.give_up_head()
+        for item in self.buffer:
+            self.charged(item, 0.0)
+        super().hand_back()
+
+    def _closed(self, number: int, reason: Exception) -> None:
+        if self._picked and not self.dead and isinstance(reason, NotFound):
+            self._refused(reason)  # what was asked; it is declared again
+        else:
+            super()._closed(number, reason)
+
+    # Its turn ---------------------------------------------------------------------------
+
+    def ask_at(self, started: int) -> float:
+        """Return when to ask; at once if the watch has found something."""
+        if self._may_ask and (self._watch.found or self._picked):
+            return 0.0
+        return super().ask_at(started)
+
+    def next_cost(self, cost: Any) -> float | None:
+        found = super().next_cost(cost)
+        comes = found is None and self._picked and self._may_ask
+        return self.flow.last_cost if comes else found
+
+    def take(self, now: float, started: int) -> Any:
+        item = super().take(now, started)
+        turn = None if item is None else message_of(item).turn
+        if turn is not None:
+            self._started.add(turn.tenant, time())
+        if item is not None and self._ahead is not None and self._may_ask:
+            self._ask_ahead(self._ahead.count(self.given, now) - 1)
+        return item
+
+    @property
+    def _is_full(self) -> bool:
+        """What has come due, and may not start yet, keeps nobody else from it."""
+        return False
+
+    def _next(self) -> int | None:
+        """Return the place of what was chosen, or has come due."""
+        places = enumerate(self.buffer)
+        return next((place for place, item in places if self._may_start(item)), None)
+
+    def _may_start(self, item: Any) -> bool:
+        return item is not self._head
+
+    def _get(self) -> int:
+        while self._settled:
+            turn, difference = self._settled.popleft()
+            finishes = float(turn.finish), float(turn.part_finish)
+            self._choice.tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
+        self._hear()
+        self._choice.begin(monotonic())
+        self._choose()
+        return self._choice.left
+
+    def _hear(self) -> None:
+        """Take in which lanes have messages."""
+        for found in self._watch.take():
+            self._choice.found(*found)
+
+    def _choose(self) -> None:
+        """Bring the message whose turn it is into the buffer, if there is one."""
+        choice, done = self._choice, False
+        while not (self.dead or done):
+            if self._picked:
+                done = self._have_come()
+                continue
+            step = choice.step(self._usual(), monotonic())
+            if isinstance(step, Take):
+                self._take(step)
+            elif step is Front.GET:
+                self._ask([None])
+            elif step is Front.COUNT:
+                choice.counted(self._depth())
+            elif isinstance(step, Move):
+                self._move(step)
+            else:
+                done = True
+                if isinstance(step, Turn):
+                    head, self._head = self._head, None  # it is in the buffer, and chosen by that
+                    self._comes_by(head, step)
+
+    # What is asked ----------------------------------------------------------------------
+
+    def _take(self, step: Take) -> None:
+        picks: list[Pick | None] = [step.pick]
+        if self._ahead is not None and step.sure:
+            most = self._ahead.count(self.given, monotonic())
+            picks += self._choice.more(most - 1, self._usual())
+        self._ask(picks)
+
+    def _ask_ahead(self, most: int) -> None:
+        """Ask for messages whose turn is soon, to be here by then; wait for nothing.
+
+        Arguments:
+            most: how many may be here then, or on their way.
+        """
+        have = len(self._picked) + len(self.buffer)
+        if self._head is None and not self._choice.front and have <= most // 2:
+            self._ask(self._choice.more(most - have, self._usual()))
+
+    def _ask(self, picks: Sequence[Pick | None]) -> None:
+        """Ask for what was picked, and now and then how many messages the front has."""
+        if not picks:
+            return
+        self._picked.extend(picks)
+        names = [self._watch.name_of(pick.number) if pick else self.name for pick in picks]
+        counted = self.name if picks[0] and self._choice.counts(monotonic()) else None
+        try:
+            self._questions.ask(counted, names)
+        except ChannelError as exc:
+            self._refused(exc)
+        self._look_later(self._ahead is not None)
+
+    def _have_come(self) -> bool:
+        """Take in what has been asked for; return whether there is anything that may start."""
+        try:
+            self._questions.wait()
+        except RecoverableConnectionError:
+            if self.dead:  # the broker has closed the channel, which has been told
+                return False
+            raise
+        counted = self._questions.take_count()
+        if counted is not None:
+            self._choice.counted(counted)
+        came = False
+        while self._questions.answers and not self.dead:
+            pick, raw = self._picked.popleft(), self._questions.answers.popleft()
+            message = None if raw is None else self._received(raw)
+            key = None if message is None else whose(message)
+            left = 0 if raw is None else int(raw.delivery_info["message_count"])
+            if pick is None:
+                self._head = message
+                self._choice.front_is(key, left, monotonic())
+                continue
+            turn = self._choice.came(pick, key, left)
+            if message is not None and turn is not None:
+                message.belongs_to(self.name)
+                came = self._comes_by(message, turn, pick.number) or came
+        return came
+
+    def _received(self, raw: Any) -> Any:
+        message = self.channel.message_to_python(raw)
+        self._unsettled += 1
+        self._receive(message)
+        if self._ahead is not None and self.custody.starts_once(message):
+            self._ahead = None  # what is here starts in its turn
+            self._unstarted.came_once(self.name)
+        return message
+
+    def _comes_by(self, message: Any, turn: Turn, number: int | None = None) -> bool:
+        """A message has come by this turn, out of this lane; return whether it may start."""
+        message.come_by(turn)
+        return True
+
+    def _move(self, step: Move) -> None:
+        """Move the front's first message to a lane of its key, out of the way."""
+        number, head = step.number, self._head
+        if number is None:
+            number = self._watch.lane_for(self._choice.lanes.depths)
+        if number is None or not self.custody.move(head, self._watch.name_of(number)) or self.dead:
+            self._choice.not_moved()
+            return
+        self.buffer.remove(head)
+        self._head = None
+        self._choice.moved(number, monotonic())
+
+    # What waits --------------------------------------------------------------------------
+
+    def _give_back_what_waits(self) -> None:
+        """Let other workers have what was to start soon, and has not."""
+        self._will_look = False
+        while self._picked:
+            self._have_come()
+        ahead = [item for item in self.buffer if _is_ahead(item)]
+        late = [message for message in ahead if message.arrived <= monotonic() - _LONG]
+        for message in late:
+            self.charged(message, 0.0)
+        self.custody.give_back(late)
+        for message in late:
+            if message.acknowledged:
+                self.buffer.remove(message)
+        self._look_later(bool(ahead))
+
+    def _look_later(self, some: bool) -> None:
+        if some and not self._will_look and not self.dead:
+            self._will_look = True
+            self._later(_LONG, self._give_back_what_waits)
+
+
+def _is_ahead(item: Any) -> bool:
+    """Whether it is a message that was chosen before a slot was free."""
+    turn = getattr(item, "turn", None)  # a request has none
+    return turn is not None and turn.has != "left"
