@@ -32,7 +32,6 @@ _COMMANDS = {
     "pause": "celery_fair.cli.queues:pause",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "resume": "celery_fair.cli.queues:resume",
-    "seal": "celery_fair.cli.seal:seal",
     "set": "celery_fair.cli.queues:set_options",
     "status": "celery_fair.cli.status:status",
     "top": "celery_fair.cli.top:top",

@@ -1,4 +1,4 @@
-"""``python -m celery_fair seal``."""
+"""``python -m celery_fair pipeline seal``."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ def seal(logs: Path) -> None:
 
     \b
     Example:
-      python -m celery_fair seal /var/log/celery-fair
+      python -m celery_fair pipeline seal /var/log/celery-fair
 
     Exit status: 0, also if there is no log, as where no worker was started; 1 if LOGS is the folder
     of a host, whose open files are left; 2 if it is no folder.

@@ -17,6 +17,7 @@ _COMMANDS = {
     "report": "celery_fair.cli.pipeline.report:report",
     "stream": "celery_fair.cli.pipeline.stream:stream",
     "doctor": "celery_fair.cli.pipeline.doctor:doctor",
+    "seal": "celery_fair.cli.seal:seal",
 }
 
 
