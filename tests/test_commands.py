@@ -13,7 +13,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
-from celery_fair.cli.failure import TRACEBACK, told_in_one_line
+from celery_fair.cli.groups import TRACEBACK, told_in_one_line
 from tests.brokers import RabbitMQ
 
 OF_AN_APP = [

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from celery_fair.cli.columns import aligned
-from celery_fair.cli.lazy import LazyGroup
+from celery_fair.cli.groups import LazyGroup
 from celery_fair.cli.options import COUNT, Outcome, app_of, outcome, table
+from celery_fair.cli.screen import aligned
 from celery_fair.operate.dead_letters import (
     BY,
     Entry,

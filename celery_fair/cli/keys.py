@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from celery_fair.brokers.lanes import register
+from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import in_steps, stoppable
-from celery_fair.cli.lazy import Group
 from celery_fair.cli.options import COUNT, Outcome, app_of, outcome, table
 from celery_fair.operate.keys import (
     Listing,
@@ -228,10 +228,7 @@ def set_key(
         )
     asked = {} if reset else live_options(queue, options)
     with opened(app_of(ctx), queue) as keys:
-        if reset:
-            keys.reset(tenant)
-        else:
-            keys.set(tenant, asked)
+        keys.reset(tenant) if reset else keys.set(tenant, asked)
     has = "what the settings say" if reset else ", ".join(options)
     document = {"queue": queue, "key": tenant, **asked}
     return Outcome(document, [f"{shown_key(tenant)} has {has} in {queue}"])
@@ -383,10 +380,8 @@ def shrink_keys(ctx: click.Context, queue: str, yes: bool) -> Outcome:
     Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
     """
     with opened(app_of(ctx), queue) as keys:
-        if not yes and not sys.stdin.isatty():
-            raise click.UsageError(
-                "say --yes when all workers and publishers of the queue are stopped"
-            )
+        if not (yes or sys.stdin.isatty()):
+            raise click.UsageError("say --yes when all workers and publishers of it are stopped")
         if not yes:
             asked = f"Are all workers and all publishers of {queue} stopped?"
             click.confirm(asked, abort=True, err=True)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from celery_fair.cli.columns import aligned
-from celery_fair.cli.screen import Line
+from celery_fair.cli.screen import Line, aligned
 from celery_fair.pipeline.storage.address import is_remote, local_path
 
 __all__ = [

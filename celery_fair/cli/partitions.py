@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import click
 
-from celery_fair.cli.columns import aligned
-from celery_fair.cli.lazy import Group
+from celery_fair.cli.groups import Group
 from celery_fair.cli.options import Outcome, app_of, outcome
+from celery_fair.cli.screen import aligned
 from celery_fair.operate import partitions as operate
 from celery_fair.operate.text import escaped
 

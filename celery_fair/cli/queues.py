@@ -1,27 +1,149 @@
-"""``fair explain``, ``set``, ``pause`` and ``resume``: a queue at its workers."""
+"""``fair status``, ``explain``, ``set``, ``pause`` and ``resume``: queues at their workers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import click
 
-from celery_fair.cli.asking import answered, asking
-from celery_fair.cli.options import Outcome, outcome
-from celery_fair.cli.screen import Line
+from celery_fair.cli.options import Outcome, Seconds, app_of, conclude, json_option, outcome
+from celery_fair.cli.rows import STATUS, SUMMED, Row, tables, title
+from celery_fair.cli.screen import Line, PlainScreen, suitable_screen
 from celery_fair.operate import queues
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.sums import summed
 from celery_fair.operate.text import escaped
 from celery_fair.operate.workers import Workers
 
-__all__ = ["explain", "pause", "resume", "set_options"]
+__all__ = ["asking", "explain", "pause", "resume", "set_options", "status", "view_option"]
 
 _UNTIL_THE_END = (
     "It lasts until these workers end, and workers that start later do not know of it. --keep, with"
     " a Redis broker or a fair_key_store, keeps it for those, too."
 )
 
+T = TypeVar("T")
+
+_DESTINATION = click.option(
+    "-d",
+    "--destination",
+    metavar="WORKER[,WORKER…]",
+    multiple=True,
+    help="Ask these workers only, such as celery@host.  [default: all]",
+)
+view_option = click.option(
+    "--by",
+    type=click.Choice(["queue", "worker"]),
+    help="Sum queues over all workers, or show each worker's.  [default: queue]",
+)
+_TIMEOUT = click.option(
+    "-t",
+    "--timeout",
+    type=Seconds(0, 3600, min_open=True),
+    default=1.0,
+    help="How long to wait for answers.",
+)
 _as_json = outcome("Print the answers as JSON, by worker.")
 _keep = click.option(
     "--keep", is_flag=True, help="Keep it in Redis, for workers that start later, too."
 )
+
+
+def asking(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command these options; call it with `workers` and its own."""
+
+    @_DESTINATION
+    @_TIMEOUT
+    @click.pass_context
+    @wraps(command)
+    def ask(ctx: click.Context, /, **given: Any) -> T:
+        names = [name for some in given.pop("destination") for name in some.split(",") if name]
+        workers = Workers(app_of(ctx), names, given.pop("timeout"))
+        ctx.call_on_close(workers.close)
+        return command(workers=workers, **given)
+
+    return ask
+
+
+def _answered(
+    answers: Answers,
+    line: Callable[[Any], str] = lambda answer: str(answer["ok"]),
+    notes: Iterable[str] = (),
+) -> Outcome:
+    """Return what workers have answered, a line for each."""
+    lines = [escaped(f"{worker}: {line(answer)}") for worker, answer in answers.good.items()]
+    return Outcome(answers.raw, lines, not answers.errors, [*notes, *_remarks(answers)])
+
+
+def _remarks(answers: Answers) -> list[str]:
+    """Return what was not well, or is to be known, for standard error."""
+    return [
+        *(escaped(f"Note: {worker}: {text}") for worker, text in answers.remarks()),
+        *(escaped(f"Error: {worker}: {text}") for worker, text in answers.errors.items()),
+    ]
+
+
+@click.command()
+@view_option
+@json_option("Print the answers as JSON, by worker.")
+@asking
+def status(workers: Workers, as_json: bool, by: str | None) -> None:
+    """Show what queues get, and what waits in them, over all workers, or at each one.
+
+    Workers of another app on the same broker, which has another name and other queues, are named,
+    and left out unless -d asks them.
+
+    \b
+    Over all workers:
+    workers    that consume the queue
+    target     its part of what is served, by the quanta of the queues that are active
+    share      what it got of the cost served in the last ten seconds
+    starts/s   in the last ten seconds
+    in flight  tasks that run
+    at workers, at broker  messages that wait; in a queue of fair_keys, its lanes' too
+    oldest     the age of the oldest of them, where it is told: publishers have `install`, and it
+               is at a worker, or in Redis; a RabbitMQ shows nothing without giving it out
+    empty in   how long until all that waits has started, if no more comes
+    held back  paused; cap: as many in flight as it may; leash: until its next token
+
+    \b
+    With --by worker also:
+    quantum    what the queue is served per round, in units of cost
+    class      under strict priority: a higher one goes first
+    credit     what it may still be served in its turn (the deficit counter)
+    window     deliveries that may be unsettled here at once
+    buffered   messages that wait here, of these deliveries
+    served     messages started since the worker's start
+    waiting    how long the oldest buffered message has waited here
+
+    --json prints the workers' answers; with --by queue, what they sum up to.
+
+    \b
+    Examples:
+      celery -A shop fair status
+      celery -A shop fair status --by worker -d celery@host1,celery@host2
+      celery -A shop fair status --json | python -m json.tool
+      celery -A shop fair keys list jobs
+
+    Exit status: 0; 1 if a worker answers with an error or no worker answers.
+    """
+    document: dict[str, Any]
+    answers, remarks = workers.status(), list[str]()
+    if by == "worker" or (as_json and by is None):
+        document = {worker: answers.raw[worker] for worker in answers.good}
+        rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
+        names = STATUS
+    else:
+        document, trouble = summed(workers, answers.good) if answers.good else ({}, "")
+        remarks = [escaped(f"Note: {trouble}")] if trouble else []
+        some = [Row(q, row, per_second=row["per_second"]) for q, row in document.items()]
+        rows = {title(answers.good): some} if answers.good else {}
+        names = SUMMED
+    if not as_json:
+        screen = suitable_screen(PlainScreen(), no_color=click.get_current_context().obj.no_color)
+        screen.show(*tables(names, rows, screen.width))
+    remarks += _remarks(answers)
+    conclude(Outcome(document, [], not answers.errors, remarks), as_json)
 
 
 @click.command()
@@ -51,7 +173,7 @@ def explain(workers: Workers, queue: str) -> Outcome:
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
     answers = workers.ask("fair_explain", queue=queue)
-    return answered(answers, lambda answer: f"{queue}: {answer['text']}")
+    return _answered(answers, lambda answer: f"{queue}: {answer['text']}")
 
 
 @click.command("set")
@@ -105,7 +227,7 @@ def set_options(
         raise click.MissingParameter(param_type="argument", param_hint="'OPTION=VALUE...'")
     changed = queues.set_options(workers, queue, queues.live_options(queue, options), keep)
     if changed.refused:
-        return answered(changed.answers, notes=["Nothing was changed."])
+        return _answered(changed.answers, notes=["Nothing was changed."])
     return _changed(changed, keep)
 
 
@@ -147,12 +269,12 @@ def resume(workers: Workers, queue: str) -> Outcome:
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
     changed = queues.resume(workers, queue)
-    return answered(changed.answers, notes=_notes(changed))
+    return _answered(changed.answers, notes=_notes(changed))
 
 
 def _changed(changed: queues.Changed, keep: bool) -> Outcome:
     """Say, to whoever reads text, how long a change lasts, if one was made."""
-    told = answered(changed.answers, notes=_notes(changed))
+    told = _answered(changed.answers, notes=_notes(changed))
     if changed.answers.good or changed.kept is not None:
         how_long = Line(queues.KEPT if keep else _UNTIL_THE_END, err=True)
         return told._replace(lines=[how_long, *told.lines])

@@ -1,4 +1,4 @@
-"""``fair top``: what workers' queues get, again and again."""
+"""``fair top``: what workers' queues get, again and again, and what has become of it since."""
 
 import os
 import sys
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from celery_fair.cli.asking import asking, view_option
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys import lines_of
 from celery_fair.cli.options import Seconds, dumped, json_option
+from celery_fair.cli.queues import asking, view_option
 from celery_fair.cli.rows import LIVE, SUMMED, Row, tables, title
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
 from celery_fair.cli.trend import Trends

@@ -2,7 +2,7 @@
 
 import click
 
-from celery_fair.cli.lazy import LazyGroup
+from celery_fair.cli.groups import LazyGroup
 
 __all__ = ["pipeline"]
 
@@ -17,7 +17,7 @@ _COMMANDS = {
     "report": "celery_fair.cli.pipeline.report:report",
     "stream": "celery_fair.cli.pipeline.stream:stream",
     "doctor": "celery_fair.cli.pipeline.doctor:doctor",
-    "seal": "celery_fair.cli.seal:seal",
+    "seal": "celery_fair.cli.pipeline.seal:seal",
 }
 
 
