@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from celery_fair.cli.pipeline.context import _work
-from celery_fair.cli.pipeline.options import _cause
+from celery_fair.cli.pipeline.context import _cause, _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
 from celery_fair.pipeline.session import Work, _for, _java_says, work_below
