@@ -15,11 +15,11 @@ from kombu import Exchange
 
 from celery_fair.brokers.broker import shown
 from celery_fair.operate.doctor.findings import Finding, dead_letters, ok, weak, wrong
+from celery_fair.operate.doctor.holding import version_of
 
 __all__ = ["amqp_findings"]
 
 _QUORUM = {"x-queue-type": "quorum"}
-_OLDEST = (3, 8)
 _OTHER_CHANNELS = 8
 """What a worker, and Celery, have channels for besides queues."""
 
@@ -47,7 +47,8 @@ def amqp_findings(
         letters: the queue of dead letters.
         non_repeatable: whether the app has such tasks.
     """
-    yield _server(connection)
+    product, version, _ = version_of(connection)
+    yield ok("broker", f"{product} {version} at {shown(connection)}")
     yield from _limits(connection, len(queues))
     for queue in queues:
         lacks = _rights(connection, queue.name, queue.exchange, queue.no_declare)
@@ -91,21 +92,6 @@ def _rights(connection: Any, queue: str, exchange: Any, no_declare: bool = False
     )
 
 
-def _server(connection: Any) -> Finding:
-    product, version, numbers = _version(connection)
-    text = f"{product} {version} at {shown(connection)}"
-    if product == "RabbitMQ" and numbers < _OLDEST:
-        return weak("broker", f"{text} has no quorum queues", "a RabbitMQ that is maintained")
-    return ok("broker", text)
-
-
-def _version(connection: Any) -> tuple[str, str, tuple[int, ...]]:
-    properties = connection.connection.server_properties
-    version = str(properties.get("version", ""))
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    return properties.get("product", "a broker"), version, numbers
-
-
 def _queue(connection: Any, queue: Any, non_repeatable: bool) -> Finding:
     topic = f"queue {queue.name}"
     with connection.channel() as channel:
@@ -143,7 +129,7 @@ def _queue(connection: Any, queue: Any, non_repeatable: bool) -> Finding:
 def _delivery_limit(connection: Any, queue: Any) -> int | None:
     """How often a message may be returned before it is dropped; None if none is, as far as told."""
     arguments = queue.queue_arguments or {}
-    product, _, numbers = _version(connection)
+    product, _, numbers = version_of(connection)
     usual = _USUAL_LIMIT if product == "RabbitMQ" and numbers >= _LIMITS_SINCE else -1
     limit = int(arguments.get("x-delivery-limit", usual))
     return None if limit < 0 or "x-dead-letter-exchange" in arguments else limit

@@ -9,7 +9,7 @@ else of the node's configuration. AMQP tells a client none of them; it knows wha
 itself. That is compared, and else what RabbitMQ has by default.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from celery_fair.core.disposition import Policy
@@ -17,12 +17,15 @@ from celery_fair.operate.doctor.findings import Finding, listed, ok, weak
 from celery_fair.settings import Settings
 from celery_fair.tasks import policy_of
 
-__all__ = ["consumer_timeout", "default_timeout", "visibility"]
+__all__ = ["consumer_timeout", "version_of", "visibility"]
 
 _TOPIC = "consumer_timeout"
 _ARGUMENT = "x-consumer-timeout"
 _ARGUMENTS_SINCE = (3, 12)
 """https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout"""
+
+_DEFAULT = 1800.0
+"""RabbitMQ's, in seconds."""
 
 _LOOKS = 4
 """See `celery_fair.worker.queues.held`: what waits too long is found a quarter of the time late."""
@@ -37,13 +40,12 @@ def consumer_timeout(
         connection: connected.
         queues: those that workers consume.
     """
-    server = connection.connection.server_properties
-    usual = default_timeout(server)
-    if usual is None:
+    product, _, numbers = version_of(connection)
+    if product != "RabbitMQ":
         return
-    own = _own_timeouts(server, queues)
+    own = _own_timeouts(queues) if numbers >= _ARGUMENTS_SINCE else {}
     some = {queue.name for queue in queues} - own.keys()
-    timeouts = own | ({"": usual} if some or not queues else {})
+    timeouts = own | ({"": _DEFAULT} if some or not queues else {})
     found = [
         finding
         for queue, seconds in sorted(timeouts.items())
@@ -54,7 +56,7 @@ def consumer_timeout(
         found = [
             ok(
                 _TOPIC,
-                f"nothing is held for longer than {usual:g} s, RabbitMQ's default"
+                f"nothing is held for longer than {_DEFAULT:g} s, RabbitMQ's default"
                 f"{f' ({told}, as the queue says)' if told else ''}; AMQP does not say what this"
                 " one has: rabbitmqctl environment | grep consumer_timeout",
             )
@@ -62,25 +64,16 @@ def consumer_timeout(
     yield from found
 
 
-def default_timeout(server: Mapping[str, Any]) -> float | None:
-    """Return its default in seconds, None for a broker that has none.
-
-    Arguments:
-        server: what it says of itself.
-    """
-    if server.get("product") != "RabbitMQ":
-        return None
-    numbers = tuple(int(n) for n in str(server.get("version", "")).split(".")[:3] if n.isdigit())
-    if numbers < (3, 8, 15):
-        return None
-    return 900.0 if numbers < (3, 8, 17) else 1800.0
+def version_of(connection: Any) -> tuple[str, str, tuple[int, ...]]:
+    """Return what a broker says that it is, its version, and the first two numbers of that."""
+    server = connection.connection.server_properties
+    version = str(server.get("version", ""))
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    return server.get("product", "a broker"), version, numbers
 
 
-def _own_timeouts(server: Mapping[str, Any], queues: list[Any]) -> dict[str, float]:
-    """Return what queues are declared with, in seconds, where the broker knows of that."""
-    numbers = tuple(int(n) for n in str(server.get("version", "")).split(".")[:2] if n.isdigit())
-    if numbers < _ARGUMENTS_SINCE:
-        return {}
+def _own_timeouts(queues: list[Any]) -> dict[str, float]:
+    """Return what queues are declared with, in seconds."""
     declared = ((queue.name, (queue.queue_arguments or {}).get(_ARGUMENT)) for queue in queues)
     return {name: ms / 1000 for name, ms in declared if isinstance(ms, int | float)}
 
