@@ -24,7 +24,7 @@ def settings_of(ctx: click.Context) -> Settings:
         settings = Settings.of(app)
     except ImproperlyConfigured as exc:
         raise click.ClickException(str(exc)) from exc
-    if settings.group is None or not settings.partitioned:
+    if settings.group_store is None or not settings.partitioned:
         raise click.ClickException(
             "the app has no groups: set fair_partitions and fair_group_store"
         )
@@ -34,9 +34,9 @@ def settings_of(ctx: click.Context) -> Settings:
 @contextmanager
 def store_of(settings: Settings, failure: str) -> Iterator[GroupStore]:
     """Open the store; whatever it cannot do in here is told after the words in `failure`."""
-    assert settings.group is not None
+    assert settings.group_store is not None
     try:
-        with closing(store_at(settings.group.store)) as store:
+        with closing(store_at(settings.group_store)) as store:
             yield store
     except (StoreUnreachableError, ImproperlyConfigured, ValueError) as exc:
         raise click.ClickException(
