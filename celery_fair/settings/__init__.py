@@ -21,9 +21,7 @@ from celery_fair.settings.keys import (
 from celery_fair.settings.logical import LogicalQueue, checked_logical_queues
 from celery_fair.settings.partitions import (
     SERIAL,
-    GroupOptions,
     PartitionedQueue,
-    group_options,
     partitioned_queues,
     with_partitions,
 )
@@ -65,7 +63,6 @@ __all__ = [
     "Address",
     "Cost",
     "CostKey",
-    "GroupOptions",
     "KeyLimits",
     "KeyOptions",
     "KeyedQueue",
@@ -125,14 +122,6 @@ class Settings:
     """The Redis that keeps the leashes of all workers together."""
     metrics: Annotated[Address | None, listening] = None
     """Where the worker serves its figures to Prometheus."""
-    metrics_queues: Positive = 100
-    """How many queues have figures of their own."""
-    metrics_keys: Positive = 20
-    """How many keys of each queue that is shared by key have figures of their own."""
-    pull_interval: Seconds = 0.05
-    """Seconds between two questions to a queue that is pulled from and was empty, at the most."""
-    give_back_after: Seconds = 600.0
-    """Seconds for which a message may wait at a worker before it is given back to its queue."""
     fast_path: Flag = True
     """Whether the usual message takes a shorter way from the socket to the pool."""
     ack_batch: Positive = 1
@@ -165,7 +154,12 @@ class Settings:
     """Queues that are shared fairly among the keys of their messages, such as tenants."""
     key_store: RedisUrl = field(default=None, repr=False)
     """The Redis that counts what keys run, and makes shares all workers', beside RabbitMQ."""
-    group: GroupOptions | None = None
+    group_store: Url = field(default=None, repr=False)
+    """Where groups are kept."""
+    group_lease: Seconds = 60.0
+    """How long a worker that is not heard of keeps its partitions, in seconds."""
+    group_recovery: Annotated[float | None, seconds_or_none] = 30.0
+    """Seconds after which a worker that has lost its lease tries again."""
     leash_prefix: str = ""
     default_fetch: str = "push"
 
@@ -179,7 +173,7 @@ class Settings:
         """
         conf = app.conf
         _refuse_unknown(conf)
-        each = cls(**from_conf(cls, "fair_", conf), group=group_options(conf))
+        each = cls(**from_conf(cls, "fair_", conf))
         every = with_partitions(each.queues, each.partitioned, each.logical_queues)
         every = with_keys(every, each.keys, each.partitioned, each.logical_queues)
         queues = _queues(every, each.default_quantum, each.logical_queues)
@@ -269,7 +263,6 @@ class Settings:
 
 def _refuse_unknown(conf: Any) -> None:
     known = [f"fair_{name}" for name in table(Settings)]
-    known += [f"fair_group_{name}" for name in table(GroupOptions)]
     for key in conf.keys():  # noqa: SIM118 - Celery's view iterates over sections, not keys
         name = str(key).lower().removeprefix("celery_")
         if name.startswith("fair_") and name not in known:

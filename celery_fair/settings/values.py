@@ -24,7 +24,6 @@ __all__ = [
     "Address",
     "Cap",
     "Check",
-    "Duration",
     "Flag",
     "Moment",
     "Positive",
@@ -45,7 +44,6 @@ __all__ = [
     "seconds_or_none",
     "unread",
     "url",
-    "waiting_or_none",
     "whole",
 ]
 
@@ -221,15 +219,6 @@ def seconds_or_none(where: str, value: Any) -> float | None:
     return None if value is None else seconds(where, value, ", or None,")
 
 
-def waiting(where: str, value: Any, besides: str = ", or 0,") -> float:
-    """Check seconds that may be none at all."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else seconds(where, value, besides)
-
-
-def waiting_or_none(where: str, value: Any) -> float | None:
-    return None if value is None else waiting(where, value, ", or 0, or None,")
-
-
 def moment(where: str, value: Any) -> float | None:
     """Return a time in seconds since 1970."""
     try:
@@ -269,7 +258,6 @@ def _imported(where: str, path: str) -> Any:
 
 
 Cap = Annotated[int | None, count]
-Duration = Annotated[float, waiting]
 Flag = Annotated[bool, flag]
 Moment = Annotated[float | None, moment]
 Positive = Annotated[int, partial(whole, least=1)]
