@@ -36,6 +36,7 @@ from celery_fair.settings.table import from_conf, table
 from celery_fair.settings.values import (
     REDIS_SCHEMES,
     Address,
+    ByQueue,
     Flag,
     Moment,
     Positive,
@@ -45,12 +46,11 @@ from celery_fair.settings.values import (
     Seconds,
     Text,
     Url,
+    by_queue,
     choice,
     function,
     harmless,
     listening,
-    mapping,
-    queue_name,
     seconds_or_none,
 )
 
@@ -100,7 +100,7 @@ def _cost_key(where: str, value: Any) -> CostKey | None:
 class Settings:
     """All settings of one app, checked. Made by `Settings.of`."""
 
-    queues: Annotated[Mapping[str, QueueOptions], mapping] = field(default_factory=dict)
+    queues: Annotated[Mapping[str, QueueOptions], by_queue] = field(default_factory=dict)
     """Options by the queue's name: its share, window, class, leash, cap."""
     default_quantum: Quantum = 1.0
     """The quantum of every queue that has none of its own."""
@@ -173,8 +173,9 @@ class Settings:
         """
         conf = app.conf
         _refuse_unknown(conf)
-        each = cls(**from_conf(cls, "fair_", conf))
-        every = with_partitions(each.queues, each.partitioned, each.logical_queues)
+        values = from_conf(cls, "fair_", conf)
+        each = cls(**values)
+        every = with_partitions(values.get("queues", {}), each.partitioned, each.logical_queues)
         every = with_keys(every, each.keys, each.partitioned, each.logical_queues)
         queues = _queues(every, each.default_quantum, each.logical_queues)
         _refuse_together(queues, each)
@@ -291,18 +292,15 @@ def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> 
 
 
 def _queues(
-    value: Any, default_quantum: float, logical: Mapping[str, LogicalQueue]
+    given: ByQueue, default_quantum: float, logical: Mapping[str, LogicalQueue]
 ) -> dict[str, QueueOptions]:
-    for name in mapping("fair_queues", value):
+    for name in given:
         if name in logical and not logical[name].native:
             raise ImproperlyConfigured(
                 f"fair_queues: {name!r} is a logical queue; give options to its levels:"
                 f" {', '.join(logical[name].levels.queues)}"
             )
-    return {
-        queue_name("fair_queues", name): options_of(name, options, default_quantum)
-        for name, options in mapping("fair_queues", value).items()
-    }
+    return {name: options_of(name, options, default_quantum) for name, options in given.items()}
 
 
 def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:

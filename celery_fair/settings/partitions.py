@@ -10,6 +10,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.assignment import partition_of
 from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import (
+    ByQueue,
     QueueName,
     choice,
     function,
@@ -95,28 +96,24 @@ def _partitioned(where: str, name: str, options: Any) -> PartitionedQueue:
 
 
 def with_partitions(
-    value: Any, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
-) -> Any:
+    queues: ByQueue, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
+) -> ByQueue:
     """Return ``fair_queues`` with a partitioned queue's options given to each of its partitions.
 
     Pulled if nothing else is said: what is not held here need not be given back, out of its order.
 
     Arguments:
-        value: of ``fair_queues``.
+        queues: ``fair_queues``.
         logical: names of logical queues.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
     """
-    if not partitioned:
-        return value
-    taken = dict(mapping("fair_queues", value))
+    taken = dict(queues)
     for name, queue in partitioned.items():
         if name in logical:
             raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
-        options = taken.pop(name, {})
-        if isinstance(options, Mapping):
-            options = _serial(queue, options)
+        options = _serial(queue, taken.pop(name, {}))
         for partition in queue.queues:
             if partition in taken:
                 raise ImproperlyConfigured(
