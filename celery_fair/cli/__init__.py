@@ -41,7 +41,7 @@ _COMMANDS = {
     "status": "celery_fair.cli.live.status:status",
     "top": "celery_fair.cli.live.top:top",
     "web": "celery_fair.web.command:web",
-    "web-password": "celery_fair.web.password_command:web_password",
+    "web-password": "celery_fair.web.passwords:web_password",
 }
 
 

@@ -6,15 +6,19 @@ down is not done. Without a file it is kept in memory, and in the program's log,
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-__all__ = ["Action", "ActionLog"]
+from starlette.exceptions import HTTPException
+
+__all__ = ["Action", "ActionLog", "NotDoneError"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +26,10 @@ _SHOWN = 500
 """Actions that are kept in memory, the last ones."""
 
 Undo = Callable[[], Mapping[str, str]]
+
+
+class NotDoneError(Exception):
+    """Something cannot be done; the message says why, and nothing has happened."""
 
 
 @dataclass
@@ -79,15 +87,34 @@ class ActionLog:
         """Write down what is going to be done.
 
         Raises:
-            OSError: it cannot be written; then it must not be done.
+            HTTPException: it cannot be written; then it must not be done.
         """
         action = Action(who, what, about, details)
         told = {"what": what, "about": about, "details": details}
-        self._write(action, {"event": "begun", "who": who, **told})
+        try:
+            self._write(action, {"event": "begun", "who": who, **told})
+        except OSError as exc:
+            raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
         with self._lock:
             self._actions[action.id] = action
             self._forget()
         return action
+
+    @contextmanager
+    def doing(
+        self, who: str, what: str, about: str, details: Mapping[str, Any]
+    ) -> Iterator[Callable[..., None]]:
+        """Write down what is done in the context, which calls what this gives as `end`.
+
+        Raises:
+            HTTPException: as `begin`.
+        """
+        action = self.begin(who, what, about, details)
+        try:
+            yield partial(self.end, action)
+        except Exception as exc:
+            self.end(action, {"all": f"error: {str(exc) or type(exc).__name__}"})
+            raise
 
     def end(self, action: Action, result: Mapping[str, str], undo: Undo | None = None) -> None:
         """Write down what became of it; where it cannot be written, it is shown, and logged."""

@@ -1,11 +1,23 @@
-"""The application."""
+"""The application: pages, their parts again as they change, and what forms do.
 
-from collections.abc import Collection
-from functools import partial
+While a page is open, its changing part is sent again and again, as server-sent events. Those who
+look at the same thing are sent the same text, which is made once; a part with forms in it is each
+visitor's own.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from functools import partial, wraps
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
+import click
+from celery.exceptions import ImproperlyConfigured
+from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -13,20 +25,27 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import changing
-from celery_fair.web.guard import Guard
-from celery_fair.web.key_change import KeyChange
+from celery_fair.web.guard import Guard, Visitors
 from celery_fair.web.looks import Looks
-from celery_fair.web.pages import letters, queues, states
+from celery_fair.web.pages import keys, letters, queues, states
 from celery_fair.web.pages.changing import change
-from celery_fair.web.pages.history import history_lines, history_page, history_part
-from celery_fair.web.pages.keys import KeyWatch, key_page, keys_page, keys_part
-from celery_fair.web.pages.live import Lines, Live, Part
-from celery_fair.web.queue_change import QueueChange
 from celery_fair.web.site import Site
-from celery_fair.web.visitors import Visitors
 
 __all__ = ["application"]
+
+logger = logging.getLogger(__name__)
+
+_PERSONAL = {"order", "actions"}
+"""Parts with forms in them, which have their visitor's token."""
+
+Fill = Callable[[Mapping[str, str]], dict[str, Any]]
+"""Given what an address asks for, returns what fills in a page's template, and its part's."""
+
+Lines = Callable[[Mapping[str, str], Any], tuple[Any, Any]]
+"""Given what an address asks for, and what was drawn, None at first, returns what is drawn now, and
+what is sent of it, if anything."""
 
 
 def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starlette:
@@ -35,74 +54,117 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     Arguments:
         hosts: as `Guard`.
     """
-    keys, explained = Looks(KeyWatch(site).ask), Looks(queues.Explanations(site).ask)
-    parts: dict[str, tuple[Part, str]] = {
-        "queues": (partial(queues.queues_part, site), "parts/queues.html"),
-        "queue": (partial(queues.queue_part, site, explained), "parts/queue.html"),
-        "workers": (partial(queues.workers_part, site), "parts/workers.html"),
-        "worker": (partial(queues.worker_part, site), "parts/worker.html"),
-        "history": (partial(history_part, site), "parts/history.html"),
-        "keys": (partial(keys_part, site, keys), "parts/keys.html"),
-        "order": (partial(letters.order_part, site), "parts/order.html"),
-        "actions": (partial(states.actions_part, site), "parts/actions.html"),
+    watched = Looks(keys.KeyWatch(site).ask)
+    explained = Looks(queues.Explanations(site).ask)
+    parts: dict[str, Fill] = {
+        "queues": partial(queues.queues_part, site),
+        "queue": partial(queues.queue_part, site, explained),
+        "workers": partial(queues.workers_part, site),
+        "worker": partial(queues.worker_part, site),
+        "history": partial(queues.history_part, site),
+        "keys": partial(keys.keys_part, site, watched),
+        "order": partial(letters.order_part, site),
+        "actions": partial(states.actions_part, site),
     }
-
-    queue_lines = partial(queues.queue_lines, site)
+    others: dict[str, Fill] = {
+        "key": partial(keys.key_page, site),
+        "dead-letters": partial(letters.letters_page, site),
+        "dead-letter": partial(letters.letter_page, site),
+        "partitions": partial(states.partitions_page, site),
+        "doctor": partial(states.doctor_page, site),
+    }
     lines: dict[str, Lines] = {
-        "queues": queue_lines,
-        "queue": queue_lines,
-        "history": partial(history_lines, site),
+        "queues": partial(queues.queue_lines, site),
+        "queue": partial(queues.queue_lines, site),
+        "history": partial(queues.history_lines, site),
     }
-
-    def part_page(name: str) -> Any:
-        fill, _ = parts[name]
-
-        def handle(request: Request) -> Response:
-            return site.page(request, f"{name}.html", **fill(dict(request.query_params)))
-
-        return handle
-
-    def shown(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return site.page(
-            request, "error.html", error.status_code, code=error.status_code, text=error.detail
-        )
+    acts = {
+        "queue": partial(change, site, queues.QueueChange),
+        "key": partial(change, site, keys.KeyChange),
+        "dead-letters": partial(letters.plan, site),
+        "order": partial(letters.begin, site),
+        "order/stop": partial(letters.stop, site),
+        "actions/undo": partial(states.undo, site),
+    }
 
     def to_queues(request: Request) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}/queues")
 
-    whole = ("queue", "workers", "worker", "order", "actions")
-    see = [
-        Route("/", to_queues),
-        Route("/queues", partial(queues.queues_page, site)),
-        *(Route(f"/{name}", part_page(name)) for name in whole),
-        Route("/history", partial(history_page, site)),
-        Route("/keys", partial(keys_page, site, keys)),
-        Route("/key", partial(key_page, site)),
-        Route("/dead-letters", partial(letters.letters_page, site)),
-        Route("/dead-letter", partial(letters.letter_page, site)),
-        Route("/partitions", partial(states.partitions_page, site)),
-        Route("/doctor", partial(states.doctor_page, site)),
-        Route("/live", Live(site, parts, lines).respond),
-        Mount("/static", _Static(directory=Path(__file__).parent / "static")),
-    ]
-    act = {
-        "/queue": partial(change, site, kind=QueueChange),
-        "/key": partial(change, site, kind=KeyChange),
-        "/dead-letters": partial(letters.plan, site),
-        "/order": partial(letters.begin, site),
-        "/order/stop": partial(letters.stop, site),
-        "/actions/undo": partial(states.undo, site),
-    }
-    routes = [
-        *(Route(path, changing(site.tokens, each), methods=["POST"]) for path, each in act.items()),
-        *see,
-    ]
+    def show_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code = error.status_code
+        return site.page(request, "error.html", code, code=code, text=error.detail)
+
     return Starlette(
-        routes=routes,
+        routes=[
+            Route("/", to_queues),
+            *(
+                Route(f"/{path}", changing(site.tokens, _saying(act)), methods=["POST"])
+                for path, act in acts.items()
+            ),
+            *(
+                Route(f"/{name}", partial(_show, site, name, _saying(fill)))
+                for name, fill in (parts | others).items()
+            ),
+            Route("/live", Live(site, parts, lines).respond),
+            Mount("/static", _Static(directory=Path(__file__).parent / "static")),
+        ],
         middleware=[Middleware(Guard, visitors=visitors, hosts=hosts)],
-        exception_handlers={HTTPException: shown},
+        exception_handlers={HTTPException: show_error},
     )
+
+
+class Live:
+    """Sends parts and lines.
+
+    Arguments:
+        parts: those that there are, by the page's name.
+        lines: of pages that have some.
+    """
+
+    def __init__(self, site: Site, parts: Mapping[str, Fill], lines: Mapping[str, Lines]) -> None:
+        self._site = site
+        self._parts = {name: _saying(fill) for name, fill in parts.items()}
+        self._lines = lines
+        self._made: dict[tuple[str, str, bool], tuple[int, str]] = {}
+        self._lock = Lock()
+
+    async def respond(self, request: Request) -> Response:
+        """Send the part that the address names, and its lines, each time that workers answer."""
+        name = request.query_params.get("of", "")
+        if name not in self._parts:
+            raise HTTPException(404, "There is no such page.")
+        return EventSourceResponse(self._events(request, name), ping=15)
+
+    async def _events(self, request: Request, name: str) -> AsyncIterator[dict[str, str]]:
+        query = dict(request.query_params)
+        draw, drawn = self._lines.get(name), None
+        number = 0
+        while True:
+            number = (await self._site.collector.after(number)).number
+            try:
+                text = await run_in_threadpool(self._text, request, name, query, number)
+            except HTTPException as exc:
+                text = json.dumps({"trouble": exc.detail})
+            yield {"event": "part", "data": text}
+            if draw is not None:
+                drawn, told = await run_in_threadpool(draw, query, drawn)
+                if told is not None:
+                    yield {"event": "lines", "data": json.dumps(told)}
+
+    def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
+        who = request.state.visitor
+        address = f"{name}?{sorted(query.items())}"
+        key = (address, who.name if name in _PERSONAL else "", who.may_change)
+        with self._lock:
+            made = self._made.get(key)
+        if made is None or made[0] != number:
+            html = self._site.html(request, f"parts/{name}.html", **self._parts[name](query))
+            made = number, json.dumps({"html": html})
+            with self._lock:
+                self._made = {k: v for k, v in self._made.items() if v[0] >= number - 1}
+                self._made[key] = made
+        return made[1]
 
 
 class _Static(StaticFiles):
@@ -112,3 +174,26 @@ class _Static(StaticFiles):
         response = super().file_response(*args, **options)
         response.headers["cache-control"] = "private, max-age=3600"
         return response
+
+
+def _show(site: Site, name: str, fill: Fill, request: Request) -> Response:
+    return site.page(request, f"{name}.html", **fill(dict(request.query_params)))
+
+
+def _saying(handle: Callable[..., Any]) -> Callable[..., Any]:
+    """Have what goes wrong said on a page: 409 if nothing was done for a good reason, else 503."""
+
+    @wraps(handle)
+    def said(*args: Any) -> Any:
+        try:
+            return handle(*args)
+        except HTTPException:
+            raise
+        except (NotDoneError, click.UsageError, ImproperlyConfigured) as exc:
+            raise HTTPException(409, str(exc)) from exc
+        except Exception as exc:
+            if not isinstance(exc, click.ClickException):  # which says all that there is to say
+                logger.exception("A page cannot be shown, or a form not be done")
+            raise HTTPException(503, str(exc) or type(exc).__name__) from exc
+
+    return said

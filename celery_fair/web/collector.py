@@ -17,8 +17,8 @@ from math import nan
 from operator import attrgetter
 from threading import Condition, Thread
 from time import monotonic, time
-from typing import Any, Protocol
 
+from celery_fair.brokers.depths import Depths
 from celery_fair.cli.live.answers import Answers, NoAnswer
 from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
@@ -27,7 +27,7 @@ __all__ = ["FIGURES", "Collector"]
 
 logger = logging.getLogger(__name__)
 
-FIGURES = ("share", "target", "backlog", "oldest", "per_second", "median", "p95")
+FIGURES: tuple[str, ...] = ("share", "target", "backlog", "oldest", "per_second", "median", "p95")
 _FIGURES_OF = attrgetter(*FIGURES)
 
 _TICKS = 600
@@ -53,15 +53,6 @@ _FORGOTTEN = 120.0
 """Seconds for which a worker that answers no more is still named."""
 
 
-class Backlog(Protocol):
-    """As `celery_fair.brokers.depths.Depths`."""
-
-    def start(self) -> None: ...
-    def ask_about(self, queues: Any) -> None: ...
-    def of(self, queue: str) -> Any: ...
-    def close(self) -> None: ...
-
-
 class Collector:
     """Asks until it is closed, from `start` on. `look` from any thread.
 
@@ -71,7 +62,7 @@ class Collector:
         every: seconds between two questions, at the least.
     """
 
-    def __init__(self, ask: Callable[[], Answers], depths: Backlog, every: float = 1.0) -> None:
+    def __init__(self, ask: Callable[[], Answers], depths: Depths, every: float = 1.0) -> None:
         self.history = History(_figure, _TICKS)
         self._ask = ask
         self._depths = depths

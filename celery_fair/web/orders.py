@@ -26,8 +26,9 @@ from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.dead_letters.plan import Copies, Plan, Report
 from celery_fair.dead_letters.replay import purge, replay
+from celery_fair.web.actions import NotDoneError
 
-__all__ = ["KINDS", "BusyError", "Order", "Orders"]
+__all__ = ["KINDS", "Order", "Orders"]
 
 KINDS = ("replay", "replay-proven", "replay-may-have-started", "purge")
 """Replay what says that it never started, what the event log has proven, or all; or remove."""
@@ -46,10 +47,6 @@ _GOODBYE = 5.0
 
 _TOLD = 20
 """Failures that are told one by one."""
-
-
-class BusyError(Exception):
-    """Somebody else has the dead letters in hand."""
 
 
 @dataclass
@@ -135,11 +132,11 @@ class Orders:
         """Give the dead letters, to one at a time.
 
         Raises:
-            BusyError: another one has them.
+            NotDoneError: another one has them.
             click.ClickException: as `dead_letters_of`.
         """
         if not self._in_hand.acquire(timeout=_PATIENCE):
-            raise BusyError(
+            raise NotDoneError(
                 "The dead letters are in hand, by an order that runs or somebody who looks: try"
                 " again in a moment."
             )
@@ -153,8 +150,8 @@ class Orders:
         """Look which letters an order is about; nothing is done.
 
         Raises:
-            BusyError, click.ClickException: as `letters`.
-            ValueError: the file of what is provable cannot be read.
+            NotDoneError, click.ClickException: as `letters`.
+            NotDoneError: the file of what is provable cannot be read.
         """
         meant = self._proven().among(wanted) if kind == "replay-proven" else wanted
         with self.letters() as queue:
@@ -200,10 +197,6 @@ class Orders:
                 if order.stop.is_set():
                     break
                 self._do(order, frozenset(order.digests[first : first + _BATCH]))
-        except BusyError as exc:
-            order.trouble = str(exc)
-        except click.ClickException as exc:
-            order.trouble = exc.message
         except Exception as exc:  # noqa: BLE001 - of any transport; it is told on the page
             order.trouble = str(exc) or type(exc).__name__
         finally:
@@ -238,11 +231,11 @@ class Orders:
 
     def _proven(self) -> Provable:
         if self.provable is None:
-            raise ValueError("no file of what is provable was given (--provable)")
+            raise NotDoneError("no file of what is provable was given (--provable)")
         try:
             return Provable(self.provable)
-        except OSError as exc:
-            raise ValueError(f"{self.provable}: {exc}") from exc
+        except (OSError, ValueError) as exc:
+            raise NotDoneError(f"{self.provable}: {exc}") from exc
 
 
 def _fill(plan: Plan, kind: str) -> None:

@@ -2,7 +2,10 @@
 
 import logging
 import socket
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import Any
 
 import click
 import uvicorn
@@ -11,17 +14,16 @@ from celery_fair.brokers.depths import Depths
 from celery_fair.cli.live.crowd import Crowd
 from celery_fair.cli.live.workers import Workers
 from celery_fair.web.actions import ActionLog
-from celery_fair.web.addresses import is_loopback
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.command import Options
+from celery_fair.web.command import Options, is_loopback
+from celery_fair.web.guard import Changers, Local, ProxyHeader, Visitors, WithPassword
 from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
-from celery_fair.web.visitors import Changers, Local, ProxyHeader, Visitors, WithPassword
 
-__all__ = ["Server"]
+__all__ = ["serving"]
 
 _GOODBYE = 2
 """Seconds that the end waits for answers that are being sent."""
@@ -29,58 +31,42 @@ _GOODBYE = 2
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
-class Server:
-    """Listens from its making on; `run` serves until Ctrl-C or SIGTERM.
+@contextmanager
+def serving(ctx: click.Context, options: Options) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Listen: give host and port, and what serves until Ctrl-C or SIGTERM.
 
     Raises:
         click.ClickException: it cannot listen there, or a file cannot be read or written.
     """
-
-    def __init__(self, ctx: click.Context, options: Options) -> None:
-        app = ctx.obj.app
-        _log_actions()
-        with ExitStack() as opened:
-            self._socket = _listening(options.host, options.port)
-            opened.callback(self._socket.close)
-            visitors = _visitors(options)
-            workers = Workers(app, (), options.timeout)
-            collector = Collector(Crowd(workers).ask, Depths(app.connection_for_read))
-            orders = Orders(ctx, options.provable)
-            record = None if options.event_log is None else LogCollector(options.event_log)
-            site = Site(ctx, collector, _log(options), orders, options.timeout, record)
-            hosts = _hosts(options, self._socket)
-            config = uvicorn.Config(
-                application(site, visitors, hosts),
-                log_level="warning",
-                server_header=False,
-                proxy_headers=False,
-                root_path=options.root_path,
-                timeout_graceful_shutdown=_GOODBYE,
-                lifespan="off",
-            )
-            self._server = uvicorn.Server(config)
-            opened.callback(orders.close)
-            opened.callback(collector.close)
-            site.warm_up()
-            collector.start()
-            if record is not None:
-                opened.callback(record.close)
-                record.start()
-            self._opened = opened.pop_all()
-
-    @property
-    def address(self) -> str:
-        """Host and port that it listens at."""
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-    def run(self) -> None:
-        """Serve until it is stopped."""
-        self._server.run([self._socket])
-
-    def close(self) -> None:
-        """Ask nobody any more, and listen no more."""
-        self._opened.close()
+    app = ctx.obj.app
+    _log_actions()
+    with (
+        _listening(options.host, options.port) as listening,
+        closing(Orders(ctx, options.provable)) as orders,
+        closing(_collector(app, options)) as collector,
+        ExitStack() as opened,
+    ):
+        record = None
+        if options.event_log is not None:
+            record = opened.enter_context(closing(LogCollector(options.event_log)))
+        site = Site(ctx, collector, _log(options), orders, options.timeout, record)
+        config = uvicorn.Config(
+            application(site, _visitors(options), _hosts(options, listening)),
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            root_path=options.root_path,
+            timeout_graceful_shutdown=_GOODBYE,
+            lifespan="off",
+        )
+        server = uvicorn.Server(config)
+        site.warm_up()
+        collector.start()
+        if record is not None:
+            record.start()
+        host, port = listening.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        yield address, partial(server.run, [listening])
 
 
 def _log_actions() -> None:
@@ -94,6 +80,11 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server(found[0][4][:2], family=found[0][0])
     except OSError as exc:
         raise click.ClickException(f"cannot listen at {host}, port {port}: {exc}") from exc
+
+
+def _collector(app: Any, options: Options) -> Collector:
+    workers = Workers(app, (), options.timeout)
+    return Collector(Crowd(workers).ask, Depths(app.connection_for_read))
 
 
 def _visitors(options: Options) -> Visitors:

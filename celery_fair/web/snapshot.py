@@ -4,8 +4,8 @@ A worker's share of a queue is of what that worker served. Of all workers togeth
 what each of them served in those ten seconds, and so is the target.
 """
 
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,67 +14,49 @@ from typing import Any, NamedTuple
 
 from celery_fair.worker.dispatch.observed import BOUNDS
 
-__all__ = ["Counted", "Earlier", "Packed", "Queue", "Snapshot", "WorkerSum", "quantile"]
+__all__ = ["Earlier", "Packed", "Queue", "Rows", "Snapshot", "WorkerSum", "quantile"]
 
 Rows = Mapping[str, Mapping[str, Any]]
 """A worker's answer to ``fair_status``: by queue, its figures."""
 
 
-class Packed(Mapping[str, Mapping[str, Any]]):
-    """A worker's answer, each row of it as a string of bytes until it is looked at.
+class Packed(UserDict[str, Any]):
+    """Rows by queue, each as a string of bytes until it is looked at.
 
     Python's garbage collector looks through all that may hold something else, while all else
     stands still: through the answers of a hundred workers with a thousand queues each for half a
     second. A string holds nothing.
     """
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = {queue: dumps(dict(row)) for queue, row in rows.items()}
+    def __setitem__(self, queue: str, row: Mapping[str, Any]) -> None:
+        self.data[queue] = dumps(dict(row))
 
     def __getitem__(self, queue: str) -> Mapping[str, Any]:
-        row: Mapping[str, Any] = loads(self._rows[queue])  # noqa: S302 - made here
+        row: Mapping[str, Any] = loads(self.data[queue])  # noqa: S302 - made here
         return row
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __contains__(self, queue: object) -> bool:
-        return queue in self._rows
-
-
-class Counted:
-    """A worker's starts and waits, by queue; as `Packed`, of nothing that is looked through."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._served = {queue: row["served"] for queue, row in rows.items()}
-        self._waits = {
-            queue: array("Q", row["waits"]) for queue, row in rows.items() if row.get("waits")
-        }
-
-    def of(self, queue: str) -> tuple[int, Sequence[int]] | None:
-        """Return the two of a queue; None if it was not consumed."""
-        served = self._served.get(queue)
-        return None if served is None else (served, self._waits.get(queue, ()))
 
 
 class Earlier(NamedTuple):
     """What had been counted at some earlier time, by worker."""
 
     time: float
-    counts: Mapping[str, Counted]
+    counts: Mapping[str, Rows]
 
     @classmethod
     def of(cls, time: float, workers: Mapping[str, Rows]) -> "Earlier":
         """Keep of the workers' answers what is counted up."""
-        return cls(time, {worker: Counted(rows) for worker, rows in workers.items()})
+        counted = ("served", "waits")
+        return cls(
+            time,
+            {
+                worker: Packed({q: {n: row.get(n) for n in counted} for q, row in rows.items()})
+                for worker, rows in workers.items()
+            },
+        )
 
-    def before(self, worker: str, queue: str) -> tuple[int, Sequence[int]] | None:
+    def before(self, worker: str, queue: str) -> Mapping[str, Any] | None:
         """Return a queue's starts and waits at a worker; None if it did not consume it."""
-        counted = self.counts.get(worker)
-        return None if counted is None else counted.of(queue)
+        return self.counts.get(worker, {}).get(queue)
 
 
 @dataclass
@@ -119,7 +101,7 @@ class Queue:
         self,
         row: Mapping[str, Any],
         weight: float,
-        before: tuple[int, Sequence[int]] | None = None,
+        before: Mapping[str, Any] | None = None,
         now: float = 0.0,
     ) -> None:
         """Take in what one more worker says.
@@ -141,7 +123,7 @@ class Queue:
         self.in_flight += row["in_flight"]
         self.served += row["served"]
         if before is not None:
-            self._add_since(row, *before)
+            self._add_since(row, before)
         if row["buffered"]:
             self.oldest = max(self.oldest, row["waiting_seconds"])
             if (published := row.get("oldest_published")) is not None:
@@ -152,13 +134,23 @@ class Queue:
         if limits != (None, None, None):
             self.limits[limits] = self.limits.get(limits, 0) + 1
 
-    def _add_since(self, row: Mapping[str, Any], served: int, since: Sequence[int]) -> None:
-        self.started += max(0, row["served"] - served)
+    def _add_since(self, row: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        self.started += max(0, row["served"] - before["served"])
         waits = row.get("waits")
-        if waits and row["served"] != served:
-            then = since or [0] * len(waits)
-            new = [max(0, now - before) for now, before in zip(waits, then, strict=True)]
+        if waits and row["served"] != before["served"]:
+            then = before["waits"] or [0] * len(waits)
+            new = [max(0, now - was) for now, was in zip(waits, then, strict=True)]
             self.waits = [a + b for a, b in zip(self.waits or [0] * len(new), new, strict=True)]
+
+    @property
+    def quantum(self) -> float:
+        """The largest that it has at a worker."""
+        return max(self.quanta)
+
+    @property
+    def held_at(self) -> int:
+        """How many workers hold it back."""
+        return sum(self.held.values())
 
     @property
     def backlog(self) -> int:
@@ -246,6 +238,10 @@ class Snapshot:
         """Every worker, by its name."""
         return {name: self._sum(name, rows) for name, rows in self.workers.items()}
 
+    def consumers(self, queue: str) -> Rows:
+        """Return the rows of a queue by worker, of those that consume it."""
+        return {worker: rows[queue] for worker, rows in self.workers.items() if queue in rows}
+
     def packed(self) -> "Snapshot":
         """Return the same with its sums computed, and its rows packed."""
         small = replace(self, workers={w: Packed(rows) for w, rows in self.workers.items()})
@@ -264,8 +260,8 @@ class Snapshot:
             in_flight += row["in_flight"]
             served += row["served"]
             held += row["held"] is not None
-            if before and (counted := before.of(queue)):
-                started += max(0, row["served"] - counted[0])
+            if before and (counted := before.get(queue)):
+                started += max(0, row["served"] - counted["served"])
         rate = started / self._span if before and self._span > 0 else None
         return WorkerSum(name, len(rows), rate, buffered, in_flight, served, held)
 

@@ -8,6 +8,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,13 +17,18 @@ from celery_fair.cli.live.answers import Answers, NoAnswer
 from celery_fair.web.collector import Collector
 from celery_fair.web.history import History
 from celery_fair.web.looks import Looks
-from celery_fair.web.pages.listing import listing
-from celery_fair.web.queue_change import foreseen_target
-from celery_fair.web.sentences import held, limits, sentences
+from celery_fair.web.pages.listing import Listing, listing
+from celery_fair.web.pages.queues import foreseen_target
+from celery_fair.web.site import templates
 from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
 from celery_fair.worker.dispatch.observed import BOUNDS
 from tests.web.answered import KnownDepths, answers, row
 from tests.web.visit import Visit, site_of
+
+
+def why(name: str, queue: Queue) -> str:
+    """What a page says of a figure."""
+    return str(getattr(templates().get_template("why.html").module, name)(queue))
 
 
 def snapshot(workers: dict[str, Any], **more: Any) -> Snapshot:
@@ -87,16 +93,16 @@ def test_the_age_of_a_backlog_is_that_of_the_oldest_at_a_worker() -> None:
     }
     found = snapshot(workers).queues
     assert (found["bulk"].age, found["mail"].age) == (60.0, None)
-    assert "was published 60.0 s ago" in sentences(found["bulk"])["oldest"]
-    assert "not known" in sentences(found["mail"])["oldest"]
+    assert "was published 60.0 s ago" in why("oldest", found["bulk"])
+    assert "not known" in why("oldest", found["mail"])
 
 
 def test_what_holds_a_queue_back() -> None:
     rows = [row(held="cap", max_in_flight=2), row(held="cap", max_in_flight=2), row()]
     queue = snapshot({str(n): {"bulk": each} for n, each in enumerate(rows)}).queues["bulk"]
-    assert held(queue) == "cap at 2 of 3"
-    assert limits(queue) == "at most 2 at once"
-    assert "at 2 of 3 workers" in sentences(queue)["held"]
+    assert why("reasons", queue) == "cap at 2 of 3"
+    assert why("limits", queue) == "at most 2 at once"
+    assert "at 2 of 3 workers" in why("held", queue)
 
 
 def test_waits_of_late_are_those_since_then() -> None:
@@ -148,7 +154,7 @@ def test_a_target_that_is_foreseen() -> None:
     ],
 )
 def test_why_a_share_is_what_it_is(queue: Queue, said: str) -> None:
-    assert said in sentences(queue)["share"]
+    assert said in why("share", queue)
 
 
 # History --------------------------------------------------------------------
@@ -348,9 +354,15 @@ def test_a_look_is_shown_to_others_and_rests_as_long_as_it_took() -> None:
 
 def test_a_long_list_is_shown_a_hundred_at_a_time() -> None:
     names = [f"queue-{number:03}" for number in range(250)]
+    rows = [SimpleNamespace(name=name, end=name[-1], rare=None) for name in names]
+    rows[7].rare = 7.0
+
+    def asked(**query: str) -> Listing:
+        return listing(rows, query, ("name", "end", "rare"), "name")
 
     def shown(**query: str) -> Any:
-        return listing(names, query, str, {"name": str, "end": lambda name: name[-1]}, "name")
+        found = asked(**query)
+        return found._replace(rows=[row.name for row in found.rows])
 
     assert shown().rows == names[:100]
     assert shown(page="3").rows == names[200:]
@@ -360,3 +372,4 @@ def test_a_long_list_is_shown_a_hundred_at_a_time() -> None:
     assert shown(sort="other").rows == shown().rows
     assert shown(q="QUEUE-24").rows == names[240:250]
     assert shown(sort="-end").rows[:2] == ["queue-009", "queue-019"]
+    assert shown(sort="-rare").rows[:2] == ["queue-007", "queue-000"]

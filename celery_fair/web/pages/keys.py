@@ -1,20 +1,24 @@
-"""The keys (tenants) of the queues that are shared by them."""
+"""The keys (tenants) of the queues that are shared by them, and changes of these.
 
-from collections.abc import Iterator, Mapping
+What is changed is kept for all workers, as by ``fair set-key`` and ``fair pause-key``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-from starlette.requests import Request
-from starlette.responses import Response
-
-from celery_fair.cli.keys.access import connected
+from celery_fair.brokers.keyed.lists import Backlog
+from celery_fair.cli.keys.access import connected, refuse_idle_burst, rules_of, whole_tenant
 from celery_fair.cli.keys.explain import found_of, why
 from celery_fair.cli.keys.list import watched
-from celery_fair.cli.options import Outcome
+from celery_fair.cli.options import Outcome, assignments
+from celery_fair.settings import live_key_options
+from celery_fair.web.actions import Undo
+from celery_fair.web.forms import Form
 from celery_fair.web.looks import Looks
-from celery_fair.web.site import Site, message_of
+from celery_fair.web.pages.changing import Change, written
+from celery_fair.web.site import Site
 
-__all__ = ["KeyWatch", "key_page", "keys_page", "keys_part"]
+__all__ = ["KeyChange", "KeyWatch", "key_page", "keys_part"]
 
 _SHOWN = 200
 
@@ -34,12 +38,12 @@ class KeyWatch:
             found: dict[str, Any] = next(self._watched[queue]).document
         except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
             self._watched.pop(queue, None)
-            return {"trouble": message_of(exc)}
+            return {"trouble": str(exc) or type(exc).__name__}
         return found
 
 
 def keys_part(site: Site, looks: Looks[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the table of keys."""
+    """Return what fills in the keys of a queue that have messages waiting."""
     queues = sorted(site.settings.keys)
     queue = query.get("queue") or (queues[0] if queues else "")
     if queue not in queues:
@@ -47,19 +51,75 @@ def keys_part(site: Site, looks: Looks[dict[str, Any]], query: Mapping[str, str]
     return {"queues": queues, "queue": queue, "found": looks.of(queue)}
 
 
-def keys_page(site: Site, looks: Looks[dict[str, Any]], request: Request) -> Response:
-    """Show the keys of a queue that have messages waiting."""
-    return site.page(request, "keys.html", **keys_part(site, looks, dict(request.query_params)))
+def key_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what fills in the page of one key, and why its messages do not start."""
+    queue, key = query.get("queue", ""), query.get("key", "")
+    with connected(site.ctx, queue) as (app, settings, connection):
+        found, _ = found_of(app, settings, connection, queue, key)
+    return {"queue": queue, "key": key, "found": found, "why": why(queue, found)}
 
 
-def key_page(site: Site, request: Request) -> Response:
-    """Show one key, and why its messages do not start."""
-    queue, key = request.query_params.get("queue", ""), request.query_params.get("key", "")
-    context: dict[str, Any] = {"queue": queue, "key": key, "found": None, "why": "", "trouble": ""}
-    try:
-        with connected(site.ctx, queue) as (app, settings, connection):
-            found, _ = found_of(app, settings, connection, queue, key)
-        context |= {"found": found, "why": why(queue, found)}
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
-    return site.page(request, "key.html", **context)
+class KeyChange(Change):
+    """Of a key of a queue, for all workers."""
+
+    path = "key"
+    acts = ("pause", "resume", "reset")
+    known = ("weight", "rate", "burst", "max_in_flight")
+
+    def __init__(self, site: Site, form: Form) -> None:
+        super().__init__(site, form)
+        self._key = whole_tenant(form.get("key", ""), "a tenant is changed as a whole")
+        self.about = f"key {self._key or '(none)'} of queue {self.queue}"
+
+    def parsed(self, words: Sequence[str]) -> dict[str, Any]:
+        return live_key_options(self.queue, assignments(words, "weight=5 or rate=10/s"))
+
+    def prospect(self) -> dict[str, Any]:
+        with rules_of(self.site.ctx, self.queue) as (lists, _):
+            [found] = lists.look(self._key)[2]
+            refuse_idle_burst(self.queue, found, self.options)
+            waiting = lists.look()[2] if "weight" in self.options else []
+        others = sum(each.weight for each in waiting if each.tenant != self._key)
+        then = self.options.get("weight")
+        now = _options(found)
+        if self.act in {"pause", "resume"}:
+            row = ("all workers", "paused" if found.is_paused else "not paused", f"{self.act}d")
+        else:
+            seen = {name: now[name] for name in self.options or now}
+            row = ("all workers", written(seen), self.what)
+        return {
+            "rows": [row],
+            "found": found,
+            "share": found.weight / (others + found.weight),
+            "then": None if then is None else then / (others + then),
+            "beside": len(waiting),
+        }
+
+    def do(self) -> tuple[Mapping[str, str], Undo | None]:
+        with rules_of(self.site.ctx, self.queue) as (lists, _):
+            [found] = lists.look(self._key)[2]
+            if self.act == "reset":
+                lists.reset(self._key)
+                return {"all": "has what the settings say"}, None
+            refuse_idle_burst(self.queue, found, self.options)
+        if self.act:
+            return self._pause(self.act == "pause"), lambda: self._pause(found.is_paused)
+        now = _options(found)
+        before = {name: now[name] for name in self.options}
+        if before.get("rate") is not None:
+            before["burst"] = now["burst"]
+        return self._set(self.options), lambda: self._set(before)
+
+    def _pause(self, paused: bool) -> Mapping[str, str]:
+        with rules_of(self.site.ctx, self.queue) as (lists, _):
+            lists.pause(self._key, paused)
+        return {"all": "paused" if paused else "resumed"}
+
+    def _set(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        with rules_of(self.site.ctx, self.queue) as (lists, _):
+            lists.set(self._key, options)
+        return {"all": f"has {written(options)}"}
+
+
+def _options(found: Backlog) -> dict[str, Any]:
+    return {"weight": found.weight, **found.limits._asdict()}

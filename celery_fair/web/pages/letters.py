@@ -1,15 +1,15 @@
 """The dead letters: found, looked at, replayed, purged."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
-import click
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from celery_fair.cli.dead_letters.body import readable
 from celery_fair.cli.dead_letters.filters import Filters
@@ -17,8 +17,8 @@ from celery_fair.cli.dead_letters.show import names_of, plain
 from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.web.forms import Form
-from celery_fair.web.orders import KINDS, BusyError, Order
-from celery_fair.web.site import Site
+from celery_fair.web.orders import KINDS, Order
+from celery_fair.web.site import Site, redirect
 
 __all__ = ["begin", "letter_page", "letters_page", "order_part", "plan", "stop"]
 
@@ -26,68 +26,60 @@ _SHOWN = 200
 _SCANNED = 50_000
 """Letters that are looked at for one page, at the most."""
 
-_BODY = 20_000
-"""Characters of a body."""
+_COUNTED: Mapping[str, Callable[[Letter], Any]] = {
+    "reason": lambda letter: letter.reason,
+    "task": lambda letter: letter.task,
+    "queue": lambda letter: letter.queue,
+    "hour": lambda letter: letter.time and letter.time.astimezone(UTC).strftime("%Y-%m-%d %H:00"),
+    "may have started": lambda letter: letter.may_have_started is not False,
+}
 
 
-def letters_page(site: Site, request: Request) -> Response:
-    """Show the dead letters that are looked for, the oldest first, and how many of each kind."""
-    query = dict(request.query_params)
-    context: dict[str, Any] = {"trouble": "", "letters": [], "orders": site.orders.recent()}
-    counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("reason", "task", "queue", "hour")
+def letters_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the dead letters that are looked for, the oldest first, and how many of each kind."""
+    filters = _filters(query)
+    shown: list[Letter] = []
+    counts: dict[str, Counter[Any]] = {name: Counter() for name in _COUNTED}
+    scanned = 0
+    with site.orders.letters() as queue:
+        waiting = queue.count()
+        with closing(queue.browse()) as letters:
+            for letter in islice(letters, _SCANNED):
+                scanned += 1
+                if filters.fit(letter):
+                    for name, value in _COUNTED.items():
+                        counts[name][value(letter) or "–"] += 1
+                    if len(shown) < _SHOWN:
+                        shown.append(letter)
+    return {
+        "letters": shown,
+        "orders": site.orders.recent(),
+        "counts": {name: each.most_common(8) for name, each in counts.items()},
+        "found": counts["reason"].total(),
+        "scanned": scanned,
+        "waiting": max(waiting, scanned),
+        "may_have_started": counts["may have started"][True],
+        "provable": site.orders.provable,
     }
-    found = scanned = waiting = may = 0
-    try:
-        filters = _filters(query)
-        with site.orders.letters() as queue:
-            waiting = queue.count()
-            with closing(queue.browse()) as letters:
-                for letter in letters:
-                    scanned += 1
-                    if filters.fit(letter):
-                        found += 1
-                        may += letter.may_have_started is not False
-                        _count(counts, letter)
-                        if found <= _SHOWN:
-                            context["letters"].append(letter)
-                    if scanned >= _SCANNED:
-                        break
-    except (BusyError, ValueError) as exc:
-        context["trouble"] = str(exc)
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
-    return site.page(
-        request,
-        "dead_letters.html",
-        counts={name: each.most_common(8) for name, each in counts.items()},
-        found=found,
-        scanned=scanned,
-        waiting=max(waiting, scanned),
-        may_have_started=may,
-        provable=site.orders.provable,
-        **context,
-    )
 
 
-def letter_page(site: Site, request: Request) -> Response:
-    """Show all of a letter."""
-    name = request.query_params.get("id", "")
-    try:
-        with site.orders.letters() as queue, closing(queue.browse()) as letters:
-            found = [_whole(letter) for letter in letters if name in names_of(letter)]
-    except BusyError as exc:
-        raise HTTPException(503, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
+def letter_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return all of a letter.
+
+    Raises:
+        HTTPException: it is not there.
+    """
+    name = query.get("id", "")
+    with site.orders.letters() as queue, closing(queue.browse()) as letters:
+        found = [letter for letter in letters if name in names_of(letter)]
     if not found:
         raise HTTPException(404, f"There is no dead letter {name!r} any more.")
-    return site.page(request, "letter.html", found=found)
+    return {"found": found, "plain": plain, "readable": readable}
 
 
 def plan(site: Site, request: Request, form: Form) -> Response:
     """Show what an order would do."""
-    kind, why = form.text("kind"), form.text("why")
+    kind, why = form.get("kind", ""), form.get("why", "").strip()
     if kind not in KINDS:
         raise HTTPException(400, f"{kind!r} is none of {', '.join(KINDS)}.")
     if kind == "replay-may-have-started" and not why:
@@ -96,46 +88,36 @@ def plan(site: Site, request: Request, form: Form) -> Response:
             "Letters that may have started run a second time if they are replayed: say why that is"
             " right.",
         )
-    chosen = frozenset(form.all("digest"))
-    try:
-        filters = _filters(
-            {name: form.exact(name) for name in ("reason", "task", "queue", "since", "before")}
-        )
+    chosen, filters = frozenset(form.getlist("digest")), _filters(form)
 
-        def wanted(letter: Letter) -> bool:
-            return letter.digest in chosen if chosen else filters.fit(letter)
+    def wanted(letter: Letter) -> bool:
+        return letter.digest in chosen if chosen else filters.fit(letter)
 
-        order = site.orders.plan(request.state.visitor.name, kind, why, wanted)
-    except (BusyError, ValueError) as exc:
-        raise HTTPException(409, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
+    order = site.orders.plan(request.state.visitor.name, kind, why, wanted)
     return site.page(request, "order.html", order=order)
 
 
 def begin(site: Site, request: Request, form: Form) -> Response:
     """Do what was planned, as it was shown."""
-    order = _order(site, form.text("id"))
+    order = _order(site, form)
     visitor = request.state.visitor
     if order.who != visitor.name or not order.begin():
         raise HTTPException(409, "This order was begun already, or somebody else has planned it.")
     details = {"letters": len(order.digests), "why": order.why, "digests": order.digests[:1000]}
     try:
         action = site.log.begin(visitor.name, order.kind, "dead letters", details)
-    except OSError as exc:
+    except HTTPException:
         order.put_off()
-        raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
+        raise
     site.orders.start(order, lambda done: site.log.end(action, done.result()))
-    root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/order?id={order.id}", 303)
+    return redirect(request, f"order?id={order.id}")
 
 
 def stop(site: Site, request: Request, form: Form) -> Response:
     """Stop an order after the letter that it is at."""
-    order = _order(site, form.text("id"))
+    order = _order(site, form)
     order.stop.set()
-    root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/order?id={order.id}", 303)
+    return redirect(request, f"order?id={order.id}")
 
 
 def order_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
@@ -144,57 +126,30 @@ def order_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         HTTPException: there is no such order.
     """
-    return {"order": _order(site, query.get("id", ""))}
+    return {"order": _order(site, query)}
 
 
-def _order(site: Site, id_: str) -> Order:
-    order = site.orders.get(id_)
+def _order(site: Site, asked: Mapping[str, str]) -> Order:
+    order = site.orders.get(asked.get("id", ""))
     if order is None:
         raise HTTPException(404, "There is no such order any more: look at the dead letters again.")
     return order
 
 
-def _filters(query: Mapping[str, str]) -> Filters:
-    """Return what is looked for.
-
-    Raises:
-        ValueError: a time is none.
-    """
-    some = {name: (query[name],) if query.get(name) else () for name in ("reason", "task", "queue")}
-    return Filters(
-        some["reason"],
-        some["task"],
-        some["queue"],
-        _time(query.get("since", "")),
-        _time(query.get("before", "")),
+def _filters(asked: Mapping[str, str]) -> Filters:
+    reason, task, queue = (
+        tuple(filter(None, [asked.get(name)])) for name in ("reason", "task", "queue")
     )
+    since, before = (_time(asked.get(name, "").strip()) for name in ("since", "before"))
+    return Filters(reason, task, queue, since, before)
 
 
 def _time(text: str) -> datetime | None:
     try:
-        return parsed_time(text.strip()) if text.strip() else None
+        return parsed_time(text) if text else None
     except (ValueError, OverflowError):
-        raise ValueError(
+        raise HTTPException(
+            400,
             f"{text!r} is neither an age, such as 90s, 30m, 2h or 3d, nor an ISO time, such as"
-            " 2026-05-31T14:00:00Z"
+            " 2026-05-31T14:00:00Z",
         ) from None
-
-
-def _count(counts: Mapping[str, Counter[str]], letter: Letter) -> None:
-    hour = letter.time.astimezone(UTC).strftime("%Y-%m-%d %H:00") if letter.time else "–"
-    counts["reason"][letter.reason or "–"] += 1
-    counts["task"][letter.task or "–"] += 1
-    counts["queue"][letter.queue or "–"] += 1
-    counts["hour"][hour] += 1
-
-
-def _whole(letter: Letter) -> dict[str, Any]:
-    return {
-        "letter": letter,
-        "retries": letter.headers.get("retries"),
-        "worker": letter.text("x-fair-worker"),
-        "detail": letter.text("x-fair-detail"),
-        "headers": plain(letter.headers),
-        "properties": plain(letter.properties),
-        "body": readable(letter, _BODY),
-    }

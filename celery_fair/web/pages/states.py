@@ -1,40 +1,36 @@
 """Partitions, what the doctor says, and what was done."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import click
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from celery_fair.cli.doctor.command import findings
 from celery_fair.cli.doctor.findings import LEVELS
 from celery_fair.cli.partitions.status import rows_of
+from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import Form
-from celery_fair.web.site import Site, message_of
+from celery_fair.web.site import Site, redirect
 
 __all__ = ["actions_part", "doctor_page", "partitions_page", "undo"]
 
 
-def partitions_page(site: Site, request: Request) -> Response:
-    """Show who owns which partition."""
+def partitions_page(site: Site, _query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what fills in the page of who owns which partition."""
     try:
-        rows, trouble = rows_of(site.ctx), ""
-    except click.ClickException as exc:
-        rows, trouble = [], exc.message
-    return site.page(request, "partitions.html", rows=rows, trouble=trouble)
+        return {"rows": rows_of(site.ctx), "trouble": ""}
+    except click.ClickException as exc:  # there are none, say
+        return {"rows": [], "trouble": exc.message}
 
 
-def doctor_page(site: Site, request: Request) -> Response:
-    """Examine the app, and show what weakens its promises, the worst first."""
-    try:
-        found, trouble = list(findings(site.app, site.timeout)), ""
-    except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
-        found, trouble = [], message_of(exc)
-    found.sort(key=lambda finding: -LEVELS.index(finding.level))
-    counts = {level: sum(each.level == level for each in found) for level in LEVELS}
-    return site.page(request, "doctor.html", found=found, counts=counts, trouble=trouble)
+def doctor_page(site: Site, _query: Mapping[str, str]) -> dict[str, Any]:
+    """Examine the app; return what weakens its promises, the worst first."""
+    found = sorted(findings(site.app, site.timeout), key=lambda each: -LEVELS.index(each.level))
+    counts = Counter(each.level for each in found)
+    return {"found": found, "counts": {level: counts[level] for level in LEVELS}}
 
 
 def actions_part(site: Site, _query: Mapping[str, str]) -> dict[str, Any]:
@@ -44,23 +40,14 @@ def actions_part(site: Site, _query: Mapping[str, str]) -> dict[str, Any]:
 
 def undo(site: Site, request: Request, form: Form) -> Response:
     """Take an action back."""
-    claimed = site.log.claim_undo(form.text("id"))
+    claimed = site.log.claim_undo(form.get("id", ""))
     if claimed is None:
-        raise HTTPException(
-            409,
+        raise NotDoneError(
             "This cannot be taken back: it was already, something else was changed there since, or"
-            " the server was started again.",
+            " the server was started again."
         )
     action, take_back = claimed
-    visitor = request.state.visitor
-    try:
-        again = site.log.begin(visitor.name, f"undo {action.what}", action.about, {"of": action.id})
-    except OSError as exc:
-        raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
-    try:
-        site.log.end(again, take_back())
-    except Exception as exc:
-        site.log.end(again, {"all": f"error: {message_of(exc)}"})
-        raise HTTPException(503, message_of(exc)) from exc
-    root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/actions", 303)
+    who, about = request.state.visitor.name, action.about
+    with site.log.doing(who, f"undo {action.what}", about, {"of": action.id}) as done:
+        done(take_back())
+    return redirect(request, "actions")
