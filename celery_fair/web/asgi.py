@@ -54,8 +54,8 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     Arguments:
         hosts: as `Guard`.
     """
-    watched = Looks(keys.KeyWatch(site).ask)
-    explained = Looks(queues.Explanations(site).ask)
+    watched = Looks(partial(keys.keys_of, site))
+    explained = Looks(partial(queues.explanations, site))
     parts: dict[str, Fill] = {
         "queues": partial(queues.queues_part, site),
         "queue": partial(queues.queue_part, site, explained),

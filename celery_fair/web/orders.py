@@ -155,8 +155,7 @@ class Orders:
         """
         meant = self._proven().among(wanted) if kind == "replay-proven" else wanted
         with self.letters() as queue:
-            plan = Plan(queue, meant)
-        _fill(plan, kind)
+            plan = _planned(queue, kind, meant)
         report = plan.report
         order = Order(who, kind, why, list(plan.todo), refused=len(report.refused))
         order.take(report)
@@ -213,8 +212,7 @@ class Orders:
             order.tried += 1
 
         with self.letters() as queue:
-            plan = Plan(queue, wanted)
-            _fill(plan, order.kind)
+            plan = _planned(queue, order.kind, wanted)
             gone = len(batch) - len(plan.wanted())
             if order.purges:
                 report = purge(queue, plan, wanted, stop=order.stop.is_set, tick=tick)
@@ -238,12 +236,14 @@ class Orders:
             raise NotDoneError(f"{self.provable}: {exc}") from exc
 
 
-def _fill(plan: Plan, kind: str) -> None:
+def _planned(queue: LetterQueue, kind: str, wanted: Callable[[Letter], bool]) -> Plan:
+    plan = Plan(queue, wanted)
     for copies in plan.wanted():
         if kind == "purge":
             plan.purge(copies)
         else:
             plan.replay(copies, _may(copies, kind))
+    return plan
 
 
 def _may(copies: Copies, kind: str) -> bool:

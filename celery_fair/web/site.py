@@ -2,8 +2,8 @@
 
 import gc
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from sys import setswitchinterval
@@ -28,18 +28,7 @@ from celery_fair.web.forms import Tokens
 from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 
-__all__ = ["PAGES", "Site", "redirect", "templates"]
-
-PAGES = (
-    ("queues", "Queues"),
-    ("workers", "Workers"),
-    ("keys", "Keys"),
-    ("history", "History"),
-    ("dead-letters", "Dead letters"),
-    ("partitions", "Partitions"),
-    ("doctor", "Doctor"),
-    ("actions", "Actions"),
-)
+__all__ = ["Site", "redirect", "templates"]
 
 
 @dataclass
@@ -81,14 +70,9 @@ class Site:
         gc.collect()
         gc.freeze()
 
-    @contextmanager
-    def workers(self) -> Iterator[Workers]:
+    def workers(self) -> "closing[Workers]":
         """Give what asks the workers, on a connection of its own."""
-        asking = Workers(self.app, (), self.timeout)
-        try:
-            yield asking
-        finally:
-            asking.close()
+        return closing(Workers(self.app, (), self.timeout))
 
     def page(
         self, request: Request, template: str, status: int = 200, **context: Any
@@ -113,7 +97,6 @@ class Site:
             return f"{root}/{'/'.join(path)}{'?' if given else ''}{urlencode(given)}"
 
         return self.templates.get_template(template).render(
-            pages=PAGES,
             here=here,
             visitor=visitor,
             token=self.tokens.of(visitor),

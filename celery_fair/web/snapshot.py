@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from celery_fair.worker.dispatch.observed import BOUNDS
 
-__all__ = ["Earlier", "Packed", "Queue", "Rows", "Snapshot", "WorkerSum", "quantile"]
+__all__ = ["Earlier", "Packed", "Queue", "Rows", "Snapshot", "Sum", "quantile"]
 
 Rows = Mapping[str, Mapping[str, Any]]
 """A worker's answer to ``fair_status``: by queue, its figures."""
@@ -54,20 +54,49 @@ class Earlier(NamedTuple):
             },
         )
 
-    def before(self, worker: str, queue: str) -> Mapping[str, Any] | None:
-        """Return a queue's starts and waits at a worker; None if it did not consume it."""
-        return self.counts.get(worker, {}).get(queue)
+
+@dataclass
+class Sum:
+    """Figures of several rows together: of a worker's queues, or of a queue at its workers.
+
+    Attributes:
+        rows: how many there are.
+        started: messages since the earlier time.
+        per_second: that, if known.
+        held_at: how many rows are held back.
+    """
+
+    name: str
+    rows: int = 0
+    buffered: int = 0
+    in_flight: int = 0
+    served: int = 0
+    started: int = 0
+    per_second: float | None = None
+    held_at: int = 0
+
+    def take(self, row: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
+        """Take in one more row.
+
+        Arguments:
+            before: its starts and waits at the earlier time; None if it was not there.
+        """
+        self.rows += 1
+        self.buffered += row["buffered"]
+        self.in_flight += row["in_flight"]
+        self.served += row["served"]
+        self.held_at += row["held"] is not None
+        if before is not None:
+            self.started += max(0, row["served"] - before["served"])
 
 
 @dataclass
-class Queue:
+class Queue(Sum):
     """A queue's figures, of all workers together.
 
     Attributes:
-        workers: how many consume it.
         quanta: its quantum at each of them.
         target, share: as at `celery_fair.worker.observe.answers.Answers.status`.
-        per_second: starts, if known.
         waiting: messages at the broker; None if it was not asked, or does not say.
         oldest: seconds that the first of those at a worker has waited there.
         age: seconds since the oldest of those was published; None if no publisher says.
@@ -76,8 +105,6 @@ class Queue:
         waits: messages that were started lately, by how long they had waited at their worker.
     """
 
-    name: str
-    workers: int = 0
     quanta: set[float] = field(default_factory=set)
     level: int = 0
     by_key: bool = False
@@ -85,11 +112,6 @@ class Queue:
     share: float = 0.0
     credit: float = 0.0
     window: int = 0
-    buffered: int = 0
-    in_flight: int = 0
-    served: int = 0
-    started: int = 0
-    per_second: float | None = None
     waiting: int | None = None
     oldest: float = 0.0
     age: float | None = None
@@ -108,10 +130,10 @@ class Queue:
 
         Arguments:
             weight: what that worker served of all that was served.
-            before: its starts and waits at the earlier time; None if it was not there.
+            before: as `take`.
             now: when it said so, in seconds since 1970.
         """
-        self.workers += 1
+        self.take(row, before)
         self.quanta.add(row["quantum"])
         self.level = row["class"]
         self.by_key = row.get("by_key", False)
@@ -119,11 +141,8 @@ class Queue:
         self.share += row["share"] * weight
         self.credit += row["credit"]
         self.window += row["window"]
-        self.buffered += row["buffered"]
-        self.in_flight += row["in_flight"]
-        self.served += row["served"]
         if before is not None:
-            self._add_since(row, before)
+            self._add_waits(row, before)
         if row["buffered"]:
             self.oldest = max(self.oldest, row["waiting_seconds"])
             if (published := row.get("oldest_published")) is not None:
@@ -134,8 +153,7 @@ class Queue:
         if limits != (None, None, None):
             self.limits[limits] = self.limits.get(limits, 0) + 1
 
-    def _add_since(self, row: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        self.started += max(0, row["served"] - before["served"])
+    def _add_waits(self, row: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         waits = row.get("waits")
         if waits and row["served"] != before["served"]:
             then = before["waits"] or [0] * len(waits)
@@ -146,11 +164,6 @@ class Queue:
     def quantum(self) -> float:
         """The largest that it has at a worker."""
         return max(self.quanta)
-
-    @property
-    def held_at(self) -> int:
-        """How many workers hold it back."""
-        return sum(self.held.values())
 
     @property
     def backlog(self) -> int:
@@ -171,23 +184,6 @@ class Queue:
     def empty_in(self) -> float | None:
         """Seconds until it is empty at this rate, if nothing comes in; None if nobody knows."""
         return self.backlog / self.per_second if self.per_second else None
-
-
-class WorkerSum(NamedTuple):
-    """A worker's figures, of all its queues together.
-
-    Attributes:
-        per_second: starts, if known.
-        held: how many of its queues are held back.
-    """
-
-    name: str
-    queues: int
-    per_second: float | None
-    buffered: int
-    in_flight: int
-    served: int
-    held: int
 
 
 @dataclass(frozen=True)
@@ -222,21 +218,26 @@ class Snapshot:
         found: dict[str, Queue] = {}
         weights = _weights(self.workers)
         for worker, rows in self.workers.items():
-            weight, earlier = weights[worker], self.earlier
+            weight, earlier = weights[worker], self._earlier(worker)
             for name, row in rows.items():
                 queue = found.get(name)
                 if queue is None:
                     queue = found[name] = Queue(name, waiting=self.depths.get(name))
-                queue.add(row, weight, earlier and earlier.before(worker, name), self.time)
-        if self._span > 0:
-            for queue in found.values():
-                queue.per_second = queue.started / self._span
+                queue.add(row, weight, earlier.get(name), self.time)
+        for queue in found.values():
+            queue.per_second = queue.started / self._span if self._span else None
         return found
 
     @cached_property
-    def sums(self) -> Mapping[str, WorkerSum]:
+    def sums(self) -> Mapping[str, Sum]:
         """Every worker, by its name."""
-        return {name: self._sum(name, rows) for name, rows in self.workers.items()}
+        found = {worker: Sum(worker) for worker in self.workers}
+        for worker, rows in self.workers.items():
+            earlier, each = self._earlier(worker), found[worker]
+            for name, row in rows.items():
+                each.take(row, earlier.get(name))
+            each.per_second = each.started / self._span if earlier and self._span else None
+        return found
 
     def consumers(self, queue: str) -> Rows:
         """Return the rows of a queue by worker, of those that consume it."""
@@ -250,20 +251,10 @@ class Snapshot:
 
     @property
     def _span(self) -> float:
-        return self.time - self.earlier.time if self.earlier else 0.0
+        return max(0.0, self.time - self.earlier.time) if self.earlier else 0.0
 
-    def _sum(self, name: str, rows: Rows) -> WorkerSum:
-        before = self.earlier.counts.get(name) if self.earlier else None
-        buffered = in_flight = served = held = started = 0
-        for queue, row in rows.items():
-            buffered += row["buffered"]
-            in_flight += row["in_flight"]
-            served += row["served"]
-            held += row["held"] is not None
-            if before and (counted := before.get(queue)):
-                started += max(0, row["served"] - counted["served"])
-        rate = started / self._span if before and self._span > 0 else None
-        return WorkerSum(name, len(rows), rate, buffered, in_flight, served, held)
+    def _earlier(self, worker: str) -> Rows:
+        return self.earlier.counts.get(worker, {}) if self.earlier else {}
 
 
 def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event
@@ -16,7 +17,7 @@ import pytest
 from celery_fair.cli.live.answers import Answers, NoAnswer
 from celery_fair.web.collector import Collector
 from celery_fair.web.history import History
-from celery_fair.web.looks import Looks
+from celery_fair.web.looks import Answer, Looks
 from celery_fair.web.pages.listing import Listing, listing
 from celery_fair.web.pages.queues import foreseen_target
 from celery_fair.web.site import templates
@@ -51,7 +52,7 @@ def test_a_share_is_of_what_all_workers_served() -> None:
     ).queues
     assert {name: queue.share for name, queue in found.items()} == {"bulk": 0.75, "mail": 0.25}
     assert {name: queue.target for name, queue in found.items()} == {"bulk": 0.375, "mail": 0.625}
-    assert {name: queue.workers for name, queue in found.items()} == {"bulk": 1, "mail": 2}
+    assert {name: queue.rows for name, queue in found.items()} == {"bulk": 1, "mail": 2}
 
 
 def test_starts_are_counted_of_workers_that_were_there_before() -> None:
@@ -147,7 +148,7 @@ def test_a_target_that_is_foreseen() -> None:
     [
         (Queue("q", target=0.5, share=0.5), "it is on target"),
         (Queue("q", target=0.1, share=0.5), "what they leave goes to those"),
-        (Queue("q", target=0.5, share=0.1, workers=1, held={"cap": 1}), "max_in_flight"),
+        (Queue("q", target=0.5, share=0.1, rows=1, held={"cap": 1}), "max_in_flight"),
         (Queue("q", target=0.5, share=0.1, waiting=9), "higher class"),
         (Queue("q", target=0.5, share=0.1), "left the rest to others"),
         (Queue("q"), "it had nothing"),
@@ -318,12 +319,12 @@ def test_who_has_seen_an_answer_gets_it_while_another_asks() -> None:
             assert go.wait(10)
         return f"{name} {number}"
 
-    looks = Looks(ask, lambda: 10.0 * next(times))
-    assert looks.of("a") == "a 1"
+    looks = Looks(asking(ask), lambda: 10.0 * next(times))
+    assert said(looks, "a") == "a 1"
     with ThreadPoolExecutor() as threads:
-        second = threads.submit(looks.of, "a")
+        second = threads.submit(said, looks, "a")
         assert begun.wait(30)
-        assert looks.of("a") == "a 1"
+        assert said(looks, "a") == "a 1"
         go.set()
         assert second.result(30) == "a 2"
 
@@ -336,17 +337,58 @@ def test_a_look_is_shown_to_others_and_rests_as_long_as_it_took() -> None:
         now[0] += took[0]
         return next(numbers)
 
-    looks = Looks(ask, lambda: now[0])
-    assert [looks.of("a") for _ in range(3)] == [1, 1, 1]
+    looks = Looks(asking(ask), lambda: now[0])
+    assert [said(looks, "a") for _ in range(3)] == [1, 1, 1]
     now[0] += 1.0
     took[0] = 5.0
-    assert looks.of("a") == 2
+    assert said(looks, "a") == 2
     now[0] += 4.9
-    assert looks.of("a") == 2
-    assert looks.of("b") == 3
+    assert said(looks, "a") == 2
+    assert said(looks, "b") == 3
     now[0] += 61.0
-    assert looks.of("b") == 4
+    assert said(looks, "b") == 4
     assert list(looks._known) == ["b"]
+
+
+def test_what_is_looked_at_goes_on_by_one_connection_until_that_fails_or_is_left_alone() -> None:
+    now, begun, ended = [0.0], count(1), []
+
+    def ask(name: str) -> Iterator[dict[str, Any]]:
+        number = next(begun)
+        try:
+            yield {"said": number}
+            yield {"said": number}
+            raise ValueError("gone")
+        finally:
+            ended.append(number)
+
+    looks = Looks(ask, lambda: now[0])
+
+    def later(seconds: float) -> Answer:
+        now[0] += seconds
+        return looks.of("a")
+
+    assert [later(2.0).found["said"] for _ in range(2)] == [1, 1]
+    assert later(2.0).trouble == "gone"
+    assert later(2.0).found["said"] == 2
+    assert ended == [1]
+    assert later(90.0).found["said"] == 3
+    gc.collect()
+    assert ended == [1, 2]
+
+
+def asking(ask: Callable[[str], Any]) -> Callable[[str], Iterator[dict[str, Any]]]:
+    """What asks again and again."""
+
+    def asked(name: str) -> Iterator[dict[str, Any]]:
+        while True:
+            yield {"said": ask(name)}
+
+    return asked
+
+
+def said(looks: Looks, name: str) -> Any:
+    return looks.of(name).found["said"]
 
 
 # Lists ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.cli.keys.access import connected, refuse_idle_burst, rules_of, whole_tenant
 from celery_fair.cli.keys.explain import found_of, why
 from celery_fair.cli.keys.list import watched
-from celery_fair.cli.options import Outcome, assignments
+from celery_fair.cli.options import assignments
 from celery_fair.settings import live_key_options
 from celery_fair.web.actions import Undo
 from celery_fair.web.forms import Form
@@ -18,37 +18,24 @@ from celery_fair.web.looks import Looks
 from celery_fair.web.pages.changing import Change, written
 from celery_fair.web.site import Site
 
-__all__ = ["KeyChange", "KeyWatch", "key_page", "keys_part"]
+__all__ = ["KeyChange", "key_page", "keys_of", "keys_part"]
 
 _SHOWN = 200
 
 
-class KeyWatch:
-    """Looks at the keys of queues again and again."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._watched: dict[str, Iterator[Outcome]] = {}
-
-    def ask(self, queue: str) -> dict[str, Any]:
-        """Return what `fair keys` has found, or the trouble with that."""
-        try:
-            if queue not in self._watched:
-                self._watched[queue] = watched(self._site.ctx, queue, _SHOWN)
-            found: dict[str, Any] = next(self._watched[queue]).document
-        except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
-            self._watched.pop(queue, None)
-            return {"trouble": str(exc) or type(exc).__name__}
-        return found
+def keys_of(site: Site, queue: str) -> Iterator[dict[str, Any]]:
+    """Yield what `fair keys` finds in a queue, again and again."""
+    for found in watched(site.ctx, queue, _SHOWN):
+        yield found.document
 
 
-def keys_part(site: Site, looks: Looks[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
+def keys_part(site: Site, looks: Looks, query: Mapping[str, str]) -> dict[str, Any]:
     """Return what fills in the keys of a queue that have messages waiting."""
     queues = sorted(site.settings.keys)
     queue = query.get("queue") or (queues[0] if queues else "")
     if queue not in queues:
-        return {"queues": queues, "queue": "", "found": {}}
-    return {"queues": queues, "queue": queue, "found": looks.of(queue)}
+        return {"queues": queues, "queue": "", "found": {}, "trouble": ""}
+    return {"queues": queues, "queue": queue, **looks.of(queue)._asdict()}
 
 
 def key_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """Queues and workers as they are now, the last hours, and changes of a queue."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from time import monotonic
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from starlette.exceptions import HTTPException
@@ -26,8 +24,8 @@ from celery_fair.web.site import Site
 from celery_fair.web.snapshot import Rows, Snapshot
 
 __all__ = [
-    "Explanations",
     "QueueChange",
+    "explanations",
     "foreseen_target",
     "history_lines",
     "history_part",
@@ -37,9 +35,6 @@ __all__ = [
     "worker_part",
     "workers_part",
 ]
-
-_UNUSED = 30.0
-"""Seconds for which a connection that nobody asks by is trusted."""
 
 _NOT_KEPT = (
     "to keep it for workers that start later takes a Redis: as broker, or fair_key_store ="
@@ -51,7 +46,7 @@ _QUEUES = (
     *("name", "quantum", "target", "share", "per_second", "p95", "backlog", "oldest", "in_flight"),
     "held_at",
 )
-_WORKERS = ("name", "queues", "per_second", "buffered", "in_flight", "held")
+_WORKERS = ("name", "rows", "per_second", "buffered", "in_flight", "held_at")
 _ROWS = ("name", "class", "target_share", "share", "buffered", "in_flight", "served", "held")
 _HOURS = ("name", "share", "starts", "median", "p95", "depth")
 
@@ -68,9 +63,7 @@ def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
     return {"snapshot": snapshot, "listing": listed, "with_waits": with_waits}
 
 
-def queue_part(
-    site: Site, explained: Looks[dict[str, str]], query: Mapping[str, str]
-) -> dict[str, Any]:
+def queue_part(site: Site, explained: Looks, query: Mapping[str, str]) -> dict[str, Any]:
     """Return what fills in the page of one queue.
 
     Raises:
@@ -85,6 +78,19 @@ def queue_part(
         "explained": explained.of(name),
         "at": snapshot.consumers(name),
     }
+
+
+def explanations(site: Site, queue: str) -> Iterator[dict[str, str]]:
+    """Yield what each worker says of why nothing of a queue starts, as `fair explain` does."""
+    with site.workers() as workers:
+        while True:
+            named = list(site.collector.look().consumers(queue))
+            try:
+                answers = workers.ask("fair_explain", named=named, queue=queue)
+                said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
+                yield said | answers.errors
+            except NoAnswer as exc:
+                yield {"no worker": exc.message}
 
 
 def workers_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
@@ -150,46 +156,11 @@ def history_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[An
     return state, told | {"names": [*map(escaped, state[1])], "whole": True}
 
 
-# What workers say --------------------------------------------------------------
-
-
-class Explanations:
-    """Asks the workers why nothing of a queue starts."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._workers = Workers(site.app, (), site.timeout)
-        self._asked = 0.0
-
-    def ask(self, queue: str) -> dict[str, str]:
-        """Return what each worker says that consumes it, as `fair explain` does."""
-        now = monotonic()
-        try:
-            if now - self._asked > _UNUSED:
-                self._disconnect()
-            self._asked = now
-            named = list(self._site.collector.look().consumers(queue))
-            answers = self._workers.ask("fair_explain", named=named, queue=queue)
-        except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
-            if not isinstance(exc, NoAnswer):
-                self._disconnect()
-            return {"no worker": str(exc) or type(exc).__name__}
-        said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
-        return said | answers.errors
-
-    def _disconnect(self) -> None:
-        with suppress(Exception):  # it may be gone
-            self._workers.close()
-
-
 # Changes -----------------------------------------------------------------------
 
 
-class _Told(NamedTuple):
-    """What a worker is told by remote control."""
-
-    command: str
-    arguments: Mapping[str, Any]
+_Told = tuple[str, Mapping[str, Any]]
+"""A command of remote control, and its arguments."""
 
 
 class QueueChange(Change):
@@ -229,7 +200,9 @@ class QueueChange(Change):
         with self.site.workers() as workers:
             now = workers.ask("fair_status", named=list(consumers)).completed().good
             before = {
-                w: self._before(rows[self.queue]) for w, rows in now.items() if self.queue in rows
+                worker: self._before(rows[self.queue])
+                for worker, rows in now.items()
+                if self.queue in rows and self._is_other(rows[self.queue])
             }
             willing = None if self.act else self._willing(workers)
             try:
@@ -282,22 +255,18 @@ class QueueChange(Change):
             again = partial(Keeping.take_back, queue=self.queue, before=kept, options=self.options)
             kept_by(self.site.app, again)
 
-    def _undo(self, kept: KeptQueue | None, before: Mapping[str, _Told | None]) -> dict[str, str]:
+    def _undo(self, kept: KeptQueue | None, before: Mapping[str, _Told]) -> dict[str, str]:
         """Give each worker what it had before."""
         self._take_back(kept)
         result: dict[str, str] = {}
         with self.site.workers() as workers:
-            for worker, told in before.items():
-                if told is not None:
-                    result |= self._told(workers, worker, told)
+            for worker, (command, arguments) in before.items():
+                try:
+                    answers = workers.ask(command, named=[worker], queue=self.queue, **arguments)
+                    result |= _result(answers)
+                except NoAnswer as exc:
+                    result[worker] = exc.message
         return result
-
-    def _told(self, workers: Workers, worker: str, told: _Told) -> dict[str, str]:
-        try:
-            answers = workers.ask(told.command, named=[worker], queue=self.queue, **told.arguments)
-        except NoAnswer as exc:
-            return {worker: exc.message}
-        return _result(answers)
 
     def _row(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """Return what a worker has now, and what it is to have."""
@@ -305,17 +274,19 @@ class QueueChange(Change):
             return written({name: row[name] for name in self.options}), self.what
         return "paused" if row["held"] == "paused" else "not paused", f"{self.act}d"
 
-    def _before(self, row: Mapping[str, Any]) -> _Told | None:
+    def _is_other(self, row: Mapping[str, Any]) -> bool:
+        """Whether a worker is not paused, or resumed, already."""
+        return not self.act or (row["held"] == "paused") != (self.act == "pause")
+
+    def _before(self, row: Mapping[str, Any]) -> _Told:
         """Return what gives a worker again what it has now of what is to be changed."""
         if self.act:
-            if (row["held"] == "paused") == (self.act == "pause"):
-                return None
-            return _Told("fair_resume" if self.act == "pause" else "fair_pause", {})
+            return "fair_resume" if self.act == "pause" else "fair_pause", {}
         has_rate = row["rate"] is not None
         before = {n: row[n] for n in self.options if n != "burst" or has_rate}
         if "rate" in before and has_rate:
             before |= {"rate": f"{row['rate']!r}/s", "burst": row["burst"]}
-        return _Told("fair_set", {"options": before})
+        return "fair_set", {"options": before}
 
 
 def foreseen_target(snapshot: Snapshot, name: str, quantum: float) -> float:
