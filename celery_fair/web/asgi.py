@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial, wraps
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import click
@@ -21,17 +20,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from celery_fair.web.actions import NotDoneError
-from celery_fair.web.forms import changing
+from celery_fair.web.forms import Form, changing
 from celery_fair.web.guard import Guard, Visitors
-from celery_fair.web.looks import Looks
-from celery_fair.web.pages import keys, letters, queues, states
 from celery_fair.web.pages.changing import change
-from celery_fair.web.site import Site
+from celery_fair.web.pages.keys import KeyChange, KeyPages
+from celery_fair.web.pages.letters import LetterPages
+from celery_fair.web.pages.queues import QueueChange, QueuePages
+from celery_fair.web.pages.states import StatePages
+from celery_fair.web.site import Site, redirect
 
 __all__ = ["application"]
 
@@ -54,41 +55,38 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     Arguments:
         hosts: as `Guard`.
     """
-    watched = Looks(partial(keys.keys_of, site))
-    explained = Looks(partial(queues.explanations, site))
+    queues, keys = QueuePages(site), KeyPages(site)
+    letters, states = LetterPages(site), StatePages(site)
     parts: dict[str, Fill] = {
-        "queues": partial(queues.queues_part, site),
-        "queue": partial(queues.queue_part, site, explained),
-        "workers": partial(queues.workers_part, site),
-        "worker": partial(queues.worker_part, site),
-        "history": partial(queues.history_part, site),
-        "keys": partial(keys.keys_part, site, watched),
-        "order": partial(letters.order_part, site),
-        "actions": partial(states.actions_part, site),
+        "queues": queues.queues,
+        "queue": queues.queue,
+        "workers": queues.workers,
+        "worker": queues.worker,
+        "history": queues.hours,
+        "keys": keys.keys,
+        "order": letters.order,
+        "actions": states.actions,
     }
     others: dict[str, Fill] = {
-        "key": partial(keys.key_page, site),
-        "dead-letters": partial(letters.letters_page, site),
-        "dead-letter": partial(letters.letter_page, site),
-        "partitions": partial(states.partitions_page, site),
-        "doctor": partial(states.doctor_page, site),
+        "key": keys.key,
+        "dead-letters": letters.letters,
+        "dead-letter": letters.letter,
+        "partitions": states.partitions,
+        "doctor": states.doctor,
     }
     lines: dict[str, Lines] = {
-        "queues": partial(queues.queue_lines, site),
-        "queue": partial(queues.queue_lines, site),
-        "history": partial(queues.history_lines, site),
+        "queues": queues.lines,
+        "queue": queues.lines,
+        "history": queues.hours_lines,
     }
-    acts = {
-        "queue": partial(change, site, queues.QueueChange),
-        "key": partial(change, site, keys.KeyChange),
-        "dead-letters": partial(letters.plan, site),
-        "order": partial(letters.begin, site),
-        "order/stop": partial(letters.stop, site),
-        "actions/undo": partial(states.undo, site),
+    acts: dict[str, Callable[[Request, Form], Response]] = {
+        "queue": partial(change, site, QueueChange),
+        "key": partial(change, site, KeyChange),
+        "dead-letters": letters.plan,
+        "order": letters.begin,
+        "order/stop": letters.stop,
+        "actions/undo": states.undo,
     }
-
-    def to_queues(request: Request) -> Response:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/queues")
 
     def show_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -97,7 +95,7 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
 
     return Starlette(
         routes=[
-            Route("/", to_queues),
+            Route("/", partial(redirect, path="queues")),
             *(
                 Route(f"/{path}", changing(site.tokens, _saying(act)), methods=["POST"])
                 for path, act in acts.items()
@@ -126,8 +124,7 @@ class Live:
         self._site = site
         self._parts = {name: _saying(fill) for name, fill in parts.items()}
         self._lines = lines
-        self._made: dict[tuple[str, str, bool], tuple[int, str]] = {}
-        self._lock = Lock()
+        self._made: dict[tuple[int, str, str, bool], str] = {}
 
     async def respond(self, request: Request) -> Response:
         """Send the part that the address names, and its lines, each time that workers answer."""
@@ -153,18 +150,14 @@ class Live:
                     yield {"event": "lines", "data": json.dumps(told)}
 
     def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
-        who = request.state.visitor
+        who, made = request.state.visitor, self._made
         address = f"{name}?{sorted(query.items())}"
-        key = (address, who.name if name in _PERSONAL else "", who.may_change)
-        with self._lock:
-            made = self._made.get(key)
-        if made is None or made[0] != number:
+        key = (number, address, who.name if name in _PERSONAL else "", who.may_change)
+        if key not in made:
             html = self._site.html(request, f"parts/{name}.html", **self._parts[name](query))
-            made = number, json.dumps({"html": html})
-            with self._lock:
-                self._made = {k: v for k, v in self._made.items() if v[0] >= number - 1}
-                self._made[key] = made
-        return made[1]
+            lately = {key: text for key, text in self._made.items() if key[0] >= number - 1}
+            made = self._made = lately | {key: json.dumps({"html": html})}
+        return made[key]
 
 
 class _Static(StaticFiles):

@@ -154,9 +154,7 @@ def _check(options: Options) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to it."""
-    if host == "localhost":
-        return True
     try:
-        return ip_address(host).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False

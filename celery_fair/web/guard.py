@@ -12,30 +12,20 @@ import logging
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Collection, Mapping
-from html import escape
 from ipaddress import ip_address
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from celery_fair.web.passwords import Passwords
 
-__all__ = [
-    "HEADERS",
-    "Changers",
-    "Guard",
-    "Local",
-    "ProxyHeader",
-    "RefusedError",
-    "Visitor",
-    "Visitors",
-    "WithPassword",
-]
+__all__ = ["HEADERS", "Changers", "Guard", "ProxyHeader", "Visitor", "Visitors", "WithPassword"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +41,9 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
+_ASKS = {"www-authenticate": 'Basic realm="celery-fair", charset="UTF-8"'}
+"""Has a browser ask for a name and a password."""
+
 
 class Visitor(NamedTuple):
     """Somebody who may look.
@@ -64,57 +57,43 @@ class Visitor(NamedTuple):
     may_change: bool
 
 
-class RefusedError(Exception):
-    """Somebody may not look; the message says why.
-
-    Attributes:
-        asks: whether their browser is to ask for a name and a password.
-    """
-
-    def __init__(self, message: str, asks: bool = False) -> None:
-        super().__init__(message)
-        self.asks = asks
-
-
-class Visitors(Protocol):
-    """Says who it is; from any thread."""
-
-    def of(self, connection: HTTPConnection) -> Visitor:
-        """Return who sends a request.
-
-        Raises:
-            RefusedError: they may not look.
-        """
-
-
-class Changers:
+class Changers(NamedTuple):
     """Who may change something.
 
-    Arguments:
+    Attributes:
         allowed: whether anybody may.
         names: only these; all who may look if there are none.
     """
 
-    def __init__(self, allowed: bool, names: Collection[str] = ()) -> None:
-        self._allowed = allowed
-        self._names = frozenset(names)
-
-    def visitor(self, name: str) -> Visitor:
-        """Return somebody who may look, by their name."""
-        return Visitor(name, self._allowed and (not self._names or name in self._names))
+    allowed: bool
+    names: Collection[str] = ()
 
 
-class Local:
-    """Whoever can connect: for an address of this machine alone."""
+class Visitors:
+    """Whoever can connect, for an address of this machine alone; or as a subclass says."""
 
     def __init__(self, changers: Changers) -> None:
         self._changers = changers
 
     def of(self, connection: HTTPConnection) -> Visitor:
-        return self._changers.visitor("local")
+        """Return who sends a request. From any thread.
+
+        Raises:
+            HTTPException: they may not look; it says why.
+        """
+        name, (allowed, names) = self.name_of(connection), self._changers
+        return Visitor(name, allowed and (not names or name in names))
+
+    def name_of(self, connection: HTTPConnection) -> str:
+        """Return their name.
+
+        Raises:
+            HTTPException: as `of`.
+        """
+        return "local"
 
 
-class WithPassword:
+class WithPassword(Visitors):
     """Whoever has a name and a password (HTTP's basic authentication).
 
     To verify a password takes some tenths of a second, on purpose, and is done one at a time.
@@ -122,24 +101,24 @@ class WithPassword:
     """
 
     def __init__(self, passwords: Passwords, changers: Changers) -> None:
+        super().__init__(changers)
         self._passwords = passwords
-        self._changers = changers
         self._lock = Lock()
         self._right: dict[str, bytes] = {}
 
-    def of(self, connection: HTTPConnection) -> Visitor:
+    def name_of(self, connection: HTTPConnection) -> str:
         name, password = _credentials(connection.headers)
         digest = self._passwords.digest(name, password)
         if not hmac.compare_digest(self._right.get(name, b""), digest):
             with self._lock:
                 if not self._passwords.verify(name, password):
                     logger.warning("A wrong name or password, from %s", _address(connection))
-                    raise RefusedError("The name or the password is wrong.", asks=True)
+                    raise HTTPException(401, "The name or the password is wrong.", _ASKS)
             self._right[name] = digest
-        return self._changers.visitor(name)
+        return name
 
 
-class ProxyHeader:
+class ProxyHeader(Visitors):
     """Whoever a proxy says it is, in a header that it sets itself.
 
     Arguments:
@@ -148,18 +127,20 @@ class ProxyHeader:
     """
 
     def __init__(self, header: str, proxies: Collection[str], changers: Changers) -> None:
+        super().__init__(changers)
         self._header = header
         self._proxies = {ip_address(each) for each in proxies}
-        self._changers = changers
 
-    def of(self, connection: HTTPConnection) -> Visitor:
+    def name_of(self, connection: HTTPConnection) -> str:
         address = _address(connection)
         if not address or ip_address(address) not in self._proxies:
-            raise RefusedError(f"{address or 'This address'} is not that of the proxy (--proxy).")
+            text = f"{address or 'This address'} is not that of the proxy (--proxy)."
+            raise HTTPException(403, text)
         said = connection.headers.getlist(self._header)
         if len(said) != 1 or not said[0].strip():
-            raise RefusedError(f"The proxy's header {self._header} does not name one visitor.")
-        return self._changers.visitor(said[0].strip())
+            text = f"The proxy's header {self._header} does not name one visitor."
+            raise HTTPException(403, text)
+        return said[0].strip()
 
 
 class Guard:
@@ -188,24 +169,20 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        refusal = await self._admit(scope)
-        await (self._app if refusal is None else refusal)(scope, receive, guarded)
+        answer = self._app
+        try:
+            visitor = await run_in_threadpool(self._admit, HTTPConnection(scope))
+            scope.setdefault("state", {})["visitor"] = visitor
+        except HTTPException as exc:
+            answer = PlainTextResponse(exc.detail, exc.status_code, exc.headers)
+        await answer(scope, receive, guarded)
 
-    async def _admit(self, scope: Scope) -> Response | None:
-        """Say who it is, or return the answer to somebody who does not get in."""
-        connection = HTTPConnection(scope)
+    def _admit(self, connection: HTTPConnection) -> Visitor:
         host = _name(connection.headers.get("host", ""))
         if self._hosts and host not in self._hosts:
-            return _told(421, f"This server is not known as {host!r}: start it with --host-name.")
-        try:
-            visitor = await run_in_threadpool(self._visitors.of, connection)
-        except RefusedError as exc:
-            response = _told(401 if exc.asks else 403, str(exc))
-            if exc.asks:
-                response.headers["www-authenticate"] = 'Basic realm="celery-fair", charset="UTF-8"'
-            return response
-        scope.setdefault("state", {})["visitor"] = visitor
-        return None
+            text = f"This server is not known as {host!r}: start it with --host-name."
+            raise HTTPException(421, text)
+        return self._visitors.of(connection)
 
 
 def _name(host: str) -> str:
@@ -216,13 +193,6 @@ def _name(host: str) -> str:
     return name.partition(":")[0]
 
 
-def _told(status: int, text: str) -> Response:
-    return HTMLResponse(
-        f'<!DOCTYPE html><html lang="en"><title>{status}</title><p>{escape(text)}</p></html>',
-        status,
-    )
-
-
 def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
     scheme, _, value = headers.get("authorization", "").partition(" ")
     try:
@@ -230,7 +200,7 @@ def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
     except (NotBase64, ValueError):
         name = colon = password = ""
     if scheme.lower() != "basic" or not colon:
-        raise RefusedError("A name and a password are needed.", asks=True)
+        raise HTTPException(401, "A name and a password are needed.", _ASKS)
     return name, password
 
 

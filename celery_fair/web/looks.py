@@ -14,6 +14,7 @@ _FORGOTTEN = 60.0
 """Seconds after which an answer that nobody asks for is dropped, and what it was asked by."""
 
 Answers = Iterator[Mapping[str, Any]]
+Ask = Callable[[str], Answers]
 
 
 class Answer(NamedTuple):
@@ -41,9 +42,7 @@ class Looks:
         clock: the monotonic clock.
     """
 
-    def __init__(
-        self, ask: Callable[[str], Answers], clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, ask: Ask, clock: Callable[[], float] = monotonic) -> None:
         self._ask = ask
         self._clock = clock
         self._asking = Lock()

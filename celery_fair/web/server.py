@@ -3,7 +3,7 @@
 import logging
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
 from celery_fair.web.command import Options, is_loopback
-from celery_fair.web.guard import Changers, Local, ProxyHeader, Visitors, WithPassword
+from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
 from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
@@ -44,11 +44,8 @@ def serving(ctx: click.Context, options: Options) -> Iterator[tuple[str, Callabl
         _listening(options.host, options.port) as listening,
         closing(Orders(ctx, options.provable)) as orders,
         closing(_collector(app, options)) as collector,
-        ExitStack() as opened,
+        _record(options) as record,
     ):
-        record = None
-        if options.event_log is not None:
-            record = opened.enter_context(closing(LogCollector(options.event_log)))
         site = Site(ctx, collector, _log(options), orders, options.timeout, record)
         config = uvicorn.Config(
             application(site, _visitors(options), _hosts(options, listening)),
@@ -75,11 +72,9 @@ def _log_actions() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    try:
+    with _blaming(f"cannot listen at {host}, port {port}"):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(found[0][4][:2], family=found[0][0])
-    except OSError as exc:
-        raise click.ClickException(f"cannot listen at {host}, port {port}: {exc}") from exc
 
 
 def _collector(app: Any, options: Options) -> Collector:
@@ -87,26 +82,32 @@ def _collector(app: Any, options: Options) -> Collector:
     return Collector(Crowd(workers).ask, Depths(app.connection_for_read))
 
 
+def _record(options: Options) -> AbstractContextManager[LogCollector | None]:
+    return closing(LogCollector(options.event_log)) if options.event_log else nullcontext()
+
+
 def _visitors(options: Options) -> Visitors:
     changers = Changers(options.allow_changes, options.may_change)
     if options.passwords is not None:
-        try:
+        with _blaming(f"--passwords {options.passwords}"):
             return WithPassword(Passwords.read(options.passwords), changers)
-        except (OSError, ValueError) as exc:
-            raise click.ClickException(f"--passwords {options.passwords}: {exc}") from exc
     if options.proxy_header is not None:
-        try:
+        with _blaming("--proxy"):
             return ProxyHeader(options.proxy_header, options.proxy, changers)
-        except ValueError as exc:
-            raise click.ClickException(f"--proxy: {exc}") from exc
-    return Local(changers)
+    return Visitors(changers)
 
 
 def _log(options: Options) -> ActionLog:
-    try:
+    with _blaming(f"--action-log {options.action_log}"):
         return ActionLog(options.action_log)
-    except OSError as exc:
-        raise click.ClickException(f"--action-log {options.action_log}: {exc}") from exc
+
+
+@contextmanager
+def _blaming(option: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as exc:
+        raise click.ClickException(f"{option}: {exc}") from exc
 
 
 def _hosts(options: Options, listening: socket.socket) -> set[str]:

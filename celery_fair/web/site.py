@@ -112,7 +112,7 @@ class Site:
 
 
 def redirect(request: Request, path: str) -> RedirectResponse:
-    """Send a browser that has sent a form to a page."""
+    """Send a browser to a page, as after a form."""
     return RedirectResponse(f"{request.scope.get('root_path', '')}/{path}", 303)
 
 

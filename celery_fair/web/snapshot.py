@@ -28,8 +28,9 @@ class Packed(UserDict[str, Any]):
     second. A string holds nothing.
     """
 
-    def __setitem__(self, queue: str, row: Mapping[str, Any]) -> None:
-        self.data[queue] = dumps(dict(row))
+    def __init__(self, rows: Rows) -> None:
+        super().__init__()
+        self.data = {queue: dumps(dict(row)) for queue, row in rows.items()}
 
     def __getitem__(self, queue: str) -> Mapping[str, Any]:
         row: Mapping[str, Any] = loads(self.data[queue])  # noqa: S302 - made here
@@ -212,32 +213,15 @@ class Snapshot:
     depths: Mapping[str, int] = field(default_factory=dict)
     earlier: Earlier | None = None
 
-    @cached_property
+    @property
     def queues(self) -> Mapping[str, Queue]:
         """Every queue that a worker consumes, by its name."""
-        found: dict[str, Queue] = {}
-        weights = _weights(self.workers)
-        for worker, rows in self.workers.items():
-            weight, earlier = weights[worker], self._earlier(worker)
-            for name, row in rows.items():
-                queue = found.get(name)
-                if queue is None:
-                    queue = found[name] = Queue(name, waiting=self.depths.get(name))
-                queue.add(row, weight, earlier.get(name), self.time)
-        for queue in found.values():
-            queue.per_second = queue.started / self._span if self._span else None
-        return found
+        return self._summed[0]
 
-    @cached_property
+    @property
     def sums(self) -> Mapping[str, Sum]:
         """Every worker, by its name."""
-        found = {worker: Sum(worker) for worker in self.workers}
-        for worker, rows in self.workers.items():
-            earlier, each = self._earlier(worker), found[worker]
-            for name, row in rows.items():
-                each.take(row, earlier.get(name))
-            each.per_second = each.started / self._span if earlier and self._span else None
-        return found
+        return self._summed[1]
 
     def consumers(self, queue: str) -> Rows:
         """Return the rows of a queue by worker, of those that consume it."""
@@ -246,26 +230,34 @@ class Snapshot:
     def packed(self) -> "Snapshot":
         """Return the same with its sums computed, and its rows packed."""
         small = replace(self, workers={w: Packed(rows) for w, rows in self.workers.items()})
-        vars(small).update(queues=self.queues, sums=self.sums)
+        vars(small).update(_summed=self._summed)
         return small
 
-    @property
-    def _span(self) -> float:
-        return max(0.0, self.time - self.earlier.time) if self.earlier else 0.0
-
-    def _earlier(self, worker: str) -> Rows:
-        return self.earlier.counts.get(worker, {}) if self.earlier else {}
-
-
-def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:
-    served = {
-        w: sum(row.get("cost_per_second", 0.0) for row in rows.values())
-        for w, rows in workers.items()
-    }
-    total = sum(served.values())
-    if not total:
-        return dict.fromkeys(workers, 1 / max(1, len(workers)))
-    return {worker: each / total for worker, each in served.items()}
+    @cached_property
+    def _summed(self) -> tuple[dict[str, Queue], dict[str, Sum]]:
+        queues: dict[str, Queue] = {}
+        sums = {worker: Sum(worker) for worker in self.workers}
+        served = {
+            worker: sum(row.get("cost_per_second", 0.0) for row in rows.values())
+            for worker, rows in self.workers.items()
+        }
+        total = sum(served.values())
+        since, counts = self.earlier or Earlier(self.time, {})
+        span = max(0.0, self.time - since)
+        for worker, rows in self.workers.items():
+            weight = served[worker] / total if total else 1 / len(self.workers)
+            earlier, whole = counts.get(worker, {}), sums[worker]
+            for name, row in rows.items():
+                queue = queues.get(name)
+                if queue is None:
+                    queue = queues[name] = Queue(name, waiting=self.depths.get(name))
+                before = earlier.get(name)
+                queue.add(row, weight, before, self.time)
+                whole.take(row, before)
+            whole.per_second = whole.started / span if earlier and span else None
+        for queue in queues.values():
+            queue.per_second = queue.started / span if span else None
+        return queues, sums
 
 
 def quantile(waits: Sequence[float], part: float) -> float | None:

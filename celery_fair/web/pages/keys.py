@@ -18,32 +18,37 @@ from celery_fair.web.looks import Looks
 from celery_fair.web.pages.changing import Change, written
 from celery_fair.web.site import Site
 
-__all__ = ["KeyChange", "key_page", "keys_of", "keys_part"]
+__all__ = ["KeyChange", "KeyPages"]
 
 _SHOWN = 200
 
 
-def keys_of(site: Site, queue: str) -> Iterator[dict[str, Any]]:
-    """Yield what `fair keys` finds in a queue, again and again."""
-    for found in watched(site.ctx, queue, _SHOWN):
-        yield found.document
+class KeyPages:
+    """What fills in pages of keys."""
 
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._watched = Looks(self._keys)
 
-def keys_part(site: Site, looks: Looks, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the keys of a queue that have messages waiting."""
-    queues = sorted(site.settings.keys)
-    queue = query.get("queue") or (queues[0] if queues else "")
-    if queue not in queues:
-        return {"queues": queues, "queue": "", "found": {}, "trouble": ""}
-    return {"queues": queues, "queue": queue, **looks.of(queue)._asdict()}
+    def keys(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the keys of a queue that have messages waiting."""
+        queues = sorted(self._site.settings.keys)
+        queue = query.get("queue") or (queues[0] if queues else "")
+        if queue not in queues:
+            return {"queues": queues, "queue": "", "found": {}, "trouble": ""}
+        return {"queues": queues, "queue": queue, **self._watched.of(queue)._asdict()}
 
+    def key(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the page of one key, and why its messages do not start."""
+        queue, key = query.get("queue", ""), query.get("key", "")
+        with connected(self._site.ctx, queue) as (app, settings, connection):
+            found, _ = found_of(app, settings, connection, queue, key)
+        return {"queue": queue, "key": key, "found": found, "why": why(queue, found)}
 
-def key_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the page of one key, and why its messages do not start."""
-    queue, key = query.get("queue", ""), query.get("key", "")
-    with connected(site.ctx, queue) as (app, settings, connection):
-        found, _ = found_of(app, settings, connection, queue, key)
-    return {"queue": queue, "key": key, "found": found, "why": why(queue, found)}
+    def _keys(self, queue: str) -> Iterator[dict[str, Any]]:
+        """Yield what `fair keys` finds in a queue, again and again."""
+        for found in watched(self._site.ctx, queue, _SHOWN):
+            yield found.document
 
 
 class KeyChange(Change):

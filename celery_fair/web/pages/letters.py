@@ -16,11 +16,12 @@ from celery_fair.cli.dead_letters.filters import Filters
 from celery_fair.cli.dead_letters.show import names_of, plain
 from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.dead_letters.letter import Letter
+from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import Form
 from celery_fair.web.orders import KINDS, Order
 from celery_fair.web.site import Site, redirect
 
-__all__ = ["begin", "letter_page", "letters_page", "order_part", "plan", "stop"]
+__all__ = ["LetterPages"]
 
 _SHOWN = 200
 _SCANNED = 50_000
@@ -35,105 +36,105 @@ _COUNTED: Mapping[str, Callable[[Letter], Any]] = {
 }
 
 
-def letters_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the dead letters that are looked for, the oldest first, and how many of each kind."""
-    filters = _filters(query)
-    shown: list[Letter] = []
-    counts: dict[str, Counter[Any]] = {name: Counter() for name in _COUNTED}
-    scanned = 0
-    with site.orders.letters() as queue:
-        waiting = queue.count()
-        with closing(queue.browse()) as letters:
-            for letter in islice(letters, _SCANNED):
-                scanned += 1
-                if filters.fit(letter):
-                    for name, value in _COUNTED.items():
-                        counts[name][value(letter) or "–"] += 1
-                    if len(shown) < _SHOWN:
-                        shown.append(letter)
-    return {
-        "letters": shown,
-        "orders": site.orders.recent(),
-        "counts": {name: each.most_common(8) for name, each in counts.items()},
-        "found": counts["reason"].total(),
-        "scanned": scanned,
-        "waiting": max(waiting, scanned),
-        "may_have_started": counts["may have started"][True],
-        "provable": site.orders.provable,
-    }
+class LetterPages:
+    """What fills in pages of dead letters, and what their forms do."""
 
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
-def letter_page(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return all of a letter.
+    def letters(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in those that are looked for, the oldest first, and how many of each kind."""
+        filters = _filters(query)
+        shown: list[Letter] = []
+        counts: dict[str, Counter[Any]] = {name: Counter() for name in _COUNTED}
+        scanned = 0
+        with self._site.orders.letters() as queue:
+            waiting = queue.count()
+            with closing(queue.browse()) as letters:
+                for letter in islice(letters, _SCANNED):
+                    scanned += 1
+                    if filters.fit(letter):
+                        for name, value in _COUNTED.items():
+                            counts[name][value(letter) or "–"] += 1
+                        if len(shown) < _SHOWN:
+                            shown.append(letter)
+        return {
+            "letters": shown,
+            "orders": self._site.orders.recent(),
+            "counts": {name: each.most_common(8) for name, each in counts.items()},
+            "found": counts["reason"].total(),
+            "scanned": scanned,
+            "waiting": max(waiting, scanned),
+            "may_have_started": counts["may have started"][True],
+            "provable": self._site.orders.provable,
+        }
 
-    Raises:
-        HTTPException: it is not there.
-    """
-    name = query.get("id", "")
-    with site.orders.letters() as queue, closing(queue.browse()) as letters:
-        found = [letter for letter in letters if name in names_of(letter)]
-    if not found:
-        raise HTTPException(404, f"There is no dead letter {name!r} any more.")
-    return {"found": found, "plain": plain, "readable": readable}
+    def letter(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in all of a letter.
 
+        Raises:
+            HTTPException: it is not there.
+        """
+        name = query.get("id", "")
+        with self._site.orders.letters() as queue, closing(queue.browse()) as letters:
+            found = [letter for letter in letters if name in names_of(letter)]
+        if not found:
+            raise HTTPException(404, f"There is no dead letter {name!r} any more.")
+        return {"found": found, "plain": plain, "readable": readable}
 
-def plan(site: Site, request: Request, form: Form) -> Response:
-    """Show what an order would do."""
-    kind, why = form.get("kind", ""), form.get("why", "").strip()
-    if kind not in KINDS:
-        raise HTTPException(400, f"{kind!r} is none of {', '.join(KINDS)}.")
-    if kind == "replay-may-have-started" and not why:
-        raise HTTPException(
-            400,
-            "Letters that may have started run a second time if they are replayed: say why that is"
-            " right.",
-        )
-    chosen, filters = frozenset(form.getlist("digest")), _filters(form)
+    def plan(self, request: Request, form: Form) -> Response:
+        """Show what an order would do."""
+        kind, why = form.get("kind", ""), form.get("why", "").strip()
+        if kind not in KINDS:
+            raise HTTPException(400, f"{kind!r} is none of {', '.join(KINDS)}.")
+        if kind == "replay-may-have-started" and not why:
+            raise HTTPException(
+                400,
+                "Letters that may have started run a second time if they are replayed: say why that"
+                " is right.",
+            )
+        chosen, filters = frozenset(form.getlist("digest")), _filters(form)
 
-    def wanted(letter: Letter) -> bool:
-        return letter.digest in chosen if chosen else filters.fit(letter)
+        def wanted(letter: Letter) -> bool:
+            return letter.digest in chosen if chosen else filters.fit(letter)
 
-    order = site.orders.plan(request.state.visitor.name, kind, why, wanted)
-    return site.page(request, "order.html", order=order)
+        order = self._site.orders.plan(request.state.visitor.name, kind, why, wanted)
+        return self._site.page(request, "order.html", order=order)
 
+    def begin(self, request: Request, form: Form) -> Response:
+        """Do what was planned, as it was shown."""
+        order = self._order(form)
+        visitor = request.state.visitor
+        if order.who != visitor.name or not order.begin():
+            raise NotDoneError("This order was begun already, or somebody else has planned it.")
+        details = {"letters": len(order.digests), "why": order.why, "digests": order.digests[:1000]}
+        try:
+            action = self._site.log.begin(visitor.name, order.kind, "dead letters", details)
+        except HTTPException:
+            order.put_off()
+            raise
+        self._site.orders.start(order, lambda done: self._site.log.end(action, done.result()))
+        return redirect(request, f"order?id={order.id}")
 
-def begin(site: Site, request: Request, form: Form) -> Response:
-    """Do what was planned, as it was shown."""
-    order = _order(site, form)
-    visitor = request.state.visitor
-    if order.who != visitor.name or not order.begin():
-        raise HTTPException(409, "This order was begun already, or somebody else has planned it.")
-    details = {"letters": len(order.digests), "why": order.why, "digests": order.digests[:1000]}
-    try:
-        action = site.log.begin(visitor.name, order.kind, "dead letters", details)
-    except HTTPException:
-        order.put_off()
-        raise
-    site.orders.start(order, lambda done: site.log.end(action, done.result()))
-    return redirect(request, f"order?id={order.id}")
+    def stop(self, request: Request, form: Form) -> Response:
+        """Stop an order after the letter that it is at."""
+        order = self._order(form)
+        order.stop.set()
+        return redirect(request, f"order?id={order.id}")
 
+    def order(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the progress of an order.
 
-def stop(site: Site, request: Request, form: Form) -> Response:
-    """Stop an order after the letter that it is at."""
-    order = _order(site, form)
-    order.stop.set()
-    return redirect(request, f"order?id={order.id}")
+        Raises:
+            HTTPException: there is no such order.
+        """
+        return {"order": self._order(query)}
 
-
-def order_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the progress of an order.
-
-    Raises:
-        HTTPException: there is no such order.
-    """
-    return {"order": _order(site, query)}
-
-
-def _order(site: Site, asked: Mapping[str, str]) -> Order:
-    order = site.orders.get(asked.get("id", ""))
-    if order is None:
-        raise HTTPException(404, "There is no such order any more: look at the dead letters again.")
-    return order
+    def _order(self, asked: Mapping[str, str]) -> Order:
+        order = self._site.orders.get(asked.get("id", ""))
+        if order is None:
+            raise HTTPException(404, "There is no such order any more: look at the letters again.")
+        return order
 
 
 def _filters(asked: Mapping[str, str]) -> Filters:

@@ -23,18 +23,7 @@ from celery_fair.web.pages.listing import drawn, listing
 from celery_fair.web.site import Site
 from celery_fair.web.snapshot import Rows, Snapshot
 
-__all__ = [
-    "QueueChange",
-    "explanations",
-    "foreseen_target",
-    "history_lines",
-    "history_part",
-    "queue_lines",
-    "queue_part",
-    "queues_part",
-    "worker_part",
-    "workers_part",
-]
+__all__ = ["QueueChange", "QueuePages", "foreseen_target"]
 
 _NOT_KEPT = (
     "to keep it for workers that start later takes a Redis: as broker, or fair_key_store ="
@@ -51,116 +40,110 @@ _ROWS = ("name", "class", "target_share", "share", "buffered", "in_flight", "ser
 _HOURS = ("name", "share", "starts", "median", "p95", "depth")
 
 
-# Pages -----------------------------------------------------------------------
+class QueuePages:
+    """What fills in pages of queues and workers, and their lines."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._explained = Looks(self._explanations)
+
+    def queues(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the table of all queues."""
+        snapshot = self._site.collector.look()
+        queues = snapshot.queues.values()
+        with_waits = any(queue.waits for queue in queues)
+        listed = listing(queues, query, _QUEUES, "name")
+        return {"snapshot": snapshot, "listing": listed, "with_waits": with_waits}
+
+    def queue(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the page of one queue.
+
+        Raises:
+            HTTPException: no worker consumes it.
+        """
+        name, snapshot = query.get("name", ""), self._site.collector.look()
+        if name not in snapshot.queues:
+            raise HTTPException(404, f"No fair worker that answers consumes a queue {name!r}.")
+        return {
+            "snapshot": snapshot,
+            "queue": snapshot.queues[name],
+            "explained": self._explained.of(name),
+            "at": snapshot.consumers(name),
+        }
+
+    def workers(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the table of workers."""
+        snapshot = self._site.collector.look()
+        listed = listing(snapshot.sums.values(), query, _WORKERS, "name")
+        return {"snapshot": snapshot, "listing": listed}
+
+    def worker(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the page of one worker.
+
+        Raises:
+            HTTPException: it does not answer.
+        """
+        name, snapshot = query.get("name", ""), self._site.collector.look()
+        if name not in snapshot.workers:
+            raise HTTPException(404, f"No fair worker {name!r} answers.")
+        rows = [SimpleNamespace(name=q, **row) for q, row in snapshot.workers[name].items()]
+        listed = listing(rows, query, _ROWS, "-class")
+        return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
+
+    def hours(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the table of the last hours, as the event log has them."""
+        record = self._site.record
+        if record is None:
+            return {"hours": None}
+        hours = record.look()
+        rows = [SimpleNamespace(name=queue, **sums) for queue, sums in hours.queues.items()]
+        listed = listing(rows, query, _HOURS, "-share")
+        return {"hours": hours, "listing": listed, "folder": record.folder}
+
+    def lines(self, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
+        """Return whose lines are drawn, and those: their ends, if that is what was drawn before."""
+        look, history = self._site.collector.look, self._site.collector.history
+        names, figures = [query.get("name", "")], collector.FIGURES
+        if "name" not in query:
+            some = list(look().queues.values())
+            some.sort(key=lambda queue: (-queue.target, -queue.backlog, queue.name))
+            names, figures = drawn((queue.name for queue in some), query), ("share", "target")
+        whole = names != before
+        told = history.lines(names, figures, slice(None if whole else -1, None))
+        return names, told | {"names": [*map(escaped, names)], "whole": whole}
+
+    def hours_lines(self, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
+        """Return the lines of those that were charged most in the last hours.
+
+        Arguments:
+            before: what was returned the last time, first; if that is so still, there are none.
+        """
+        record = self._site.record
+        if record is None:
+            return None, None
+        hours = record.look()
+        state = hours.number, drawn(hours.queues, query)
+        if state == before:
+            return state, None
+        over = slice(-1)  # the last minute is not
+        told = record.history.lines(state[1], log_collector.FIGURES, over)
+        return state, told | {"names": [*map(escaped, state[1])], "whole": True}
+
+    def _explanations(self, queue: str) -> Iterator[dict[str, str]]:
+        """Yield what each worker says of why nothing of a queue starts, as `fair explain` does."""
+        with self._site.workers() as workers:
+            while True:
+                named = list(self._site.collector.look().consumers(queue))
+                try:
+                    answers = workers.ask("fair_explain", named=named, queue=queue)
+                    said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
+                    yield said | answers.errors
+                except NoAnswer as exc:
+                    yield {"no worker": exc.message}
 
 
-def queues_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the table of all queues."""
-    snapshot = site.collector.look()
-    queues = snapshot.queues.values()
-    with_waits = any(queue.waits for queue in queues)
-    listed = listing(queues, query, _QUEUES, "name")
-    return {"snapshot": snapshot, "listing": listed, "with_waits": with_waits}
-
-
-def queue_part(site: Site, explained: Looks, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the page of one queue.
-
-    Raises:
-        HTTPException: no worker consumes it.
-    """
-    name, snapshot = query.get("name", ""), site.collector.look()
-    if name not in snapshot.queues:
-        raise HTTPException(404, f"No fair worker that answers consumes a queue {name!r}.")
-    return {
-        "snapshot": snapshot,
-        "queue": snapshot.queues[name],
-        "explained": explained.of(name),
-        "at": snapshot.consumers(name),
-    }
-
-
-def explanations(site: Site, queue: str) -> Iterator[dict[str, str]]:
-    """Yield what each worker says of why nothing of a queue starts, as `fair explain` does."""
-    with site.workers() as workers:
-        while True:
-            named = list(site.collector.look().consumers(queue))
-            try:
-                answers = workers.ask("fair_explain", named=named, queue=queue)
-                said = {worker: str(answer["text"]) for worker, answer in answers.good.items()}
-                yield said | answers.errors
-            except NoAnswer as exc:
-                yield {"no worker": exc.message}
-
-
-def workers_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the table of workers."""
-    snapshot = site.collector.look()
-    listed = listing(snapshot.sums.values(), query, _WORKERS, "name")
-    return {"snapshot": snapshot, "listing": listed}
-
-
-def worker_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the page of one worker.
-
-    Raises:
-        HTTPException: it does not answer.
-    """
-    name, snapshot = query.get("name", ""), site.collector.look()
-    if name not in snapshot.workers:
-        raise HTTPException(404, f"No fair worker {name!r} answers.")
-    rows = [SimpleNamespace(name=q, **row) for q, row in snapshot.workers[name].items()]
-    listed = listing(rows, query, _ROWS, "-class")
-    return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
-
-
-def history_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the table of the last hours, as the event log has them."""
-    if site.record is None:
-        return {"hours": None}
-    hours = site.record.look()
-    rows = [SimpleNamespace(name=queue, **sums) for queue, sums in hours.queues.items()]
-    listed = listing(rows, query, _HOURS, "-share")
-    return {"hours": hours, "listing": listed, "folder": site.record.folder}
-
-
-# Lines -----------------------------------------------------------------------
-
-
-def queue_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
-    """Return whose lines are drawn, and those: their ends, if that is what was drawn before."""
-    names, figures = [query.get("name", "")], collector.FIGURES
-    if "name" not in query:
-        some = list(site.collector.look().queues.values())
-        some.sort(key=lambda queue: (-queue.target, -queue.backlog, queue.name))
-        names, figures = drawn((queue.name for queue in some), query), ("share", "target")
-    whole = names != before
-    told = site.collector.history.lines(names, figures, slice(None if whole else -1, None))
-    return names, told | {"names": [*map(escaped, names)], "whole": whole}
-
-
-def history_lines(site: Site, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
-    """Return the lines of those that were charged most in the last hours.
-
-    Arguments:
-        before: what was returned the last time, first; if that is so still, there are none.
-    """
-    if site.record is None:
-        return None, None
-    hours = site.record.look()
-    state = hours.number, drawn(hours.queues, query)
-    if state == before:
-        return state, None
-    figures, over = log_collector.FIGURES, slice(-1)  # the last minute is not over
-    told = site.record.history.lines(state[1], figures, over)
-    return state, told | {"names": [*map(escaped, state[1])], "whole": True}
-
-
-# Changes -----------------------------------------------------------------------
-
-
-_Told = tuple[str, Mapping[str, Any]]
-"""A command of remote control, and its arguments."""
+_BACK = {"pause": "fair_resume", "resume": "fair_pause", "": "fair_set"}
+"""What takes back what is done, by remote control."""
 
 
 class QueueChange(Change):
@@ -210,10 +193,8 @@ class QueueChange(Change):
             except click.ClickException as exc:
                 if self.act != "resume":
                     raise
-                kept, failed = (
-                    None,
-                    {"kept pause": f"error: {exc}"},
-                )  # they are resumed all the same
+                kept = None  # workers are resumed all the same
+                failed["kept pause"] = f"error: {exc}"
             try:
                 if willing is None:
                     answers = workers.ask(f"fair_{self.act}", queue=self.queue)
@@ -255,14 +236,15 @@ class QueueChange(Change):
             again = partial(Keeping.take_back, queue=self.queue, before=kept, options=self.options)
             kept_by(self.site.app, again)
 
-    def _undo(self, kept: KeptQueue | None, before: Mapping[str, _Told]) -> dict[str, str]:
+    def _undo(self, kept: KeptQueue | None, before: Mapping[str, Any]) -> dict[str, str]:
         """Give each worker what it had before."""
         self._take_back(kept)
         result: dict[str, str] = {}
+        command, queue = _BACK[self.act], self.queue
         with self.site.workers() as workers:
-            for worker, (command, arguments) in before.items():
+            for worker, arguments in before.items():
                 try:
-                    answers = workers.ask(command, named=[worker], queue=self.queue, **arguments)
+                    answers = workers.ask(command, named=[worker], queue=queue, **arguments)
                     result |= _result(answers)
                 except NoAnswer as exc:
                     result[worker] = exc.message
@@ -278,15 +260,15 @@ class QueueChange(Change):
         """Whether a worker is not paused, or resumed, already."""
         return not self.act or (row["held"] == "paused") != (self.act == "pause")
 
-    def _before(self, row: Mapping[str, Any]) -> _Told:
-        """Return what gives a worker again what it has now of what is to be changed."""
+    def _before(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that give a worker again what it has now."""
         if self.act:
-            return "fair_resume" if self.act == "pause" else "fair_pause", {}
+            return {}
         has_rate = row["rate"] is not None
         before = {n: row[n] for n in self.options if n != "burst" or has_rate}
         if "rate" in before and has_rate:
             before |= {"rate": f"{row['rate']!r}/s", "burst": row["burst"]}
-        return "fair_set", {"options": before}
+        return {"options": before}
 
 
 def foreseen_target(snapshot: Snapshot, name: str, quantum: float) -> float:
