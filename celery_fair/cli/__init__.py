@@ -31,7 +31,7 @@ _COMMANDS = {
     "doctor": "celery_fair.cli.doctor:doctor",
     "dashboard": "celery_fair.cli.dashboard:dashboard",
     "web": "celery_fair.web.command:web",
-    "web-password": "celery_fair.web.password_command:web_password",
+    "web-password": "celery_fair.web.passwords:web_password",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "demo": "celery_fair.cli.demo.command:demo",
 }

@@ -8,7 +8,7 @@ figures are made of rows when lines are drawn.
 import math
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,12 +34,14 @@ class History:
     """The last ticks. One thread adds to it; all else from any thread.
 
     Arguments:
-        figure: returns a queue's figure at a tick, by their names; None where it is not known.
+        figures: returns a queue's figures at a tick, by their names, those that are known.
         ticks: how many are kept.
     """
 
-    def __init__(self, figure: Callable[[Tick, str, str], float | None], ticks: int) -> None:
-        self._figure = figure
+    def __init__(
+        self, figures: Callable[[Tick, str], Mapping[str, float | None]], ticks: int
+    ) -> None:
+        self._figures = figures
         self.ticks: deque[Tick] = deque(maxlen=ticks)
 
     def lines(
@@ -51,15 +53,11 @@ class History:
             which: of the ticks.
         """
         ticks = list(self.ticks)[which]
-        return {
-            "times": [tick.time for tick in ticks],
-            "figures": figures,
-            "lines": [
-                [_rounded(self._figure(tick, queue, figure)) for tick in ticks]
-                for queue in queues
-                for figure in figures
-            ],
-        }
+        lines: list[list[float | None]] = []
+        for queue in queues:
+            known = [self._figures(tick, queue) for tick in ticks]
+            lines += [[_rounded(each.get(figure)) for each in known] for figure in figures]
+        return {"times": [tick.time for tick in ticks], "figures": figures, "lines": lines}
 
 
 def _rounded(value: float | None) -> float | None:

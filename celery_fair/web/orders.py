@@ -24,8 +24,9 @@ from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.dead_letters.plan import Report
 from celery_fair.operate import dead_letters
 from celery_fair.operate.dead_letters import Provable, opened
+from celery_fair.web.actions import NotDoneError
 
-__all__ = ["KINDS", "BusyError", "Order", "Orders"]
+__all__ = ["KINDS", "Order", "Orders"]
 
 KINDS = ("replay", "replay-proven", "replay-may-have-started", "purge")
 """Replay what says that it never started, what the event log has proven, or all; or remove."""
@@ -44,10 +45,6 @@ _GOODBYE = 5.0
 
 _TOLD = 20
 """Failures that are told one by one."""
-
-
-class BusyError(Exception):
-    """Somebody else has the dead letters in hand."""
 
 
 @dataclass
@@ -133,11 +130,11 @@ class Orders:
         """Give the dead letters, to one at a time.
 
         Raises:
-            BusyError: another one has them.
+            NotDoneError: another one has them.
             OperateError: as `opened`.
         """
         if not self._in_hand.acquire(timeout=_PATIENCE):
-            raise BusyError(
+            raise NotDoneError(
                 "The dead letters are in hand, by an order that runs or somebody who looks: try"
                 " again in a moment."
             )
@@ -151,8 +148,8 @@ class Orders:
         """Look which letters an order is about; nothing is done.
 
         Raises:
-            BusyError, OperateError: as `letters`.
-            ValueError: the file of what is provable cannot be read.
+            NotDoneError, OperateError: as `letters`.
+            NotDoneError: the file of what is provable cannot be read.
         """
         with self.letters() as queue:
             plan = self._order(kind, wanted).plan(queue)
@@ -228,5 +225,8 @@ class Orders:
 
     def _proven(self) -> Provable:
         if self.provable is None:
-            raise ValueError("no file of what is provable was given (--provable)")
-        return Provable(self.provable)
+            raise NotDoneError("no file of what is provable was given (--provable)")
+        try:
+            return Provable(self.provable)
+        except ValueError as exc:
+            raise NotDoneError(str(exc)) from exc

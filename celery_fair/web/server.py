@@ -2,7 +2,10 @@
 
 import logging
 import socket
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
+from typing import Any
 
 import click
 import uvicorn
@@ -10,17 +13,16 @@ import uvicorn
 from celery_fair.brokers.depths import Depths
 from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.web.actions import ActionLog
-from celery_fair.web.addresses import is_loopback
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.command import Options
+from celery_fair.web.command import Options, is_loopback
+from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
 from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
-from celery_fair.web.visitors import Changers, Local, ProxyHeader, Visitors, WithPassword
 
-__all__ = ["Server"]
+__all__ = ["serving"]
 
 _GOODBYE = 2
 """Seconds that the end waits for answers that are being sent."""
@@ -28,58 +30,39 @@ _GOODBYE = 2
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
-class Server:
-    """Listens from its making on; `run` serves until Ctrl-C or SIGTERM.
+@contextmanager
+def serving(ctx: click.Context, options: Options) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Listen: give host and port, and what serves until Ctrl-C or SIGTERM.
 
     Raises:
         click.ClickException: it cannot listen there, or a file cannot be read or written.
     """
-
-    def __init__(self, ctx: click.Context, options: Options) -> None:
-        app = ctx.obj.app
-        _log_actions()
-        with ExitStack() as opened:
-            self._socket = _listening(options.host, options.port)
-            opened.callback(self._socket.close)
-            visitors = _visitors(options)
-            workers = Workers(app, (), options.timeout)
-            collector = Collector(Crowd(workers).status, Depths(app.connection_for_read))
-            orders = Orders(ctx, options.provable)
-            record = None if options.event_log is None else LogCollector(options.event_log)
-            site = Site(ctx, collector, _log(options), orders, options.timeout, record)
-            hosts = _hosts(options, self._socket)
-            config = uvicorn.Config(
-                application(site, visitors, hosts),
-                log_level="warning",
-                server_header=False,
-                proxy_headers=False,
-                root_path=options.root_path,
-                timeout_graceful_shutdown=_GOODBYE,
-                lifespan="off",
-            )
-            self._server = uvicorn.Server(config)
-            opened.callback(orders.close)
-            opened.callback(collector.close)
-            site.warm_up()
-            collector.start()
-            if record is not None:
-                opened.callback(record.close)
-                record.start()
-            self._opened = opened.pop_all()
-
-    @property
-    def address(self) -> str:
-        """Host and port that it listens at."""
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-    def run(self) -> None:
-        """Serve until it is stopped."""
-        self._server.run([self._socket])
-
-    def close(self) -> None:
-        """Ask nobody any more, and listen no more."""
-        self._opened.close()
+    app = ctx.obj.app
+    _log_actions()
+    with (
+        _listening(options.host, options.port) as listening,
+        closing(Orders(ctx, options.provable)) as orders,
+        closing(_collector(app, options)) as collector,
+        _record(options) as record,
+    ):
+        site = Site(ctx, collector, _log(options), orders, options.timeout, record)
+        config = uvicorn.Config(
+            application(site, _visitors(options), _hosts(options, listening)),
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            root_path=options.root_path,
+            timeout_graceful_shutdown=_GOODBYE,
+            lifespan="off",
+        )
+        server = uvicorn.Server(config)
+        site.warm_up()
+        collector.start()
+        if record is not None:
+            record.start()
+        host, port = listening.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        yield address, partial(server.run, [listening])
 
 
 def _log_actions() -> None:
@@ -88,33 +71,42 @@ def _log_actions() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    try:
+    with _blaming(f"cannot listen at {host}, port {port}"):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(found[0][4][:2], family=found[0][0])
-    except OSError as exc:
-        raise click.ClickException(f"cannot listen at {host}, port {port}: {exc}") from exc
+
+
+def _collector(app: Any, options: Options) -> Collector:
+    workers = Workers(app, (), options.timeout)
+    return Collector(Crowd(workers).status, Depths(app.connection_for_read))
+
+
+def _record(options: Options) -> AbstractContextManager[LogCollector | None]:
+    return closing(LogCollector(options.event_log)) if options.event_log else nullcontext()
 
 
 def _visitors(options: Options) -> Visitors:
     changers = Changers(options.allow_changes, options.may_change)
     if options.passwords is not None:
-        try:
+        with _blaming(f"--passwords {options.passwords}"):
             return WithPassword(Passwords.read(options.passwords), changers)
-        except (OSError, ValueError) as exc:
-            raise click.ClickException(f"--passwords {options.passwords}: {exc}") from exc
     if options.proxy_header is not None:
-        try:
+        with _blaming("--proxy"):
             return ProxyHeader(options.proxy_header, options.proxy, changers)
-        except ValueError as exc:
-            raise click.ClickException(f"--proxy: {exc}") from exc
-    return Local(changers)
+    return Visitors(changers)
 
 
 def _log(options: Options) -> ActionLog:
-    try:
+    with _blaming(f"--action-log {options.action_log}"):
         return ActionLog(options.action_log)
-    except OSError as exc:
-        raise click.ClickException(f"--action-log {options.action_log}: {exc}") from exc
+
+
+@contextmanager
+def _blaming(option: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as exc:
+        raise click.ClickException(f"{option}: {exc}") from exc
 
 
 def _hosts(options: Options, listening: socket.socket) -> set[str]:

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.web.addresses import is_loopback
+from celery_fair.web.command import is_loopback
+from celery_fair.web.guard import Changers, ProxyHeader, Visitor, WithPassword
 from celery_fair.web.passwords import Cost, Passwords, line_for
-from celery_fair.web.visitors import Changers, ProxyHeader, Visitor, WithPassword
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
 

@@ -17,8 +17,7 @@ from celery_fair.cli import fair
 from celery_fair.eventlog.packer import pack
 from celery_fair.eventlog.records import VERSION
 from celery_fair.web.command import web
-from celery_fair.web.log_collector import LogCollector
-from celery_fair.web.log_reader import LogReader
+from celery_fair.web.log_collector import LogCollector, LogReader
 from tests.web.visit import Visit, site_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"

@@ -17,9 +17,9 @@ from celery_fair.operate.answers import Answers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
+from celery_fair.web.guard import Changers, Visitors
 from celery_fair.web.orders import Orders
 from celery_fair.web.site import Site
-from celery_fair.web.visitors import Changers, Local, Visitors
 from tests.web.answered import KnownDepths, answers
 
 HOSTS = {"fair.test"}
@@ -62,7 +62,7 @@ class Visit:
         root_path: str = "",
     ) -> None:
         self.site = site
-        self.app = application(site, visitors or Local(Changers(changes)), HOSTS)
+        self.app = application(site, visitors or Visitors(Changers(changes)), HOSTS)
         self._headers = dict(headers or {})
         self._transport = httpx.ASGITransport(
             self.app, client=(address, 12345), root_path=root_path
@@ -97,6 +97,6 @@ class Visit:
         """The token of this visitor's forms, whether they are shown any or not."""
         name = re.search(r'<span class="faint">([^<]*): may', self.get(path).text)
         assert name
-        from celery_fair.web.visitors import Visitor
+        from celery_fair.web.guard import Visitor
 
         return self.site.tokens.of(Visitor(name[1], True))
