@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.settings import GroupOptions, QueueOptions, Settings
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.settings.table import table
 from tests.documentation.commands import ROOT
 from tests.documentation.page import blocks, problems
@@ -78,7 +78,7 @@ def test_made_tables_are_the_present_ones() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "prefix"),
-    [(Settings, "## `fair_"), (GroupOptions, "## `fair_group_"), (QueueOptions, "### `")],
+    [(Settings, "## `fair_"), (QueueOptions, "### `")],
 )
 def test_the_settings_page_has_every_setting_with_its_default(kind: Any, prefix: str) -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
@@ -91,7 +91,7 @@ def test_the_settings_page_has_every_setting_with_its_default(kind: Any, prefix:
             value = ast.literal_eval(literal[1])
             assert entry.check(name, value) == defaults[entry.field], said[0]
         elif said[1].startswith("none"):
-            assert defaults[entry.field] is None or entry.field == "store", said[0]
+            assert defaults[entry.field] is None, said[0]
 
 
 WRONG = {

@@ -78,7 +78,7 @@ def rebalance(ctx: click.Context, groups: Sequence[str]) -> None:
     """Plan afresh which worker owns what, as if all had just joined, in these groups or in all.
 
     Groups plan by themselves whenever workers come or go, and then move as little as possible. This
-    moves more, and at once, however long fair_group_pause is.
+    moves more.
 
     \b
     Examples:

@@ -127,7 +127,7 @@ def by_number(partition: str) -> tuple[str, int, str]:
 
 def _settings_of(app: Any) -> Settings:
     settings = Settings.of(app)
-    if settings.group is None or not settings.partitioned:
+    if settings.group_store is None or not settings.partitioned:
         raise OperateError("the app has no groups: set fair_partitions and fair_group_store")
     return settings
 
@@ -135,9 +135,9 @@ def _settings_of(app: Any) -> Settings:
 @contextmanager
 def _store_of(settings: Settings, failure: str) -> Iterator[GroupStore]:
     """Open the store; whatever it cannot do in here is told after the words in `failure`."""
-    assert settings.group is not None
+    assert settings.group_store is not None
     try:
-        with closing(store_at(settings.group.store)) as store:
+        with closing(store_at(settings.group_store)) as store:
             yield store
     except (StoreUnreachableError, ImproperlyConfigured, ValueError) as exc:
         raise OperateError(f"{failure}: {exc}; start the store, or correct its URL") from exc

@@ -39,16 +39,16 @@ def emptied(space: Space) -> None:
 
 
 @pytest.fixture
-def make_fleet(start_worker: StartWorker, tmp_path: Path) -> Callable[[Space], Fleet]:
-    def made(space: Space) -> Fleet:
+def make_fleet(start_worker: StartWorker, tmp_path: Path) -> Callable[..., Fleet]:
+    def made(space: Space, lease: float = STEADY) -> Fleet:
         store = f"sqlite:///{tmp_path}/g.db"
-        return Fleet(space, start_worker, tmp_path, store, 4, lease=STEADY)
+        return Fleet(space, start_worker, tmp_path, store, 4, lease=lease)
 
     return made
 
 
 def test_another_broker_is_refused(
-    spaces: tuple[Space, Space], make_fleet: Callable[[Space], Fleet]
+    spaces: tuple[Space, Space], make_fleet: Callable[..., Fleet]
 ) -> None:
     """Until those who were first are gone: then the group is its own."""
     ours, theirs = spaces
@@ -87,7 +87,7 @@ def test_another_broker_is_refused(
 
 
 def test_one_broker_by_two_names(
-    spaces: tuple[Space, Space], make_fleet: Callable[[Space], Fleet]
+    spaces: tuple[Space, Space], make_fleet: Callable[..., Fleet]
 ) -> None:
     space, _ = spaces
     assert "127.0.0.1" in space.url
@@ -98,9 +98,9 @@ def test_one_broker_by_two_names(
     assert not fleet.of("failed")
 
 
-def test_broker_that_was_emptied(redis_space: Space, make_fleet: Callable[[Space], Fleet]) -> None:
+def test_broker_that_was_emptied(redis_space: Space, make_fleet: Callable[..., Fleet]) -> None:
     """Redis forgets its name; those who are there find the new one, whoever has given it."""
-    fleet = make_fleet(redis_space)
+    fleet = make_fleet(redis_space, lease=STEADY / 4)
     first = fleet.worker()
     fleet.wait_counts([4], first)
     emptied(redis_space)

@@ -93,7 +93,7 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
             yield wrong("workers", str(exc), "until then, they do not start")
         if isinstance(broker, AmqpBroker):
             yield from amqp_findings(connection, queues, settings.dead_letters, bool(once))
-            yield from consumer_timeout(app, settings, connection, queues)
+            yield from consumer_timeout(app, connection, queues)
         elif isinstance(broker, RedisBroker):
             letters, keyed = settings.dead_letters, list(settings.keys)
             yield from redis_findings(app, connection, queues, letters, keyed)

@@ -14,8 +14,8 @@ from typing import Any
 
 from celery_fair.core.disposition import Policy
 from celery_fair.operate.doctor.findings import Finding, listed, ok, weak
-from celery_fair.settings import Settings
 from celery_fair.tasks import policy_of
+from celery_fair.worker.queues.held import LONGEST_WAIT
 
 __all__ = ["consumer_timeout", "version_of", "visibility"]
 
@@ -31,10 +31,8 @@ _LOOKS = 4
 """See `celery_fair.worker.queues.held`: what waits too long is found a quarter of the time late."""
 
 
-def consumer_timeout(
-    app: Any, settings: Settings, connection: Any, queues: list[Any]
-) -> Iterator[Finding]:
-    """Compare it with how long the app's settings have messages unacknowledged.
+def consumer_timeout(app: Any, connection: Any, queues: list[Any]) -> Iterator[Finding]:
+    """Compare it with how long messages may be unacknowledged.
 
     Arguments:
         connection: connected.
@@ -49,7 +47,7 @@ def consumer_timeout(
     found = [
         finding
         for queue, seconds in sorted(timeouts.items())
-        for finding in _compared(app, settings, queue, seconds)
+        for finding in _compared(app, queue, seconds)
     ]
     if not found:
         told = ", ".join(f"{name}: {seconds:g} s" for name, seconds in sorted(own.items()))
@@ -78,19 +76,10 @@ def _own_timeouts(queues: list[Any]) -> dict[str, float]:
     return {name: ms / 1000 for name, ms in declared if isinstance(ms, int | float)}
 
 
-def _compared(app: Any, settings: Settings, queue: str, seconds: float) -> Iterator[Finding]:
+def _compared(app: Any, queue: str, seconds: float) -> Iterator[Finding]:
     topic = f"{_TOPIC} of {queue}" if queue else _TOPIC
     known = "which it is declared with" if queue else "RabbitMQ's default, if yours has no other"
-    waits = settings.give_back_after * (1 + 1 / _LOOKS)
-    if waits >= seconds:
-        yield weak(
-            f"{topic}: waiting",
-            f"what waits at a worker (its turn, a pause, rate, cap, key or ETA) goes back after up"
-            f" to {waits:g} s, and the queue's channel is closed after {seconds:g} s ({known}): all"
-            " that is unacknowledged there is delivered again",
-            f"fair_give_back_after = {seconds / 2:g}, or a longer consumer_timeout",
-        )
-        return
+    waits = min(LONGEST_WAIT, seconds / 2) * (1 + 1 / _LOOKS)
     longer = _late_for_longer(app, seconds - waits)
     if longer:
         yield weak(

@@ -147,7 +147,7 @@ def _rights(channel: Any, user: str, queues: Sequence[Any], keyed: Sequence[str]
             weak(
                 "broker: waking",
                 f"user {user!r} may not end a wait for messages ({lacks}): an idle worker looks at"
-                " its queues every fair_pull_interval instead of being woken, which costs it and"
+                " its queues every 50 ms instead of being woken, which costs it and"
                 " Redis some of a processor",
                 f"redis-cli ACL SETUSER {user} '+client|id' '+client|unblock'",
             )
