@@ -27,10 +27,9 @@ from rich.console import Console
 
 from celery_fair.cli import fair
 from celery_fair.cli.drawing import DrawnScreen
-from celery_fair.cli.rows import COLUMNS, LIVE, STATUS, SUMMED, Row, tables
+from celery_fair.cli.rows import COLUMNS, LIVE, STATUS, SUMMED, Row, Trends, sparkline, tables
 from celery_fair.cli.screen import PlainScreen
 from celery_fair.cli.top import Picture
-from celery_fair.cli.trend import Trends, sparkline
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.queues import live_options
 from celery_fair.operate.text import figure

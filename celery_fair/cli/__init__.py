@@ -7,7 +7,7 @@ and how its result is shown. What commands have in common::
 
     options.py    options of several commands, and how a command ends: JSON or text, exit status
     screen.py     text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
-    rows.py       queues' figures in such tables; trend.py, what has become of them
+    rows.py       queues' figures in such tables, and what has become of them
     interrupt.py  Ctrl-C and its kin
     groups.py     groups of commands; what went wrong, in one line
 """

@@ -1,19 +1,15 @@
 """``fair keys``: the keys (tenants) of a queue that is shared by them."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
-from celery_fair.brokers.lanes import register
-from celery_fair.cli.groups import Group
-from celery_fair.cli.interrupt import in_steps, stoppable
+from celery_fair.cli.groups import LazyGroup
 from celery_fair.cli.options import COUNT, Outcome, app_of, outcome, table
 from celery_fair.operate.keys import (
     Listing,
-    Moved,
     live_options,
     opened,
     shown_key,
@@ -34,7 +30,20 @@ _HEADS = (
 _as_json = outcome("Print an object as JSON.")
 
 
-@click.group(cls=Group)
+_COMMANDS = {
+    "list": "celery_fair.cli.keys:list_keys",
+    "show": "celery_fair.cli.keys:show_key",
+    "set": "celery_fair.cli.keys:set_key",
+    "pause": "celery_fair.cli.keys:pause_key",
+    "resume": "celery_fair.cli.keys:resume_key",
+    "drop": "celery_fair.cli.key_messages:drop_key",
+    "purge": "celery_fair.cli.key_messages:purge_keys",
+    "merge": "celery_fair.cli.key_messages:merge_keys",
+    "shrink": "celery_fair.cli.key_messages:shrink_keys",
+}
+
+
+@click.group(cls=LazyGroup, where=_COMMANDS)
 def keys() -> None:
     """See whose messages wait in a queue of fair_keys, and change what a key may.
 
@@ -49,7 +58,7 @@ def keys() -> None:
     """
 
 
-def _key(command: Callable[..., T]) -> Callable[..., T]:
+def key_argument(command: Callable[..., T]) -> Callable[..., T]:
     """Give a command the arguments QUEUE and KEY, or --no-key in its place; call it with `key`.
 
     It is "" for messages that have no key. An empty KEY does not mean them, as an empty text is
@@ -61,6 +70,8 @@ def _key(command: Callable[..., T]) -> Callable[..., T]:
     @click.option("--no-key", is_flag=True, help="Mean messages that have no key, in place of KEY.")
     @wraps(command)
     def asked(*args: Any, key: str | None, no_key: bool, **given: Any) -> T:
+        if given.get("everybody") and key is None and not no_key:
+            return command(*args, key=None, **given)
         if no_key and key is not None and "options" in given:  # which come after KEY
             key, given["options"] = None, (key, *given["options"])
         return command(*args, key=_meant(key, no_key), **given)
@@ -86,7 +97,7 @@ def _meant(key: str | None, no_key: bool) -> str:
     return key
 
 
-@keys.command("list")
+@click.command("list")
 @click.argument("queue")
 @click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
 @_as_json
@@ -159,8 +170,8 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     return [said[name] for name in _HEADS]
 
 
-@keys.command("show")
-@_key
+@click.command("show")
+@key_argument
 @_as_json
 @click.pass_context
 def show_key(ctx: click.Context, queue: str, key: str) -> Outcome:
@@ -192,8 +203,8 @@ def show_key(ctx: click.Context, queue: str, key: str) -> Outcome:
     return Outcome({**found.as_dict(), "unsorted": unsorted}, lines)
 
 
-@keys.command("set")
-@_key
+@click.command("set")
+@key_argument
 @click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
 @click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
 @_as_json
@@ -234,8 +245,8 @@ def set_key(
     return Outcome(document, [f"{shown_key(tenant)} has {has} in {queue}"])
 
 
-@keys.command("pause")
-@_key
+@click.command("pause")
+@key_argument
 @_as_json
 @click.pass_context
 def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
@@ -252,8 +263,8 @@ def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
     return _pause(ctx, queue, key, True)
 
 
-@keys.command("resume")
-@_key
+@click.command("resume")
+@key_argument
 @_as_json
 @click.pass_context
 def resume_key(ctx: click.Context, queue: str, key: str) -> Outcome:
@@ -275,124 +286,3 @@ def _pause(ctx: click.Context, queue: str, key: str, paused: bool) -> Outcome:
     done = "paused" if paused else "resumed"
     document = {"queue": queue, "key": tenant, "paused": paused}
     return Outcome(document, [f"{shown_key(tenant)} is {done} in {queue}"])
-
-
-@keys.command("drop")
-@_key
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say how many messages that would be.")
-@_as_json
-@click.pass_context
-def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
-    """Move what KEY has waiting in QUEUE to the dead letters, those that came first at first.
-
-    They are kept there: `fair dead-letters replay --all --reason dropped` has them back, and
-    `fair dead-letters purge` deletes them. What runs goes on, and what is published from now on
-    starts as before: pause the key first, if it should not. A tenant's parts are dropped with it;
-    written tenant/part, the part alone. --no-key in place of KEY means messages that have none.
-    On RabbitMQ a key's messages cannot be told from others.
-
-    It asks first; where standard input is no terminal, --yes is needed.
-
-    \b
-    Examples:
-      celery -A shop fair keys drop jobs acme --dry-run
-      celery -A shop fair keys drop jobs acme --yes
-      celery -A shop fair keys drop jobs acme/user-7
-
-    Exit status: 0; 1 if the broker cannot be reached, or not all was dropped.
-    """
-    if not (dry_run or yes or sys.stdin.isatty()):
-        raise click.UsageError("drop moves messages away; say --yes, or --dry-run to look")
-    with opened(app_of(ctx), queue) as keys:
-        waiting = keys.waiting_of(key)
-        count = sum(waiting.values())
-        document = {"queue": queue, "key": key, "waiting": count, "dropped": 0}
-        if dry_run or not count:
-            said = f"{shown_key(key)} has {count or 'no'} messages waiting in {queue}"
-            return Outcome(document, [said])
-        if not yes:
-            click.confirm(f"Move {count} messages to the dead letters?", abort=True, err=True)
-        with in_steps("dropping", count) as (stop, tick):
-            dropped = keys.drop(key, waiting, stop, tick)
-    lines = [f"{dropped.count} messages of {shown_key(key)} are dead letters now"]
-    if dropped.left:
-        lines.append(f"{dropped.left} are still waiting, as this was interrupted; say it again")
-    document |= {"dropped": dropped.count, "left": dropped.left}
-    return Outcome(document, lines, not dropped.left)
-
-
-@keys.command("merge")
-@click.argument("queue")
-@_as_json
-@click.pass_context
-def merge_keys(ctx: click.Context, queue: str) -> Outcome:
-    """Put what was sorted by key back into QUEUE itself, each key's messages in their order.
-
-    It is for workers without fair_keys, and for Celery's purge. Stop workers with fair_keys first,
-    and publishers with celery-fair: they would sort it again. As many are put back as there were at
-    its beginning.
-
-    \b
-    Example:
-      celery -A shop fair keys merge jobs
-
-    Exit status: 0; 1 if the broker cannot be reached, or some messages were sorted again while
-    others were put back.
-    """
-    with opened(app_of(ctx), queue) as keys:
-        waiting = keys.waiting()
-        with in_steps("merging", sum(waiting.values())) as (stop, tick):
-            merged = keys.merge(waiting, stop, tick)
-    lines = [f"{merged.count} messages are back in {queue}"]
-    if merged.left:
-        lines.append(_not_merged(merged, keys.place))
-    return Outcome({"merged": merged.count, "left": merged.left}, lines, not merged.left)
-
-
-def _not_merged(merged: Moved, place: str) -> str:
-    if merged.interrupted:
-        return f"about {merged.left} still wait in {place}, as this was interrupted; say it again"
-    return (
-        f"{merged.left} wait in {place} again: workers with fair_keys, or publishers with"
-        " celery-fair, are at work. Stop them, and say it again"
-    )
-
-
-@keys.command("shrink")
-@click.argument("queue")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask whether all is stopped.")
-@_as_json
-@click.pass_context
-def shrink_keys(ctx: click.Context, queue: str, yes: bool) -> Outcome:
-    """Remove lanes of QUEUE on RabbitMQ that are empty, the highest numbers first.
-
-    Stop all workers and all publishers of the queue before: what one of them sends to a lane just
-    then would be lost, and so could be what a worker runs of it. It asks whether you have, and
-    refuses while a worker of the queue answers. A lane that is not empty stays; `fair keys merge`
-    empties them.
-
-    \b
-    Examples:
-      celery -A shop fair keys merge jobs
-      celery -A shop fair keys shrink jobs --yes
-
-    Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
-    """
-    with opened(app_of(ctx), queue) as keys:
-        if not (yes or sys.stdin.isatty()):
-            raise click.UsageError("say --yes when all workers and publishers of it are stopped")
-        if not yes:
-            asked = f"Are all workers and all publishers of {queue} stopped?"
-            click.confirm(asked, abort=True, err=True)
-        with stoppable() as stop:
-            removed = keys.shrink(stop)
-    lines = [f"{removed.count} empty lanes of {queue} are removed, {removed.left} are left"]
-    if removed.left:
-        last = f"{register(queue)}.{removed.left - 1}"
-        lines.append(
-            f"{last} is not empty, and lanes are numbered without gaps: `fair keys merge {queue}`"
-            " puts what waits in lanes back into the queue itself; then say this again"
-        )
-    document = {"removed": removed.count, "left": removed.left}
-    return Outcome(document, lines, not removed.left)

@@ -19,9 +19,8 @@ from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.keys import lines_of
 from celery_fair.cli.options import Seconds, dumped, json_option
 from celery_fair.cli.queues import asking, view_option
-from celery_fair.cli.rows import LIVE, SUMMED, Row, tables, title
+from celery_fair.cli.rows import LIVE, SUMMED, Row, Trends, tables, title
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
-from celery_fair.cli.trend import Trends
 from celery_fair.operate import keys
 from celery_fair.operate.answers import NOT_ALONE, Answers
 from celery_fair.operate.errors import NoAnswerError

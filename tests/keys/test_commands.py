@@ -171,9 +171,30 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
     assert len(letters) == 2
 
 
+def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
+    """One key's, and then all, sorted or not."""
+    urgent = {"headers": {"x-fair-key": "a/1"}, "priority": 9}
+    with publisher(space.url) as app:
+        app.send_task("noop", [0], queue=QUEUE, **urgent)
+    tenants.publish({"a/1": 350, "a/2": 10, "b": 20, "": 3})
+    assert "say --yes, or --dry-run to look" in run("keys", "purge", QUEUE, "a/1").output
+    found = json.loads(run("keys", "purge", QUEUE, "a/1", "--yes", "--json").stdout)
+    assert found == {"queue": QUEUE, "key": "a/1", "waiting": 351, "purged": 351, "left": 0}
+    assert run("keys", "purge", QUEUE, "--all", "--dry-run").output == "33 messages wait in jobs\n"
+    tenants.publish({"c": 2})
+    assert run("keys", "purge", QUEUE, "--all", "--yes").output == "35 messages are deleted\n"
+    assert run("keys", "purge", QUEUE, "--all", "--yes").output == "no messages wait in jobs\n"
+    assert left(space) == 0
+    assert json.loads(run("dead-letters", "list", "--json").stdout) == []
+    with Redis.from_url(space.url) as redis:
+        assert not [key for key in redis.keys("*") if b":lane:" in key or b"purged" in key]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["keys", "purge", QUEUE, "a", "--all", "--yes"], "leave KEY and --no-key out"),
+        (["keys", "purge", QUEUE, "--yes"], "Missing argument 'KEY'"),
         (["keys", "list", "mail"], "'mail' is no queue of fair_keys; there are: jobs"),
         (["keys", "set", "mail", "a", "weight=1"], "'mail' is no queue of fair_keys"),
         (["keys", "set", QUEUE, "a/b", "weight=1"], "'a/b' is a part of 'a'"),

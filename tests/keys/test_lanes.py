@@ -444,6 +444,15 @@ def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> Non
     assert lanes(space) == 1
 
 
+def test_all_that_waits_is_deleted(space: Space, app: Celery, run: Callable[..., Result]) -> None:
+    ids = send(app, "a", 32) + send(app, "b", 22)
+    wait_equal(lambda: sum(waiting(space).values()), len(ids))
+    said = run("keys", "purge", QUEUE, "--all", "--yes").output
+    assert said == f"{len(ids)} messages are deleted\n"
+    wait_equal(lambda: sum(waiting(space).values()), 0)
+    assert lanes(space) == 2
+
+
 def test_no_lane_is_removed_beside_a_worker(
     space: Space, start_worker: StartWorker, run: Callable[..., Result]
 ) -> None:
@@ -472,6 +481,7 @@ def test_what_waits_in_lanes_is_counted(space: Space, app: Celery) -> None:
         (("keys", "set", QUEUE, "acme", "weight=5"), "Set fair_key_store"),
         (("keys", "pause", QUEUE, "acme"), "Set fair_key_store"),
         (("keys", "drop", QUEUE, "acme", "--yes"), "cannot be told from the others"),
+        (("keys", "purge", QUEUE, "acme", "--yes"), "cannot be told from the others"),
     ],
     ids=lambda words: words[1] if isinstance(words, tuple) else "",
 )

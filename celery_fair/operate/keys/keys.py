@@ -161,6 +161,18 @@ class Keys(ABC):
         """
 
     @abstractmethod
+    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
+        """Delete so many messages. As `drop`."""
+
+    @abstractmethod
+    def everything(self) -> int:
+        """Return how many messages wait, whosever they are."""
+
+    @abstractmethod
+    def purge_everything(self) -> Moved:
+        """Delete all that waits, but for what a worker sorts just then."""
+
+    @abstractmethod
     def shrink(self, stop: Stop) -> Moved:
         """Remove empty lanes, those with the highest numbers first, until one is not empty.
 

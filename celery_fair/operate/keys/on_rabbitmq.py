@@ -119,6 +119,18 @@ class RabbitMQKeys(Keys):
     def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
         self._refuse_dropping()
 
+    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
+        self._refuse_dropping()
+
+    def everything(self) -> int:
+        return sum(self.waiting().values()) + self._lanes.front()
+
+    def purge_everything(self) -> Moved:
+        lanes = [lane(self._declared, number).name for number in self.waiting()]
+        purge = self._lanes.channel.queue_purge
+        count = sum(int(purge(name)) for name in (self._queue, *lanes))
+        return Moved(count, self.everything(), False)
+
     def _refuse_dropping(self) -> NoReturn:
         raise OperateError(
             f"on this broker, {shown(self._connection)}, messages of all keys are in the queue and"

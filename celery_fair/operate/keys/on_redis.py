@@ -1,15 +1,16 @@
 """On Redis: the broker keeps the keys' lists and tags itself."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from socket import gethostname
 from time import monotonic
 from typing import Any
 
 from kombu.utils.json import dumps
 
-from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists, base_of
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.fair_key import read_key
@@ -32,7 +33,8 @@ class RedisKeys(Keys):
     def __init__(self, app: Any, settings: Settings, connection: Any, queue: str) -> None:
         super().__init__(app, settings, connection, queue)
         self._channel = connection.default_channel
-        self._lists = KeyedLists(self._channel, Commands(self._channel), settings.keys[queue])
+        self._send = Commands(self._channel)
+        self._lists = KeyedLists(self._channel, self._send, settings.keys[queue])
 
     def listing(self, top: int) -> Listing:
         tenants, unsorted, found = self._lists.look()
@@ -68,17 +70,44 @@ class RedisKeys(Keys):
     def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
         letters = self._settings.dead_letters
         dead_letter_queue(letters)(self._channel).declare()
-        to = Commands(self._channel).lists(letters)[0]
-        tenant, dropped = read_key(key)[0], 0
+        to = self._send.lists(letters)[0]
+        move = partial(self._lists.drop, to=to, told=self._dead)
+        return self._moved(key, waiting, move, stop, tick)
+
+    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
+        gone = self._send.key(f"{base_of(self._queue)}:purged")
+        try:
+            move = partial(self._lists.drop, to=gone, told=lambda _: "")
+            return self._moved(key, waiting, move, stop, tick)
+        finally:
+            self._send("DEL", gone)
+
+    def _moved(
+        self,
+        key: str,
+        waiting: Mapping[str, int],
+        move: Callable[[str, str], int],
+        stop: Stop,
+        tick: Tick,
+    ) -> Moved:
+        tenant, moved = read_key(key)[0], 0
         for part, count in waiting.items():  # more may be published meanwhile
             left = count
             while left > 0 and not stop():
-                moved = self._lists.drop(tenant, part, to, self._dead)
-                left = left - moved if moved else min(left, self._lists.waiting_of(tenant, part))
-                dropped += moved
-                tick(moved)
+                some = move(tenant, part)
+                left = left - some if some else min(left, self._lists.waiting_of(tenant, part))
+                moved += some
+                tick(some)
         left = sum(self._lists.waiting_of(tenant, part) for part in waiting) if stop() else 0
-        return Moved(dropped, left, stop())
+        return Moved(moved, left, stop())
+
+    def everything(self) -> int:
+        return int(self._channel._size(self._queue)) + self._lists.waiting()
+
+    def purge_everything(self) -> Moved:
+        self.merge(self.waiting(), lambda: False, lambda _: None)
+        count = self._channel.queue_purge(self._queue)
+        return Moved(int(count or 0), self._lists.waiting(), False)
 
     def shrink(self, stop: Stop) -> Moved:
         raise InvalidRequestError("there are lanes on RabbitMQ alone; Redis removes lists itself")
