@@ -160,7 +160,10 @@ class Collector:
 
     def _draw(self, snapshot: Snapshot) -> None:
         drawn = islice(snapshot.queues.items(), _MOST)
-        rows = {name: array("f", map(_or_nan, _FIGURES_OF(queue))) for name, queue in drawn}
+        rows = {
+            name: array("f", [nan if each is None else each for each in _FIGURES_OF(queue)])
+            for name, queue in drawn
+        }
         self.history.ticks.append(Tick(round(snapshot.time, 1), rows))
 
     def _remember(self, snapshot: Snapshot) -> None:
@@ -187,10 +190,6 @@ class Collector:
 
 def _figures(tick: Tick, queue: str) -> Mapping[str, float]:
     return dict(zip(FIGURES, tick.rows.get(queue, ()), strict=False))
-
-
-def _or_nan(value: float | None) -> float:
-    return nan if value is None else value
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import hmac
 import re
 import sys
 from hashlib import scrypt, sha256
-from pathlib import Path
 from secrets import token_bytes
 from typing import NamedTuple
 
@@ -64,16 +63,6 @@ class Passwords:
             raise ValueError(
                 "there is no name in it; `celery -A … fair web-password NAME` writes a line"
             )
-
-    @classmethod
-    def read(cls, path: Path) -> "Passwords":
-        """Read a file.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: as the class.
-        """
-        return cls(path.read_text("utf-8").splitlines())
 
     def verify(self, name: str, password: str) -> bool:
         """Whether it is the name's password; takes as long for a name that is not there."""

@@ -89,7 +89,8 @@ def _visitors(options: Options) -> Visitors:
     changers = Changers(options.allow_changes, options.may_change)
     if options.passwords is not None:
         with _blaming(f"--passwords {options.passwords}"):
-            return WithPassword(Passwords.read(options.passwords), changers)
+            lines = options.passwords.read_text("utf-8").splitlines()
+            return WithPassword(Passwords(lines), changers)
     if options.proxy_header is not None:
         with _blaming("--proxy"):
             return ProxyHeader(options.proxy_header, options.proxy, changers)
