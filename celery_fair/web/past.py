@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.pointer import Pointer
+from celery_fair.pipeline.warehouse import Pointer
 from celery_fair.web.past_shares import (
     JUDGED,
     Interval,

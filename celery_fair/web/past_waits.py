@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from celery_fair.pipeline.pointer import Pointer
+from celery_fair.pipeline.warehouse import Pointer
 from celery_fair.web.tables import check, named, table_of
 
 __all__ = ["Waits", "started", "waits_by_step", "waits_of"]

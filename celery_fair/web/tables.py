@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.pointer import Pointer
+from celery_fair.pipeline.warehouse import Pointer
 
 __all__ = ["check", "named", "of_queues", "table_of"]
 

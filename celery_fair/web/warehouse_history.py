@@ -12,7 +12,7 @@ from pathlib import Path
 from time import time
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.warehouse import read_pointer
 from celery_fair.web.past import Past, Span, read_past
 from celery_fair.web.reads import BusyError, Reads
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.pipeline.pointer import Pointer
+from celery_fair.pipeline.warehouse import Pointer
 from celery_fair.web.command import web
 from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_part
 from celery_fair.web.past import Past, Span, read_past
@@ -60,7 +60,7 @@ def fill(root: Path, version: int, tables: Mapping[str, Mapping[str, Sequence[An
                 pq.write_table(pa.Table.from_pylist(list(rows)), folder / "part-0.parquet")
     folders = {name: [f"{name}/run={run}" for run in runs] for name, runs in tables.items()}
     pointer = {"v": 1, "version": version, "tables": folders, "schemas": {}}
-    (root / "current.json").write_text(json.dumps(pointer))
+    (root / f"current-{version:06d}.json").write_text(json.dumps(pointer))
 
 
 def looked(root: Path, length: float = HOUR, until: float | None = None) -> Past:
@@ -256,8 +256,14 @@ TROUBLES = {
     "not judged": (lambda root: fill(root, 1, {"attempts": {"1": []}}), "pipeline fairness"),
     "nothing judged": (lambda root: fill(root, 1, {"fairness": {"1": []}}), "No queue had work"),
     "of another kind": (lambda root: fill(root, 1, {"fairness": {"1": [{"a": 1}]}}), "has no due"),
-    "half a pointer": (lambda root: (root / "current.json").write_text('{"v": 2'), "does not say"),
-    "a later format": (lambda root: (root / "current.json").write_text('{"v": 9}'), "of format 9"),
+    "half a pointer": (
+        lambda root: (root / "current-09.json").write_text('{"v": 1'),
+        "does not say",
+    ),
+    "a later format": (
+        lambda root: (root / "current-09.json").write_text('{"v": 9}'),
+        "of format 9",
+    ),
     "half a file": (broken, "is broken"),
     "a folder that is gone": (gone, "is gone"),
 }
