@@ -18,9 +18,8 @@ from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.pointer import FORMAT, read_pointer
 from celery_fair.pipeline.schema import RECORD
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import FORMAT, Warehouse, read_pointer
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import T0, Logs, Process
 
@@ -278,11 +277,11 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
         "tables": {"attempts": ["a"]},
         "schemas": {"attempts": "id long"},
     }
-    (tmp_path / "current.json").write_text(json.dumps(lost))
+    (tmp_path / "current-000001.json").write_text(json.dumps(lost))
     gone = run("waits", tmp_path)
     assert gone.exit_code == 1
     assert "Error: Spark failed: [PATH_NOT_FOUND]" in gone.stderr
-    (tmp_path / "current.json").unlink()
+    (tmp_path / "current-000001.json").unlink()
     missing = run("audit", tmp_path)
     assert missing.exit_code == 1
     (tmp_path / "logs").mkdir()

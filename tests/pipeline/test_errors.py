@@ -49,7 +49,7 @@ def test_a_broken_file(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_full_disk() -> None:
     told = "No space left on device; the disk is full: make room, or name another folder"
     assert root_cause(RuntimeError(FULL)) == f"IOException: {told}"
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current.json")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current-000001.json")
     assert root_cause(full).endswith("the disk is full: make room, or name another folder")
 
 

@@ -13,10 +13,9 @@ from celery_fair.eventlog.records import VERSION
 from celery_fair.pipeline.bronze import parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines
 

@@ -124,7 +124,7 @@ class Context:
 
     def store(self, where: Path | str) -> "Store":
         """Return the store of an address; Spark is started for one that is elsewhere."""
-        from celery_fair.pipeline.storage.chosen import store_at
+        from celery_fair.pipeline.storage import store_at
 
         spark = self.spark() if isinstance(where, str) else None
         return store_at(where, spark, self.one_writer)
