@@ -30,6 +30,7 @@ From the bottom up::
 
 `templates/` has a page each, and in `parts/` what changes of it while somebody looks; `why.html`
 says why a figure is what it is, `effects.html` what a change will do.
+
 `static/` has uPlot 1.6.32 (https://github.com/leeoniya/uPlot, MIT; uPlot.LICENSE), which draws the
 lines, as it is on npm.
 """
