@@ -272,7 +272,7 @@ def test_dashboard_uses_metrics_that_exist(two_letters: None, port: int) -> None
 
 def shown_dashboard() -> Any:
     """What the command prints, from the installed package."""
-    done = CliRunner().invoke(fair, ["dashboard"])
+    done = CliRunner().invoke(fair, ["web", "dashboard"])
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 

@@ -29,9 +29,7 @@ _COMMANDS = {
     "dead-letters": "celery_fair.cli.dead_letters:dead_letters",
     "partitions": "celery_fair.cli.partitions:partitions",
     "doctor": "celery_fair.cli.doctor:doctor",
-    "dashboard": "celery_fair.cli.dashboard:dashboard",
-    "web": "celery_fair.web.command:web",
-    "web-password": "celery_fair.web.passwords:web_password",
+    "web": "celery_fair.cli.web:web",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
     "demo": "celery_fair.cli.demo.command:demo",
 }

@@ -17,7 +17,7 @@ From the bottom up::
     collector.py   its reader of the last minutes: the thread that asks the workers
     log_collector.py  that of the last hours: the thread that reads the event log
     looks.py       what is asked for when somebody looks, once for all who do
-    passwords.py   the file of passwords, and the command that writes it
+    passwords.py   the file of passwords
     guard.py       headers of every answer; who gets in, and who may change something: loopback,
                    passwords, a proxy's header
     forms.py       what a browser sends to change something
@@ -26,10 +26,11 @@ From the bottom up::
     site.py        what pages have in common: the app, the collector, the templates
     pages/         what fills in each page, and does what its forms say
     asgi.py        the application: which pages there are, and their updates
-    command.py, server.py  the command, and the program that serves the pages
+    server.py      the program that serves the pages
 
 `templates/` has a page each, and in `parts/` what changes of it while somebody looks; `why.html`
 says why a figure is what it is, `effects.html` what a change will do.
+
 `static/` has uPlot 1.6.32 (https://github.com/leeoniya/uPlot, MIT; uPlot.LICENSE), which draws the
 lines, as it is on npm.
 """

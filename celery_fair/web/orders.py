@@ -17,8 +17,6 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
-import click
-
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.dead_letters.plan import Report
@@ -112,14 +110,14 @@ class Order:
 
 
 class Orders:
-    """The dead letters of the command's app, and what was ordered of them.
+    """The dead letters of an app, and what was ordered of them.
 
     Arguments:
         provable: a file of ``pipeline audit --ids-out``, read for each plan; None for none.
     """
 
-    def __init__(self, ctx: click.Context, provable: Path | None = None) -> None:
-        self._ctx = ctx
+    def __init__(self, app: Any, provable: Path | None = None) -> None:
+        self._app = app
         self.provable = provable
         self._in_hand = Lock()
         self._orders: dict[str, Order] = {}
@@ -139,7 +137,7 @@ class Orders:
                 " again in a moment."
             )
         try:
-            with opened(self._ctx.obj.app) as queue:
+            with opened(self._app) as queue:
                 yield queue
         finally:
             self._in_hand.release()
@@ -207,7 +205,7 @@ class Orders:
         with self.letters() as queue:
             plan = wanted.plan(queue)
             gone = len(batch) - len(plan.wanted())
-            report = wanted.do(self._ctx.obj.app, queue, plan, order.stop.is_set, tick)
+            report = wanted.do(self._app, queue, plan, order.stop.is_set, tick)
         order.tried += gone
         order.done += len(set(report.done))
         order.take(report)

@@ -2,19 +2,16 @@
 
 A password is hashed by scrypt with the parameters that OWASP's cheat sheet names for passwords
 (N = 2^15, r = 8, p = 3): a guess takes 32 MiB, and some tenths of a second. A line says its own.
-``fair web-password`` prints one.
+``fair web password`` prints one.
 """
 
 import hmac
 import re
-import sys
 from hashlib import scrypt, sha256
 from secrets import token_bytes
 from typing import NamedTuple
 
-import click
-
-__all__ = ["Cost", "Passwords", "line_for", "web_password"]
+__all__ = ["Cost", "Passwords", "line_for"]
 
 _LINE = re.compile(r"([^:]+):scrypt-(\d{1,2})-(\d{1,2})-(\d{1,2}):([0-9a-f]+):([0-9a-f]+)")
 
@@ -61,7 +58,7 @@ class Passwords:
                 self._known[name] = known
         if not self._known:
             raise ValueError(
-                "there is no name in it; `celery -A … fair web-password NAME` writes a line"
+                "there is no name in it; `celery -A … fair web password NAME` writes a line"
             )
 
     def verify(self, name: str, password: str) -> bool:
@@ -100,31 +97,6 @@ def _parsed(number: int, line: str) -> tuple[str, _Known]:
     except ValueError:  # half of a byte, or a cost that cannot be
         pass
     raise ValueError(
-        f"line {number} is not name:scrypt-15-8-3:salt:hash, as `celery -A … fair web-password"
+        f"line {number} is not name:scrypt-15-8-3:salt:hash, as `celery -A … fair web password"
         " NAME` writes it"
     )
-
-
-@click.command("web-password")
-@click.argument("name")
-def web_password(name: str) -> None:
-    """Print a line for `fair web --passwords`: NAME, and the hash of a password that is asked for.
-
-    Where standard input is no terminal, its first line is the password.
-
-    \b
-    Example:
-      celery -A shop fair web-password alice >> passwords
-
-    Exit status: 0; 2 for a name that cannot be.
-    """
-    if sys.stdin.isatty():
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    else:
-        password = sys.stdin.readline().rstrip("\n")
-    if not password:
-        raise click.UsageError("an empty password would let everybody in")
-    try:
-        click.echo(line_for(name, password))
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from None

@@ -2,27 +2,28 @@
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import click
 import uvicorn
 
 from celery_fair.brokers.depths import Depths
+from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.command import Options, is_loopback
 from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
 from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
 
-__all__ = ["serving"]
+__all__ = ["Options", "is_loopback", "serving"]
 
 _GOODBYE = 2
 """Seconds that the end waits for answers that are being sent."""
@@ -30,22 +31,41 @@ _GOODBYE = 2
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
+class Options(NamedTuple):
+    """Where to listen, whom to let in, and what to show, as the options of the command say it."""
+
+    host: str
+    port: int
+    allow_changes: bool
+    may_change: Sequence[str]
+    passwords: Path | None
+    proxy_header: str | None
+    proxy: Sequence[str]
+    host_name: Sequence[str]
+    root_path: str
+    action_log: Path | None
+    provable: Path | None
+    timeout: float
+    event_log: Path | None
+
+
 @contextmanager
-def serving(ctx: click.Context, options: Options) -> Iterator[tuple[str, Callable[[], None]]]:
+def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None]]]:
     """Listen: give host and port, and what serves until Ctrl-C or SIGTERM.
 
     Raises:
-        click.ClickException: it cannot listen there, or a file cannot be read or written.
+        InvalidRequestError: the options contradict each other.
+        OperateError: it cannot listen there, or a file cannot be read or written.
     """
-    app = ctx.obj.app
+    _check(options)
     _log_actions()
     with (
         _listening(options.host, options.port) as listening,
-        closing(Orders(ctx, options.provable)) as orders,
+        closing(Orders(app, options.provable)) as orders,
         closing(_collector(app, options)) as collector,
         _record(options) as record,
     ):
-        site = Site(ctx, collector, _log(options), orders, options.timeout, record)
+        site = Site(app, collector, _log(options), orders, options.timeout, record)
         config = uvicorn.Config(
             application(site, _visitors(options), _hosts(options, listening)),
             log_level="warning",
@@ -63,6 +83,38 @@ def serving(ctx: click.Context, options: Options) -> Iterator[tuple[str, Callabl
         host, port = listening.getsockname()[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         yield address, partial(server.run, [listening])
+
+
+def _check(options: Options) -> None:
+    """Refuse what would let in somebody unasked, or would not do what it says.
+
+    Raises:
+        InvalidRequestError: it does.
+    """
+    known = options.passwords is not None or options.proxy_header is not None
+    if not is_loopback(options.host) and not known:
+        raise InvalidRequestError(
+            f"at {options.host} others than you can reach it: say who may, by --passwords FILE or"
+            " --proxy-header HEADER"
+        )
+    if options.passwords is not None and options.proxy_header is not None:
+        raise InvalidRequestError("--passwords and --proxy-header exclude each other: take one")
+    if options.may_change and not options.allow_changes:
+        raise InvalidRequestError("--may-change says who may: it needs --allow-changes")
+    if options.may_change and not known:
+        raise InvalidRequestError(
+            "--may-change goes by names: it needs --passwords FILE or --proxy-header HEADER"
+        )
+    if options.root_path and not options.root_path.startswith("/"):
+        raise InvalidRequestError(f"--root-path is a path such as /fair, not {options.root_path!r}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to it."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _log_actions() -> None:
@@ -107,7 +159,7 @@ def _blaming(option: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as exc:
-        raise click.ClickException(f"{option}: {exc}") from exc
+        raise OperateError(f"{option}: {exc}") from exc
 
 
 def _hosts(options: Options, listening: socket.socket) -> set[str]:

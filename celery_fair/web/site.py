@@ -10,7 +10,6 @@ from sys import setswitchinterval
 from typing import Any
 from urllib.parse import urlencode
 
-import click
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
@@ -34,13 +33,12 @@ class Site:
     """An app as it is shown.
 
     Attributes:
-        ctx: the command's context, whose app it is.
         timeout: seconds that workers' answers are waited for.
         record: reads the event log, if it is to be read.
         keeps: whether there is a Redis to keep what is changed, for workers that start later.
     """
 
-    ctx: click.Context
+    app: Any
     collector: Collector
     log: ActionLog
     orders: Orders
@@ -49,7 +47,6 @@ class Site:
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:
-        self.app = self.ctx.obj.app
         self.settings = Settings.of(self.app)
         unopened = self.app.connection_for_write()
         self.broker = shown(unopened)

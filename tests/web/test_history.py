@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
+from celery_fair.cli.web import web
 from celery_fair.eventlog.packer import pack
 from celery_fair.eventlog.records import VERSION
-from celery_fair.web.command import web
 from celery_fair.web.log_collector import LogCollector, LogReader
 from tests.web.visit import Visit, site_of
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-import click
 import httpx
 from celery import Celery
 
@@ -37,11 +35,10 @@ def site_of(
     app = Celery("shop", broker=broker, set_as_current=False)
     app.conf.update(conf or {})
     install(app)
-    context = click.Context(click.Command("web"), obj=SimpleNamespace(app=app))
     said = workers if isinstance(workers, Answers) else answers(workers)
     collector = Collector(lambda: said, depths or KnownDepths())
     collector.take()
-    return Site(context, collector, log or ActionLog(), Orders(context), timeout=0.2)
+    return Site(app, collector, log or ActionLog(), Orders(app), timeout=0.2)
 
 
 class Visit:

@@ -1,44 +1,26 @@
-"""``fair web``."""
+"""``fair web``: the page, its passwords, and the dashboard for Grafana."""
 
-from collections.abc import Sequence
+import sys
 from contextlib import suppress
-from ipaddress import ip_address
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
-from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.options import FOLDER, Seconds, app_of
 from celery_fair.operate.broker import connection_to
 from celery_fair.settings import Settings
 
-__all__ = ["Options", "is_loopback", "web"]
+__all__ = ["web"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_NEEDED = "fair web needs packages ({}): pip install celery-fair[web]"
 
 
-class Options(NamedTuple):
-    """What the command was given."""
-
-    host: str
-    port: int
-    allow_changes: bool
-    may_change: Sequence[str]
-    passwords: Path | None
-    proxy_header: str | None
-    proxy: Sequence[str]
-    host_name: Sequence[str]
-    root_path: str
-    action_log: Path | None
-    provable: Path | None
-    timeout: float
-    event_log: Path | None
-
-
-@click.command()
+@click.group(cls=Group, invoke_without_command=True)
 @click.option("--host", default="127.0.0.1", help="The address to listen at.")
 @click.option("--port", type=click.IntRange(0, 65535), default=5556, help="0 for a free one.")
 @click.option("--allow-changes", is_flag=True, help="Let visitors change something.")
@@ -110,51 +92,65 @@ def web(ctx: click.Context, /, **given: Any) -> None:
     Exit status: 0 when it is stopped; 1 if it cannot listen there, or a package is missing; 2 for
     options that contradict each other.
     """
-    app, options = app_of(ctx), Options(**given)
-    _check(options)
-    try:
-        Settings.of(app)
-        with connection_to(app.connection_for_read):
-            pass
-    except ImproperlyConfigured as exc:
-        raise click.ClickException(str(exc)) from exc
-    try:
-        from celery_fair.web.server import serving
-    except ImportError as exc:
-        raise click.ClickException(_NEEDED.format(exc)) from exc
-    with serving(ctx, options) as (address, run):
+    if ctx.invoked_subcommand is not None:
+        return
+    app = app_of(ctx)
+    Settings.of(app)
+    with connection_to(app.connection_for_read):
+        pass
+    server = _module_of_the_page("server")
+    options = server.Options(**given)
+    with server.serving(app, options) as (address, run):
         click.echo(f"http://{address}{options.root_path}  (Ctrl-C ends it)", err=True)
         with suppress(KeyboardInterrupt), interruptible():
             run()
 
 
-def _check(options: Options) -> None:
-    """Refuse what would let in somebody unasked, or would not do what it says.
-
-    Raises:
-        click.UsageError: it does.
-    """
-    known = options.passwords is not None or options.proxy_header is not None
-    if not is_loopback(options.host) and not known:
-        raise click.UsageError(
-            f"at {options.host} others than you can reach it: say who may, by --passwords FILE or"
-            " --proxy-header HEADER"
-        )
-    if options.passwords is not None and options.proxy_header is not None:
-        raise click.UsageError("--passwords and --proxy-header exclude each other: take one")
-    if options.may_change and not options.allow_changes:
-        raise click.UsageError("--may-change says who may: it needs --allow-changes")
-    if options.may_change and not known:
-        raise click.UsageError(
-            "--may-change goes by names: it needs --passwords FILE or --proxy-header HEADER"
-        )
-    if options.root_path and not options.root_path.startswith("/"):
-        raise click.UsageError(f"--root-path is a path such as /fair, not {options.root_path!r}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to it."""
+def _module_of_the_page(name: str) -> Any:
+    """Import what is beside the commands, by its name, as they are, too: it needs an extra."""
     try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return import_module(f"celery_fair.web.{name}")
+    except ImportError as exc:
+        raise click.ClickException(
+            f"fair web needs packages ({exc}): pip install celery-fair[web]"
+        ) from exc
+
+
+@web.command()
+@click.argument("name")
+def password(name: str) -> None:
+    """Print a line for `fair web --passwords`: NAME, and the hash of a password that is asked for.
+
+    Where standard input is no terminal, its first line is the password.
+
+    \b
+    Example:
+      celery -A shop fair web password alice >> passwords
+
+    Exit status: 0; 2 for a name that cannot be.
+    """
+    if sys.stdin.isatty():
+        typed = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        typed = sys.stdin.readline().rstrip("\n")
+    if not typed:
+        raise click.UsageError("an empty password would let everybody in")
+    try:
+        click.echo(_module_of_the_page("passwords").line_for(name, typed))
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from None
+
+
+@web.command()
+def dashboard() -> None:
+    """Print the dashboard for Grafana, as JSON to import there.
+
+    It is over the metrics of workers with fair_metrics. While importing, Grafana asks which of its
+    Prometheus data sources to read.
+
+    \b
+    Examples:
+      celery fair web dashboard > celery-fair.json
+    """
+    place = files("celery_fair.worker.observe").joinpath("grafana-dashboard.json")
+    click.echo(place.read_text(encoding="utf-8"), nl=False)
