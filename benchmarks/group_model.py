@@ -14,11 +14,12 @@ from random import Random
 from celery_fair.core.membership import Group, Terms, Turn, turn
 from celery_fair.core.tenure import Tenure
 from celery_fair.groups.keeper import ATTEMPTS, POLL, longest_pause
-from celery_fair.settings import GroupOptions
 
 __all__ = ["Member", "Model"]
 
 LOOK = 0.1
+RECOVERY = 30.0
+"""Seconds, by default, until a member that has lost its lease tries again."""
 ANSWER = 0.0005
 """Seconds to the store, or back."""
 READING = 10e-6
@@ -35,8 +36,8 @@ class Model:
         now: virtual seconds.
     """
 
-    def __init__(self, partitions: int, options: GroupOptions, seed: int) -> None:
-        self.options = options
+    def __init__(self, partitions: int, terms: Terms, seed: int) -> None:
+        self.terms = terms
         self.draw = Random(seed)
         self.now = 0.0
         self.members: list[Member] = []
@@ -97,25 +98,23 @@ class Member:
     """One worker: the thread that takes turns, and the loop that looks at what they gave."""
 
     def __init__(self, model: Model, name: str) -> None:
-        options = model.options
         self.name = name
         self.lives = True
-        self.tenure = Tenure(options.lease - options.margin, options.patience)
-        self._model, self._options = model, options
+        self.tenure = Tenure(model.terms)
+        self._model = model
         self._news: list[tuple[Turn, float]] = []
         self._held: frozenset[str] = frozenset()
         self._told: Mapping[str, int] = {}
         self._renewed = float("-inf")
 
     def turns(self) -> Steps:
-        options = self._options
         while self.lives:
             if (yield from self._turn(leaving=False)):
                 yield POLL
             else:
                 self._model.given_up += 1
-                lost = self._model.now >= self._renewed + options.lease - options.margin
-                yield max(POLL, options.recovery or 0.0) if lost else POLL
+                lost = self._model.now >= self._renewed + self._model.terms.safe
+                yield RECOVERY if lost else POLL
 
     def looks(self) -> Steps:
         model, tenure = self._model, self.tenure
@@ -142,8 +141,8 @@ class Member:
             model.reads += 1
             yield ANSWER + READING * len(group.active)
             held = group.owned_by(self.name) if self._news and not leaving else self._held
-            taken = turn(group, self.name, now, Terms(self._options.lease), held, leaving)
-            due = leaving or asked >= self._renewed + self._options.heartbeat
+            taken = turn(group, self.name, now, model.terms, held, leaving)
+            due = leaving or asked >= self._renewed + model.terms.heartbeat
             if not taken.changed and not due and taken.granted == self._told:
                 return True
             yield ANSWER

@@ -5,8 +5,8 @@
 *Simulated*: groups of 10, 30 and 100 members with the default times, in virtual time (see
 `group_model.py`); medians of three runs. Everybody starts at once, nothing happens, one joins, one
 leaves warmly, one is killed: from then until each partition is consumed by the member that is
-planned for it. *Real*: 3, 6 and 12 workers of threads on RabbitMQ, with a store in Redis, a lease
-of 4 s and a heartbeat of 1 s. What Redis does is counted by itself, in scripts.
+planned for it. *Real*: 3, 6 and 12 workers of threads on RabbitMQ, with a store in Redis, and a
+lease of 4 s. What Redis does is counted by itself, in scripts.
 """
 
 import json
@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.group_model import Model
 from benchmarks.progress import Progress
-from celery_fair.settings import GroupOptions
+from celery_fair.core.membership import Terms
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 from tests.groups.fleet import Fleet
@@ -54,7 +54,7 @@ def simulated(members: int, each: int, progress: Progress) -> list[Row]:
 
 def run(members: int, each: int, seed: int) -> dict[str, Row]:
     """By event: seconds, and the store's operations in each."""
-    model = Model(members * each, GroupOptions(""), seed)
+    model = Model(members * each, Terms(), seed)
 
     def all_start() -> None:
         for _ in range(members):

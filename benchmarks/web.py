@@ -33,9 +33,8 @@ from benchmarks.turns import serving
 from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
-from celery_fair.cli.live.answers import Answers
-from celery_fair.cli.live.crowd import Crowd
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.settings import Settings
 from celery_fair.web.collector import Collector
 from tests.brokers import RabbitMQ, RedisServer

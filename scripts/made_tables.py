@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import throughput  # noqa: E402
 from celery_fair.core.disposition import TABLE, Delivery, Policy  # noqa: E402
 from celery_fair.eventlog.records import FIELDS, KINDS  # noqa: E402
-from celery_fair.settings import GroupOptions, QueueOptions, Settings  # noqa: E402
+from celery_fair.settings import QueueOptions, Settings  # noqa: E402
 from celery_fair.settings.table import table as entries  # noqa: E402
 from tests.faults.fault import Fault, Loss  # noqa: E402
 from tests.faults.matrix import FAULTS  # noqa: E402
@@ -68,8 +68,7 @@ def records() -> Iterator[list[str]]:
 def settings() -> Iterator[list[str]]:
     """What there is to set."""
     yield ["setting", ""]
-    for prefix, kind in (("fair_", Settings), ("fair_group_", GroupOptions)):
-        yield from described(kind, prefix)
+    yield from described(Settings, "fair_")
 
 
 def options() -> Iterator[list[str]]:

@@ -6,10 +6,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from celery_fair.cli.columns import aligned
 from celery_fair.cli.drawing import DrawnScreen
 from celery_fair.cli.options import table
-from celery_fair.cli.screen import Table
+from celery_fair.cli.screen import Table, aligned
 
 HOSTILE = "a\x1b[2J\r\n\x07\u202eb"
 SHOWN = r"a\x1b[2J\r\n\x07\u202eb"

@@ -13,14 +13,15 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
-from celery_fair.cli.failure import TRACEBACK, told_in_one_line
+from celery_fair.cli.groups import TRACEBACK, told_in_one_line
 from tests.brokers import RabbitMQ
 
 OF_AN_APP = [
     *("status", "top -n 1", "explain bulk", "set bulk quantum=2", "pause bulk", "resume bulk"),
-    *("keys jobs", "keys jobs --merge", "key acme --queue jobs"),
-    *("set-key jobs acme weight=2", "pause-key jobs acme", "resume-key jobs acme"),
-    *("drop-key jobs acme --yes", "doctor", "partitions status", "partitions create"),
+    *("keys list jobs", "keys merge jobs", "keys show jobs acme", "keys shrink jobs --yes"),
+    *("keys set jobs acme weight=2", "keys pause jobs acme", "keys resume jobs acme"),
+    *("keys purge jobs acme --yes", "keys purge jobs --all --yes"),
+    *("keys drop jobs acme --yes", "doctor", "partitions status", "partitions create"),
     *("partitions add orders 1", "partitions remove orders.1", "partitions rebalance"),
     *("dead-letters count", "dead-letters list", "dead-letters show x"),
     *("dead-letters replay --all", "dead-letters purge --all --yes"),
@@ -61,28 +62,28 @@ def test_a_user_who_may_do_nothing(words: str, forbidden: str) -> None:
     outcome = run(words, forbidden)
     assert outcome.exception is None or isinstance(outcome.exception, SystemExit), outcome.exception
     assert "Traceback" not in outcome.output
-    looks = words == "keys jobs"  # whoever may log in may count
+    looks = words == "keys list jobs"  # whoever may log in may count
     assert outcome.exit_code == (0 if looks else 1), outcome.output
 
 
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        ("statsu", "'status'"),
-        ("dead-letters reply --all", "'replay'"),
-        ("partitions stauts", "'status'"),
+        ("statsu", "    status\n"),
+        ("dead-letters reply --all", "    replay\n"),
+        ("partitions stauts", "    status\n"),
     ],
 )
 def test_a_mistyped_command(words: str, meant: str) -> None:
     outcome = CliRunner().invoke(fair, words.split())
     assert outcome.exit_code == 2
-    assert "did you mean" in outcome.stderr
+    assert "Did you mean one of these?" in outcome.stderr
     assert meant in outcome.stderr
 
 
 def test_nothing_that_is_like_it() -> None:
     outcome = CliRunner().invoke(fair, ["xyzzy"])
-    assert (outcome.exit_code, "did you mean" in outcome.stderr) == (2, False)
+    assert (outcome.exit_code, "Did you mean" in outcome.stderr) == (2, False)
 
 
 def test_one_line_of_whatever_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

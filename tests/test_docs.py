@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.settings import GroupOptions, QueueOptions, Settings
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.settings.table import table
 from tests.documentation.commands import ROOT
 from tests.documentation.page import blocks, problems
@@ -78,7 +78,7 @@ def test_made_tables_are_the_present_ones() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "prefix"),
-    [(Settings, "## `fair_"), (GroupOptions, "## `fair_group_"), (QueueOptions, "### `")],
+    [(Settings, "## `fair_"), (QueueOptions, "### `")],
 )
 def test_the_settings_page_has_every_setting_with_its_default(kind: Any, prefix: str) -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
@@ -91,7 +91,7 @@ def test_the_settings_page_has_every_setting_with_its_default(kind: Any, prefix:
             value = ast.literal_eval(literal[1])
             assert entry.check(name, value) == defaults[entry.field], said[0]
         elif said[1].startswith("none"):
-            assert defaults[entry.field] is None or entry.field == "store", said[0]
+            assert defaults[entry.field] is None, said[0]
 
 
 WRONG = {
@@ -153,7 +153,7 @@ def test_unit_with_a_setting_that_is_not_is_found(tmp_path: Path) -> None:
 
 
 def test_alert_rules_alert(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "production" / "monitoring.md"
+    page = ROOT / "docs" / "how-to" / "metrics.md"
     (rules,) = (block.text for block in blocks(page.read_text()) if block.language == "yaml")
     (tmp_path / "rules.yml").write_text(rules)
     tests = Path(shutil.copy(ROOT / "tests" / "documentation" / "rules_test.yml", tmp_path))

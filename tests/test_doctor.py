@@ -20,9 +20,8 @@ from kombu import Exchange, Queue, transport
 
 from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
-from celery_fair.cli.doctor import worker_checks
-from celery_fair.cli.doctor.consumer_timeout import consumer_timeout, default_timeout
-from celery_fair.settings import Settings
+from celery_fair.operate.doctor import worker_checks
+from celery_fair.operate.doctor.holding import consumer_timeout
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.publishing import publish
 from tests.test_permissions import commands
@@ -110,14 +109,12 @@ def test_a_quorum_queue_that_drops(rabbitmq_space: Space) -> None:
 def test_what_is_held_for_longer_than_rabbitmq_waits(rabbitmq_space: Space) -> None:
     """Half an hour; of which a message may wait for 750 seconds before it starts."""
     url = rabbitmq_space.url
-    for limit, give_back, said in (
-        (1049, 600, None),
-        (1051, 600, "for longer than 1800 s"),
-        (None, 600, "a time_limit below 1050 s"),
-        (90, 1440, "goes back after up to 1800 s"),
+    for limit, said in (
+        (1049, None),
+        (1051, "for longer than 1800 s"),
+        (None, "a time_limit below 1050 s"),
     ):
-        conf: dict[str, Any] = {"task_time_limit": limit, "fair_give_back_after": give_back}
-        with app_on(url, **conf) as app:
+        with app_on(url, task_time_limit=limit) as app:
             found = findings(app)
         about = [each for topic, each in found.items() if topic.startswith("consumer_timeout")]
         assert len(about) == 1
@@ -128,21 +125,18 @@ def test_what_is_held_for_longer_than_rabbitmq_waits(rabbitmq_space: Space) -> N
 
 def test_what_rabbitmq_waits_for(rabbitmq_space: Space) -> None:
     """What a queue is declared with counts where the broker knows of that, and no other does."""
-    server = {"product": "RabbitMQ", "version": "3.12.1"}
     queues = [Queue("brief", queue_arguments={"x-consumer-timeout": 60_000}), Queue("usual")]
-    with app_on("memory://", once=False) as app:
+    with app_on("memory://", task_time_limit=100) as app:
         for version, topics in (
-            ("3.12.1", ["consumer_timeout of brief: waiting"]),
+            ("3.12.1", ["consumer_timeout of brief"]),
             ("3.10.8", ["consumer_timeout"]),
-            ("3.8.9", []),
+            ("2.1.0", []),
         ):
-            connection: Any = SimpleNamespace(
-                connection=SimpleNamespace(server_properties=server | {"version": version})
-            )
-            found = list(consumer_timeout(app, Settings.of(app), connection, queues))
+            product = "RabbitMQ" if topics else "LavinMQ"
+            server = {"product": product, "version": version}
+            connection: Any = SimpleNamespace(connection=SimpleNamespace(server_properties=server))
+            found = list(consumer_timeout(app, connection, queues))
             assert [each.topic for each in found] == topics
-    assert default_timeout({"product": "LavinMQ", "version": "2.1.0"}) is None
-    assert default_timeout({"product": "RabbitMQ", "version": "3.8.16"}) == 900
 
 
 @pytest.mark.parametrize(

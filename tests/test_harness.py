@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests import shares
+from tests import ports, shares
 from tests.apps.recorder import Record
 from tests.brokers import RedisServer, missing
 from tests.preloaded import run_celery
@@ -96,6 +97,37 @@ def test_what_a_run_left_that_lost_its_power(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+def test_a_run_whose_disk_is_full(tmp_path: Path) -> None:
+    """It says so, and what it had written is gone: the next run has the room."""
+    place = tmp_path / "place"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a small file system")
+    writes = "def test_writes(tmp_path):\n    (tmp_path / 'x').write_bytes(bytes(%d))"
+    try:
+        full = run_pytest(tmp_path, writes % (2 << 20), **{PLACE: str(place)})
+        wait_for(lambda: not any(place.iterdir()), 10, "the folder's removal")
+        after = run_pytest(tmp_path, writes % (1 << 19), **{PLACE: str(place)})
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+    assert full.returncode == 1
+    assert "No space left on device" in full.stdout
+    assert after.returncode == 0, after.stdout + after.stderr
+
+
+def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whomever: a program that listens, or a run that has been given it."""
+    given = ports.free_port()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        offers = [taken, given, taken, free := ports.free_port()]
+        ports._ours.pop().close()  # the last one is given back
+        monkeypatch.setattr(ports.random, "choice", lambda _: offers.pop(0))
+        assert ports.free_port() == free
+    assert not offers
+
+
 LEAVES_BEHIND = """
 import subprocess, tempfile
 
@@ -109,7 +141,7 @@ def test_that_leaves():
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "1"])
+@pytest.mark.parametrize("processes", [pytest.param("0", marks=pytest.mark.wide), "1"])
 def test_what_is_left_behind_fails_the_run(tmp_path: Path, processes: str) -> None:
     done = run_pytest(tmp_path, LEAVES_BEHIND, "-n", processes)
     assert done.returncode == 1, done.stdout + done.stderr

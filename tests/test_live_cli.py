@@ -27,14 +27,13 @@ from rich.console import Console
 
 from celery_fair.cli import fair
 from celery_fair.cli.drawing import DrawnScreen
-from celery_fair.cli.live.answers import Answers
-from celery_fair.cli.live.figures import COLUMNS, Row, figure
-from celery_fair.cli.live.set import parse_assignments
-from celery_fair.cli.live.tables import LIVE, STATUS, SUMMED, tables
-from celery_fair.cli.live.top import Picture
-from celery_fair.cli.live.trend import Trends, sparkline
-from celery_fair.cli.live.workers import Workers
+from celery_fair.cli.rows import COLUMNS, LIVE, STATUS, SUMMED, Row, Trends, sparkline, tables
 from celery_fair.cli.screen import PlainScreen
+from celery_fair.cli.top import Picture
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.queues import live_options
+from celery_fair.operate.text import figure
+from celery_fair.operate.workers import Workers
 from tests.apps.settings import AppSettings
 from tests.brokers import RedisServer, Space
 from tests.ports import free_port
@@ -332,7 +331,7 @@ def test_a_wrong_option_is_sent_to_nobody(
 
 def test_values() -> None:
     words = ["quantum=2.5", "rate=10/s", "burst=4", "max_in_flight=None", "prefetch=none"]
-    assert parse_assignments("q", words) == {
+    assert live_options("q", words) == {
         "quantum": 2.5,
         "rate": "10/s",
         "burst": 4,

@@ -28,6 +28,7 @@ from celery_fair.core.sketch import OTHER
 from celery_fair.settings import Address, Settings
 from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed
 from celery_fair.worker.observe.metrics_server import MetricsServer
+from tests.apps.settings import CONSTANTS
 from tests.brokers import RabbitMQ, Space
 from tests.documentation.commands import ROOT
 from tests.documentation.promtool import promtool
@@ -45,7 +46,7 @@ OF_KEYS = {
 """Of queues that are shared by key; `tests.keys.test_metrics` has a worker with such."""
 
 SETTINGS = ROOT / "docs" / "settings.md"
-MONITORING = ROOT / "docs" / "production" / "monitoring.md"
+MONITORING = ROOT / "docs" / "how-to" / "metrics.md"
 
 Samples = dict[tuple[str, ...], float]
 
@@ -106,12 +107,6 @@ def test_no_address(value: object) -> None:
     assert repr(value) in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [0, -1, "many", 2.5, None, True])
-def test_no_number_of_queues(value: object) -> None:
-    with pytest.raises(ImproperlyConfigured, match="fair_metrics_queues must be a whole number"):
-        settings(fair_metrics_queues=value)
-
-
 # What is counted ----------------------------------------------------------
 
 
@@ -167,7 +162,8 @@ def port() -> int:
 def worker(
     space: Space, port: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
-    conf = {"fair_queues": FAIR, "fair_metrics": f"127.0.0.1:{port}", "fair_metrics_queues": 4}
+    most = {"celery_fair.worker.process._METRICS_QUEUES": 4}
+    conf = {"fair_queues": FAIR, "fair_metrics": f"127.0.0.1:{port}", CONSTANTS: most}
     with starting_workers(tmp_path_factory.mktemp("metrics")) as start:
         yield start(space, pool="threads", concurrency=4, conf=conf)
 
@@ -276,7 +272,7 @@ def test_dashboard_uses_metrics_that_exist(two_letters: None, port: int) -> None
 
 def shown_dashboard() -> Any:
     """What the command prints, from the installed package."""
-    done = CliRunner().invoke(fair, ["dashboard"])
+    done = CliRunner().invoke(fair, ["web", "dashboard"])
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 

@@ -20,7 +20,7 @@ from celery_fair.groups import store_at
 from celery_fair.hidden import SECRETS
 from celery_fair.ledger import ledger_at
 from celery_fair.redis_client import client_at
-from celery_fair.settings import GroupOptions, Settings
+from celery_fair.settings import Settings
 from tests.brokers import Space
 from tests.workers import StartWorker
 
@@ -77,10 +77,7 @@ def test_in_settings() -> None:
 
 
 def test_all_that_may_have_one_are_hidden() -> None:
-    kinds = (("fair_", Settings), ("fair_group_", GroupOptions))
-    secret = {
-        prefix + each.name for prefix, kind in kinds for each in fields(kind) if not each.repr
-    }
+    secret = {f"fair_{each.name}" for each in fields(Settings) if not each.repr}
     assert set(SECRETS) == secret
 
 

@@ -37,7 +37,6 @@ def _no_broker_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 GOOD_OPTIONS: list[tuple[str, str, Any, Any]] = [
     ("class", "level", 0, 0),
-    ("class", "level", 65535, 65535),
     ("rate", "rate", "10/s", 10),
     ("rate", "rate", "600/m", 10),
     ("rate", "rate", "7200/h", 2),
@@ -72,13 +71,13 @@ def test_without_options_nothing_is_held_back() -> None:
     assert (options.level, options.scope, options.exclusive) == (0, "worker", False)
 
 
-WHOLE_CLASS = "must be a whole number from 0 to 65535"
-WHOLE_BURST = "must be a whole number from 1 to 1000000000"
+WHOLE_CLASS = "must be a whole number of at least 0"
+WHOLE_BURST = "must be a whole number from 1 to 1000000"
 WHOLE_COUNT = "must be a whole number from 1 to 65535, or None"
 A_RATE = "a rate is a number per second above zero or a text like '10/s', '600/m', '5/h'"
 
 BAD_OPTIONS: list[tuple[str, Any, str]] = [
-    *(("class", value, WHOLE_CLASS) for value in (-1, 65536, 1.0, "1", True, None)),
+    *(("class", value, WHOLE_CLASS) for value in (-1, 1.0, "1", True, None)),
     *(
         ("rate", value, A_RATE)
         for value in (
@@ -306,7 +305,7 @@ def test_what_is_no_mapping_of_queues(name: str, value: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["", " ", 7, None, "q" * 256, "\ud800"])
+@pytest.mark.parametrize("name", ["", " ", 7, None, "q" * 256])
 def test_what_is_no_name_of_a_logical_queue(name: Any) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"fair_logical_queues: .* is no queue name"):
         settings_of(logical_queues={name: {"levels": LEVELS}})

@@ -112,7 +112,7 @@ def records(number: int, size: int) -> pd.DataFrame:
     ]
     rows = pd.concat(parts, ignore_index=True).sort_values("at", kind="stable", ignore_index=True)
     rows = _sized(rows, size)
-    rows["v"], rows["node"], rows["pid"] = 1, f"celery@{number % 50}", 1000 + number
+    rows["v"], rows["node"], rows["pid"] = VERSION, f"celery@{number % 50}", 1000 + number
     rows["boot"] = f"{number:010x}"
     rows["parent"] = rows["boot"].where(rows["kind"] == "process", None)
     rows["seq"] = np.arange(len(rows))

@@ -2,46 +2,36 @@
 
 Celery loads this module for each of its own commands, so it imports click (which Celery has loaded
 by then) and nothing else that takes time; a command's module is imported when the command is used.
+What a command does is in `celery_fair.operate` or `celery_fair.pipeline`; here is how it is called,
+and how its result is shown. What commands have in common::
 
-What commands have in common::
-
-    options.py     options of several commands, and how a command ends: JSON or text, exit status
-    screen.py      text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
-    columns.py     rows in columns
-    connecting.py  a broker that does not answer
-    escaped.py     text of others on a terminal
-    interrupt.py   Ctrl-C and its kin
-    lazy.py        a group whose commands are imported late
+    options.py    options of several commands, and how a command ends: JSON or text, exit status
+    screen.py     text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
+    rows.py       queues' figures in such tables, and what has become of them
+    interrupt.py  Ctrl-C and its kin
+    groups.py     groups of commands; what went wrong, in one line
 """
 
 import click
 
-from celery_fair.cli.lazy import LazyGroup
+from celery_fair.cli.groups import LazyGroup
 
 __all__ = ["fair"]
 
 _COMMANDS = {
-    "dashboard": "celery_fair.cli.dashboard:dashboard",
-    "dead-letters": "celery_fair.cli.dead_letters.group:dead_letters",
-    "demo": "celery_fair.cli.demo.command:demo",
-    "doctor": "celery_fair.cli.doctor.command:doctor",
-    "drop-key": "celery_fair.cli.keys.drop:drop_key",
-    "explain": "celery_fair.cli.live.explain:explain",
-    "key": "celery_fair.cli.keys.explain:key",
-    "keys": "celery_fair.cli.keys.list:keys",
-    "partitions": "celery_fair.cli.partitions.group:partitions",
-    "pause": "celery_fair.cli.live.pause:pause",
+    "status": "celery_fair.cli.queues:status",
+    "top": "celery_fair.cli.top:top",
+    "explain": "celery_fair.cli.queues:explain",
+    "set": "celery_fair.cli.queues:set_options",
+    "pause": "celery_fair.cli.queues:pause",
+    "resume": "celery_fair.cli.queues:resume",
+    "keys": "celery_fair.cli.keys:keys",
+    "dead-letters": "celery_fair.cli.dead_letters:dead_letters",
+    "partitions": "celery_fair.cli.partitions:partitions",
+    "doctor": "celery_fair.cli.doctor:doctor",
+    "web": "celery_fair.cli.web:web",
     "pipeline": "celery_fair.cli.pipeline.group:pipeline",
-    "resume": "celery_fair.cli.live.pause:resume",
-    "seal": "celery_fair.cli.seal:seal",
-    "set": "celery_fair.cli.live.set:set_options",
-    "set-key": "celery_fair.cli.keys.set:set_key",
-    "pause-key": "celery_fair.cli.keys.pause:pause_key",
-    "resume-key": "celery_fair.cli.keys.pause:resume_key",
-    "status": "celery_fair.cli.live.status:status",
-    "top": "celery_fair.cli.live.top:top",
-    "web": "celery_fair.web.command:web",
-    "web-password": "celery_fair.web.password_command:web_password",
+    "demo": "celery_fair.cli.demo.command:demo",
 }
 
 

@@ -9,8 +9,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from celery_fair.cli.escaped import escaped, escaped_lines
 from celery_fair.cli.screen import Bar, Line, Part, Screen, Table
+from celery_fair.operate.text import escaped, escaped_lines
 
 __all__ = ["DrawnScreen"]
 

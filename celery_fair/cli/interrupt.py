@@ -1,12 +1,15 @@
 """Ctrl-C, SIGTERM and a closed terminal: they end a run at any time, and never its cleaning up."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["interruptible", "stoppable", "uninterrupted"]
+import click
+
+__all__ = ["in_steps", "interruptible", "stoppable", "uninterrupted"]
 
 
 @contextmanager
@@ -41,6 +44,22 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
     with _handled((signal.SIGINT, signal.SIGTERM), ask):
         yield lambda: asked
+
+
+@contextmanager
+def in_steps(
+    label: str, count: int
+) -> Iterator[tuple[Callable[[], bool], Callable[[int], object]]]:
+    """Give what says whether to stop, as `stoppable`, and what is told how many steps were done.
+
+    That is shown on standard error, where that is a terminal.
+    """
+    with stoppable() as stop:
+        if not sys.stderr.isatty():
+            yield stop, lambda _: None
+            return
+        with click.progressbar(length=count, label=label, file=sys.stderr) as bar:
+            yield stop, bar.update
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from celery_fair.cli.columns import aligned
+from celery_fair.cli.screen import Line, aligned
 from celery_fair.pipeline.storage.address import is_remote, local_path
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "Number",
     "Outcome",
     "Seconds",
-    "assignments",
+    "app_of",
     "conclude",
     "dumped",
     "json_option",
@@ -111,18 +111,32 @@ INTERVAL = Seconds(0.001)
 """Over which something is summed up: of shorter ones there would be more than can be counted."""
 
 
+def app_of(ctx: click.Context) -> Any:
+    """Return the app that ``celery -A`` was given; without one, say how."""
+    if ctx.obj is not None:
+        return ctx.obj.app
+    words, group = str(ctx.info_name), ctx.parent
+    while group is not None and group.parent is not None:
+        words, group = f"{group.info_name} {words}", group.parent
+    raise click.UsageError(  # not through Celery
+        f"{words} is about an app and its workers: celery -A app fair {words}"
+    )
+
+
 class Outcome(NamedTuple):
     """What a command has found.
 
     Attributes:
         document: for ``--json``.
-        lines: the same for a reader.
+        lines: the same for a reader; those for standard error are a `Line`.
         good: whether the exit status is 0, not 1.
+        remarks: lines for standard error, also beside a document.
     """
 
     document: Any
-    lines: Iterable[str]
+    lines: Iterable[str | Line]
     good: bool = True
+    remarks: Iterable[str] = ()
 
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -152,41 +166,16 @@ def outcome(text: str) -> Callable[[Callable[..., Outcome]], Callable[..., None]
     return concluding
 
 
-def assignments(words: Sequence[str], such_as: str) -> dict[str, Any]:
-    """Return options written ``name=value``, values as numbers, None (`none`) or text.
-
-    Raises:
-        click.UsageError: for a word that is written otherwise, and a name that is there twice.
-    """
-    options: dict[str, Any] = {}
-    for word in words:
-        option, equals, value = word.partition("=")
-        if not equals:
-            raise click.UsageError(f"{word!r} is not option=value; write, for example, {such_as}")
-        if option in options:
-            raise click.UsageError(f"{option!r} is given twice; give each option once")
-        options[option] = _value(value)
-    return options
-
-
-def _value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            continue
-    return text
-
-
 def conclude(found: Outcome, as_json: bool) -> None:
     """Print an outcome, and exit with the status that tells it."""
     if as_json:
         click.echo(dumped(found.document, indent=2))
     else:
         for line in found.lines:
-            click.echo(line)
+            text, err = (line.text, line.err) if isinstance(line, Line) else (line, False)
+            click.echo(text, err=err)
+    for line in found.remarks:
+        click.echo(line, err=True)
     click.get_current_context().exit(0 if found.good else 1)
 
 

@@ -2,17 +2,26 @@
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.util import find_spec
 from math import inf
 from typing import NamedTuple
 
 import click
 
-from celery_fair.cli.columns import aligned
-from celery_fair.cli.escaped import escaped, escaped_lines
+from celery_fair.operate.text import escaped, escaped_lines, width
 
-__all__ = ["Bar", "Line", "Part", "PlainScreen", "Rows", "Screen", "Table", "suitable_screen"]
+__all__ = [
+    "Bar",
+    "Line",
+    "Part",
+    "PlainScreen",
+    "Rows",
+    "Screen",
+    "Table",
+    "aligned",
+    "suitable_screen",
+]
 
 Rows = list[list[str]]
 """Texts in columns; the first row is the heads."""
@@ -114,3 +123,16 @@ def suitable_screen(
         if console.width >= narrowest:
             return DrawnScreen(console)
     return plain
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Return rows as lines, escaped, in columns: the first to the left, the others to the right."""
+    rows = [list(map(escaped, row)) for row in rows]
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_cells(row, widths)).rstrip() for row in rows]
+
+
+def _cells(row: list[str], widths: list[int]) -> Iterator[str]:
+    for number, (cell, wide) in enumerate(zip(row, widths, strict=True)):
+        blank = " " * (wide - width(cell))
+        yield blank + cell if number else cell + blank

@@ -21,8 +21,7 @@ I am no member                          I join; I own nothing. Not where a livin
                                         on another broker, see `elsewhere`
 I am a member                           my lease begins anew
 I leave                                 I am no member; I own nothing
-members or partitions have changed      a new plan, at the earliest `pause` seconds after
-                                        the one before
+members or partitions have changed      a new plan
 I own what the plan gives to another    I stop consuming it; when I hold nothing of it
                                         any more, nobody owns it
 nobody owns what the plan gives me      I own it, and its token grows
@@ -58,15 +57,40 @@ __all__ = ["Grant", "Group", "Terms", "Turn", "elsewhere", "living", "turn"]
 
 @dataclass(frozen=True)
 class Terms:
-    """What all members of a group agree on, in seconds.
+    """What all members of a group agree on, in seconds; all of it follows from the lease.
 
     Attributes:
         lease: how long a member remains one without taking a turn.
-        pause: between two plans at the least.
     """
 
     lease: float = 60.0
-    pause: float = 0.0
+
+    @property
+    def heartbeat(self) -> float:
+        """Until a member takes a turn though nothing is new: so early that one may fail."""
+        return self.lease * 25 / 60
+
+    @property
+    def margin(self) -> float:
+        """Between the end of a member's consumption and that of its lease.
+
+        What the two clocks may run apart in a lease, and what a member may stand still for between
+        a look at its clock and the start of a task.
+        """
+        return self.lease / 12
+
+    @property
+    def safe(self) -> float:
+        """For which a member consumes without another turn."""
+        return self.lease - self.margin
+
+    @property
+    def patience(self) -> float:
+        """For which running work keeps its partition from the next owner: as long as a dead one's.
+
+        Others wait no longer for who is known to be alive than for who may be.
+        """
+        return self.lease
 
 
 @dataclass(frozen=True)
@@ -93,7 +117,6 @@ class Group:
         members: when the lease of each ends.
         brokers: of the members that know it, the broker that they consume from.
         plan: who is to own which.
-        planned_at: when that was made.
     """
 
     active: frozenset[str] = frozenset()
@@ -101,7 +124,6 @@ class Group:
     grants: Mapping[str, Grant] = field(default_factory=dict)
     members: Mapping[str, float] = field(default_factory=dict)
     plan: Mapping[str, str] = field(default_factory=dict)
-    planned_at: float = 0.0
     brokers: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -179,7 +201,7 @@ def turn(
             members={**group.members, me: now + terms.lease},
             brokers={**group.brokers, me: broker} if broker else group.brokers,
         )
-    group = _planned(group, now, terms)
+    group = _planned(group)
     group = _released(group, me, now, holds)
     if not leaving:
         group = _granted(group, me, now)
@@ -221,12 +243,10 @@ def _without(group: Group, gone: set[str]) -> Group:
     )
 
 
-def _planned(group: Group, now: float, terms: Terms) -> Group:
-    is_due = not group.plan or now >= group.planned_at + terms.pause
-    if _fits(group) or not is_due:
+def _planned(group: Group) -> Group:
+    if _fits(group):
         return group
-    plan = assign(group.members, group.active, group.plan)
-    return replace(group, plan=plan, planned_at=now)
+    return replace(group, plan=assign(group.members, group.active, group.plan))
 
 
 def _fits(group: Group) -> bool:

@@ -8,7 +8,7 @@ consuming, whatever has become of its next turn.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from celery_fair.core.membership import Turn
+from celery_fair.core.membership import Terms, Turn
 
 __all__ = ["Change", "Tenure"]
 
@@ -24,19 +24,17 @@ class Tenure:
     """A member's partitions.
 
     Arguments:
-        length: seconds for which a turn is good: the lease without the margin.
-        patience: seconds for which running work is waited for before its partition is given up.
+        terms: for how long a turn is good, and running work is waited for.
 
     Attributes:
         owned: what is consumed, with its tokens.
         until: when consumption must have ended.
     """
 
-    def __init__(self, length: float, patience: float) -> None:
+    def __init__(self, terms: Terms) -> None:
         self.owned: dict[str, int] = {}
         self.until = float("-inf")
-        self._length = length
-        self._patience = patience
+        self._terms = terms
         self._stopping: dict[str, float] = {}
 
     def holds(self, now: float, runs: Callable[[str], bool]) -> frozenset[str]:
@@ -56,7 +54,7 @@ class Tenure:
         Arguments:
             asked: when the store was asked; with that the lease began at the latest.
         """
-        self.until = max(self.until, asked + self._length)
+        self.until = max(self.until, asked + self._terms.safe)
         granted = {} if now >= self.until else turn.granted
         revoked = {name for name, token in self.owned.items() if granted.get(name) != token}
         assigned = {name: token for name, token in granted.items() if name not in self.owned}
@@ -80,4 +78,4 @@ class Tenure:
     def _stop(self, revoked: set[str] | frozenset[str], now: float) -> None:
         for name in revoked:
             del self.owned[name]
-            self._stopping[name] = now + self._patience
+            self._stopping[name] = now + self._terms.patience

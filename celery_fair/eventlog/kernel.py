@@ -25,9 +25,9 @@ def new_name() -> str:
 def ran_elsewhere(name: str) -> bool:
     """Whether a process of this name ran before this start of this kernel, or on another one.
 
-    False if that is not known: of a name that an older version made, or where there is no such id.
+    False where that is not known, as the system has no such id.
     """
-    return len(name) == _KERNEL + _RANDOM and not name.startswith(_kernel(_BOOT_ID))
+    return not name.startswith(_kernel(_BOOT_ID))
 
 
 @cache

@@ -1,9 +1,8 @@
 """What is in the event log: one JSON object a line, of one of six kinds.
 
-Version 2. A later version may add fields and kinds: readers leave out what they do not know, and
-read a missing field as null. Times are whole microseconds since 1970, of the clock of the host that
-writes; durations are whole microseconds. In version 1 both were seconds, with a fraction: readers
-go by the record's `v`.
+Readers leave out fields that they do not know, and read a missing one as null; a record whose `v`
+is not `VERSION` they do not read. Times are whole microseconds since 1970, of the clock of the host
+that writes; durations are whole microseconds.
 
 A *process* is one life of one operating system process: under prefork the worker and each child
 write a file each. It is named by `node`, `pid` and `boot`, and counts its records from 0 in `seq`:
@@ -28,7 +27,7 @@ from typing import Final
 
 __all__ = ["FIELDS", "KINDS", "VERSION", "Kind"]
 
-VERSION: Final = 2
+VERSION: Final = 1
 
 Kind = dict[str, tuple[str, str]]
 """Fields of one kind of record: name to (type, meaning); the type is one of `string`, `long`,

@@ -27,6 +27,7 @@ from typing import Any
 from celery_fair.eventlog.kernel import ran_elsewhere
 from celery_fair.eventlog.log_file import NEW, OPEN, FileName, is_behind
 from celery_fair.eventlog.packer import PACKED, pack
+from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import Policy, host_folder
 
 __all__ = ["sweep"]
@@ -41,13 +42,7 @@ _MOMENT = 60.0
 """Seconds after which a file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
-_NEEDED: dict[str, type | tuple[type, ...]] = {
-    "v": int,
-    "node": str,
-    "pid": int,
-    "boot": str,
-    "at": (int, float),
-}
+_NEEDED = {"v": int, "node": str, "pid": int, "boot": str, "at": int}
 
 _CLOCK = 1.0
 """Seconds by which the host's clock may have been set since it was started."""
@@ -155,8 +150,10 @@ def _last_record(path: Path) -> tuple[dict[str, Any] | None, bool]:
 
 def _is_record(found: Any) -> bool:
     """Whether it names its process and time. What a failing disk has left may be anything."""
-    return isinstance(found, dict) and all(
-        isinstance(found.get(name), kind) for name, kind in _NEEDED.items()
+    return (
+        isinstance(found, dict)
+        and all(isinstance(found.get(name), kind) for name, kind in _NEEDED.items())
+        and found["v"] == VERSION
     )
 
 
@@ -166,10 +163,9 @@ def _death(last: dict[str, Any], lossy: bool) -> dict[str, Any]:
     Arguments:
         lossy: whether some may be lost that were written after it.
     """
-    now = time() if last["v"] < 2 else time_ns() // 1000
     said = {name: last[name] for name in ("v", "node", "pid", "boot")}
     dropped = {"dropped": 1} if lossy else {}
-    said |= {"kind": "process", "at": now, "state": "dead", "last": last["seq"]}
+    said |= {"kind": "process", "at": time_ns() // 1000, "state": "dead", "last": last["seq"]}
     return said | dropped
 
 
@@ -180,8 +176,7 @@ def _went_down_after(last: dict[str, Any]) -> bool:
     clock = getattr(clocks, "CLOCK_BOOTTIME", None)
     if clock is None:  # not Linux
         return False
-    written = last["at"] if last["v"] < 2 else last["at"] / 1e6
-    return bool(written <= time() - clocks.clock_gettime(clock) + _CLOCK)
+    return bool(last["at"] / 1e6 <= time() - clocks.clock_gettime(clock) + _CLOCK)
 
 
 def _shrink(folder: Path, limit: int) -> None:

@@ -16,7 +16,7 @@ def amend(store: GroupStore, name: str, change: Callable[[Group], Group]) -> tup
 
     Raises:
         StoreUnreachableError: the store does not answer, or others write all the time.
-        ValueError: the document is of a later version.
+        ValueError: the document is of another version.
     """
     for _ in range(_ATTEMPTS):
         snapshot = store.read(name)

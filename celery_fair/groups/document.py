@@ -25,7 +25,7 @@ def decoded(text: str | None) -> Group:
     """Return the group of a document; an empty one for None.
 
     Raises:
-        ValueError: it is none, or of a later version.
+        ValueError: it is none, or of another version.
     """
     if text is None:
         return Group()

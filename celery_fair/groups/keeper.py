@@ -25,7 +25,6 @@ from celery_fair.core.clock_watch import ClockWatch
 from celery_fair.core.membership import Group, Terms, Turn, elsewhere, living, turn
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
-from celery_fair.settings import GroupOptions
 
 __all__ = [
     "ATTEMPTS",
@@ -88,19 +87,26 @@ class Keeper:
         group: its name.
         partitions: what the settings say that the group has.
         me: the member's name; no other ever has it.
-        options: times.
+        terms: of the group.
+        recovery: seconds after which a member that has lost its lease tries again; None, never.
     """
 
     def __init__(
-        self, store: GroupStore, group: str, partitions: list[str], me: str, options: GroupOptions
+        self,
+        store: GroupStore,
+        group: str,
+        partitions: list[str],
+        me: str,
+        terms: Terms,
+        recovery: float | None,
     ) -> None:
         self.group = group
         self.me = me
         self._store = store
         self._partitions = frozenset(partitions)
-        self._options = options
-        self._terms = Terms(options.lease, options.pause)
-        self._watch = ClockWatch(options.margin)
+        self._terms = terms
+        self._recovery = recovery
+        self._watch = ClockWatch(terms.margin)
         self._lock = threading.Lock()
         self._news: list[Taken | Trouble] = []
         self._held: frozenset[str] = frozenset()
@@ -156,11 +162,11 @@ class Keeper:
 
     def leave(self) -> None:
         """Nothing is held any more: give everything up, so that nobody waits for the lease."""
-        until = elapsed() + self._options.margin
+        until = elapsed() + self._terms.margin
         self._stop.set()
         self._soon.set()
         if self._thread.is_alive():
-            self._thread.join(self._options.margin)
+            self._thread.join(self._terms.margin)
         with suppress(ValueError):  # it is none of ours
             while not self._left(until):
                 sleep(_PAUSE)
@@ -201,18 +207,17 @@ class Keeper:
 
     def _trouble(self, error: Exception) -> float:
         """Tell of it once; return when to try again."""
-        options = self._options
-        lost = elapsed() >= self._renewed + options.lease - options.margin
+        lost = elapsed() >= self._renewed + self._terms.safe
         if not self._in_trouble:
             self._in_trouble = True
             with self._lock:
-                self._news.append(Trouble(error, options.recovery is not None))
+                self._news.append(Trouble(error, self._recovery is not None))
         if not lost:
             return POLL
-        if options.recovery is None:
+        if self._recovery is None:
             self._stop.set()
             return 0.0
-        return max(POLL, options.recovery)
+        return max(POLL, self._recovery)
 
     def _take(self, leaving: bool = False) -> None:
         for attempt in range(ATTEMPTS):
@@ -245,7 +250,7 @@ class Keeper:
             self._news.append(taken)
 
     def _is_news(self, taken: Turn, asked: float) -> bool:
-        due = asked >= self._renewed + self._options.heartbeat
+        due = asked >= self._renewed + self._terms.heartbeat
         return due or taken.changed or taken.granted != self._told
 
     def _turn(self, group: Group, now: float, leaving: bool, judged_from: float) -> Turn:

@@ -1,10 +1,10 @@
 """Bronze: the log's lines as events, each once; what is not a record goes to the quarantine.
 
 A line is a record if it is one complete JSON object with values of the schema's types that names
-its process, its number there and its time. A killed writer leaves a torn last line, a failing disk
-leaves garbage: such lines are kept, with the reason and the file they came from. Unknown fields are
-left out. An unknown kind, from a later version, is kept, or else its number would be missing. From
-here on times and durations are seconds, whichever version wrote them.
+its process, its number there and its time, and is of this version. A killed writer leaves a torn
+last line, a failing disk leaves garbage: such lines are kept, with the reason and the file they
+came from. Unknown fields are left out. An unknown kind is kept, or else its number would be
+missing. From here on times and durations are seconds.
 """
 
 from functools import reduce
@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from celery_fair.eventlog.records import VERSION
 from celery_fair.pipeline.numbering import clashes, distinct, numbers, suspects
 from celery_fair.pipeline.schema import RECORD, in_seconds
 
@@ -35,7 +36,7 @@ _LAST_TIME = 253402300800.0  # the year 10000: what is beyond has no date
 _COUNTED = ("seq", "last", "dropped", "concurrency")
 _MOST = 1 << 48
 _WRONG = "_wrong"
-_IDENTITY = ("kind", "node", "pid", "boot", "at")
+_IDENTITY = ("v", "kind", "node", "pid", "boot", "at")
 
 
 def parsed(lines: DataFrame) -> DataFrame:
@@ -58,7 +59,8 @@ def _wrong() -> Column:
     record = F.col("record")
     named = [record[name].isNotNull() for name in _IDENTITY]
     dead = (record["kind"] == "process") & (record["state"] == "dead")
-    complete, at = F.lit(True), _at(record)
+    complete, at = F.lit(True), record["at"] / 1e6
+    other = f"of version %d, and this celery-fair reads {VERSION}"
     for each in named:
         complete &= each
     return (
@@ -66,8 +68,9 @@ def _wrong() -> Column:
         .when(~F.rtrim("text").startswith("{") | ~F.rtrim("text").endswith("}"), "torn or no JSON")
         # Spark's parser takes the first object and is silent about the rest.
         .when(_has_two(F.col("text")), "two records in one line")
+        .when(record["v"] != VERSION, F.format_string(other, record["v"]))
         .when(record[_WRONG].isNotNull(), "torn, or a value of another type")
-        .when(~complete, "does not name its process and time")
+        .when(~complete, "does not name its version, process and time")
         # Who declares another dead may not know how many records that one wrote.
         .when(record["seq"].isNull() & ~dead, "does not name its number")
         .when(reduce(or_, map(_impossible, _COUNTED)), "impossible number")
@@ -89,10 +92,6 @@ def _has_two(text: Column) -> Column:
     between = r"\}\s*\{"
     plain = F.regexp_replace(text, r'"(?:[^"\\]|\\.)*+"', '""')
     return text.rlike(between) & plain.rlike(between)
-
-
-def _at(record: Column) -> Column:
-    return F.when(record["v"] >= 2, record["at"] / 1e6).otherwise(record["at"])
 
 
 def sorted_out(lines: DataFrame) -> DataFrame:

@@ -34,7 +34,7 @@ from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import UNREAD, files_there, packed, unread
 from celery_fair.pipeline.silver.unreadable import path_of, unlisted, unreadable, without_process
-from celery_fair.pipeline.storage.chosen import store_at
+from celery_fair.pipeline.storage import store_at
 from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
@@ -127,7 +127,7 @@ def _ingest(
     known = run.known("files", found.schema)
     files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
     sizes = _sizes(files)
-    done = Ingested(version=run.version, files=len(sizes))
+    done = Ingested(version=run.pointer.version, files=len(sizes))
     if any(path.endswith(PACKED) for path in sizes):
         files = files.join(packed(known), "file", "left_anti")
         sizes = _sizes(files)
@@ -147,7 +147,7 @@ def _ingest(
         run.compact(table)
     run.publish()
     run.release()
-    done.version = run.version
+    done.version = run.pointer.version
     return done
 
 
@@ -248,9 +248,8 @@ def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> DataFrame:
     renew_attempts(run, new)
     say("writing processes and backlogs")
     renew_by_process(run, new)
-    lives = run.known("lives", run.schema("lives"))
     torn = run.known("quarantine", QUARANTINE)
-    return run.replace("processes", processes_of(lives, torn))
+    return run.replace("processes", processes_of(run.table("lives"), torn))
 
 
 def _note_unread(

@@ -61,10 +61,10 @@ def numbers(found: DataFrame, apart: str | None = None) -> DataFrame:
 def _place() -> tuple[Column, Column]:
     """Word and bit of an event.
 
-    What declares a process dead has no number, or had one that a record may have that the process
-    writes nevertheless, and so words of its own. It may be said twice, and not of the same.
+    What declares a process dead has no number, and so words of its own. It may be said twice, and
+    not of the same.
     """
-    said = F.xxhash64("at", "last", "dropped", "seq").bitwiseAND((1 << 48) - 1)
+    said = F.xxhash64("at", "last", "dropped").bitwiseAND((1 << 48) - 1)
     number = F.when(_is_dead(), said).otherwise(F.col("seq"))
     word = F.shiftright(number, 6)
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))

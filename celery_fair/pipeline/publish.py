@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.audit import audit, changes, replayable
 from celery_fair.pipeline.gold.audit_by_key import audit_by_key
@@ -14,12 +13,9 @@ from celery_fair.pipeline.gold.fairness import fairness
 from celery_fair.pipeline.gold.fairness_by_key import fairness_by_key
 from celery_fair.pipeline.gold.noisy import noisy
 from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key, waits, waits_by_key
-from celery_fair.pipeline.schema import RECORD
-from celery_fair.pipeline.silver.settings import settings
 from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = [
-    "completed",
     "write_audit",
     "write_audit_by_key",
     "write_capacity",
@@ -35,19 +31,6 @@ __all__ = [
 
 Say = Callable[[str], None]
 
-_NEW_OF_ATTEMPTS = {"published_first": "published", "moved": "false", "admissions": "0L"}
-_NEW_OF_PROCESSES = {
-    "written_at": "first_at",
-    "cut": "dropped > 0",
-    "uncounted": "missing > 0 or dropped > 0",
-    "clash": "false",
-    "ragged": "false",
-    "rotate": "cast(null as double)",
-    "dated_at": "first_at",
-    "children": "cast(array() as array<struct<child: bigint, at: double>>)",
-}
-"""Columns that an older version has not written, and what is known of them."""
-
 
 def write_audit(
     warehouse: Warehouse, since: float | None, say: Say, within: float | None = None
@@ -59,27 +42,17 @@ def write_audit(
     """
     say("comparing starts, ends and rejections")
     with warehouse.publishing() as run:
-        attempts = _completed(run.table("attempts"), _NEW_OF_ATTEMPTS)
-        processes = completed(run.table("processes"))
-        gaps, unread, unreadable, before = (
-            run.table(name) if run.has(name) else None
-            for name in ("gaps", "unread", "unreadable", "audit")
+        attempts, processes, gaps, unread = map(
+            run.table, ("attempts", "processes", "gaps", "unread")
+        )
+        unreadable, before = (
+            run.table(name) if run.has(name) else None for name in ("unreadable", "audit")
         )
         doubted = run.replace("doubts", doubts(processes, gaps, unread, unreadable))
         audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
         run.replace("replayable", replayable(audited))
         run.replace("changes", changes(before, audited))
     return audited
-
-
-def completed(processes: DataFrame) -> DataFrame:
-    """The table `processes` with all columns, whichever version has written it."""
-    return _completed(processes, _NEW_OF_PROCESSES)
-
-
-def _completed(table: DataFrame, new: dict[str, str]) -> DataFrame:
-    missing = {name: F.expr(text) for name, text in new.items() if name not in table.columns}
-    return table.withColumns(missing) if missing else table
 
 
 def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:
@@ -104,12 +77,7 @@ def write_fairness_by_key(
     """Publish the tables `fairness_by_key` and `noisy`; return both."""
     say("adding up what each key was due")
     with warehouse.publishing() as run:
-        attempts, processes = run.table("attempts"), run.table("processes")
-        shared = (
-            run.table("settings")
-            if run.has("settings")
-            else settings(warehouse.spark.createDataFrame([], RECORD))
-        )
+        attempts, processes, shared = map(run.table, ("attempts", "processes", "settings"))
         rows = fairness_by_key(attempts, processes, shared, interval, tolerance)
         made = run.replace("fairness_by_key", rows)
         loud = run.replace("noisy", noisy(attempts, made, interval))
@@ -120,7 +88,7 @@ def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame
     """Publish the table `capacity`; return it."""
     say("adding up busy slots")
     with warehouse.publishing() as run:
-        rows = capacity(run.table("attempts"), completed(run.table("processes")), interval)
+        rows = capacity(run.table("attempts"), run.table("processes"), interval)
         return run.replace("capacity", rows)
 
 

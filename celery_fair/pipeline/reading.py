@@ -23,8 +23,8 @@ from celery_fair.pipeline.warehouse import Run
 __all__ = ["Copies", "check", "nothing_in", "open_copies", "sealed_files", "split"]
 
 _OPEN = "_open-*.jsonl"
-_ENDS = ("jsonl", "jsonl.gz", "jsonl.zst")
-_NAMES = f"*.{{{','.join(_ENDS)}}}"
+_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+_NAMES = f"*{{{','.join(_ENDS)}}}"
 
 
 class Copies(NamedTuple):
@@ -44,37 +44,38 @@ def check(logs: Store) -> None:
     """
     if not logs.is_folder():
         raise PipelineError(f"{logs.root} is no folder: give the one that fair_event_log names")
-    if not logs.has_any(f"*.{name}" for name in _ENDS):
+    if not any(path.endswith(_ENDS) for path in logs.below()):
         raise PipelineError(
-            f"{logs.root} has no file of an event log (*.{', *.'.join(_ENDS)}): is it the"
+            f"{logs.root} has no file of an event log (*{', *'.join(_ENDS)}): is it the"
             " folder that fair_event_log names?"
         )
 
 
 @contextmanager
 def open_copies(run: Run, logs: Store, wanted: bool) -> Iterator[Copies | None]:
-    """Yield copies of the open files; None if they are not wanted."""
-    if not wanted:
-        yield None
-        return
+    """Yield copies of the open files; None if they are not wanted, or there are none."""
     store, folder = run.warehouse.store, run.scratch("open")
     sizes = []
-    for number, path in enumerate(sorted(logs.files(_OPEN))):
+    for number, path in enumerate(_named(logs, _OPEN) if wanted else ()):
         with suppress(FileNotFoundError):  # sealed just now: it is read as such
-            content = logs.read(path)
+            content = logs.open(path)
             name = path.rpartition("/")[2].removeprefix("_")
-            store.write(f"{folder}/{number}-{name}", content)
+            store.put(f"{folder}/{number}-{name}", content)
             sizes.append(len(content))
-    yield Copies(folder, store.address(folder), len(sizes), sum(sizes))
-    store.remove(folder)
+    yield Copies(folder, store.address(folder), len(sizes), sum(sizes)) if sizes else None
+    if sizes:
+        store.remove(folder)
+
+
+def _named(logs: Store, pattern: str) -> list[str]:
+    return sorted(path for path in logs.below() if fnmatchcase(path.rpartition("/")[2], pattern))
 
 
 def nothing_in(logs: Store) -> str:
     """Why there is nothing to read where there are files: Spark leaves empty ones out."""
-    names = [path.rpartition("/")[2] for end in _ENDS for path in logs.files(f"*.{end}")]
-    sealed = any(not name.startswith("_") for name in names)
+    sealed = any(not path.rpartition("/")[2].startswith("_") for path in _named(logs, "*.jsonl*"))
     why = f"{logs.root}: its files are empty" if sealed else f"{logs.root} has no sealed file yet"
-    if any(fnmatchcase(name, _OPEN) for name in names):
+    if _named(logs, _OPEN):
         why += "; what workers are writing is read with --include-open"
     return why
 

@@ -3,7 +3,6 @@
 from typing import Final
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -48,13 +47,8 @@ MICROSECONDS: Final = [name for name, kind in _types().items() if kind == "micro
 
 
 def in_seconds(record: Column) -> list[Column]:
-    """Return a record's fields; times are in microseconds, and were in seconds in version 1."""
-    whole = record["v"] >= 2
+    """Return a record's fields, whose times and durations are in microseconds."""
     return [
-        (
-            F.when(whole, record[name] / 1e6).otherwise(record[name])
-            if name in MICROSECONDS
-            else record[name]
-        ).alias(name)
+        (record[name] / 1e6 if name in MICROSECONDS else record[name]).alias(name)
         for name in RECORD.names
     ]

@@ -1,32 +1,57 @@
-"""Tables as Parquet in versioned folders: ``<warehouse>/<table>/run=<number>-<random>/``.
+"""Tables as Parquet in versioned folders, a pointer to the present ones, and one writer at a time.
+
+::
+
+    <warehouse>/current-<version>.json                    the pointer: the folders of each table
+    <warehouse>/<table>/run=<n>-<version>-<mark>/         what a run has written of a table
+    <warehouse>/.held-<mark>                              what somebody reads or writes just now
+    <warehouse>/.scratch-…                                what a run needs for a while
 
 A table is one folder or several; what has been published never changes. A run writes its own
-folders, then the pointer. Some tables are replaced as a whole; others grow by a folder per run, and
-folders that have become many are put together (`overgrown`). Where a run has made rows anew of
-which a folder before has older ones, the table `replaced` names these by folder and id, and who
-reads the table leaves them out: so much less is written than if that folder were written again.
+folders, then the pointer. A reader sees one whole version or the next one. A version that was being
+written when the program died is not pointed at, as if it had never been there. Of two that publish
+the same version one does, and the other is told so (`celery_fair.pipeline.storage` says how).
+
+Some tables are replaced as a whole; others grow by a folder per run, and folders that have become
+many are put together (`overgrown`). Where a run has made rows anew of which a folder before has
+older ones, the table `replaced` names these by folder and id, and who reads the table leaves them
+out: so much less is written than if that folder were written again.
 """
 
+import json
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from celery_fair.clock import elapsed
 from celery_fair.pipeline.catalog import Catalog
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
-from celery_fair.pipeline.storage.chosen import store_at
-from celery_fair.pipeline.storage.local import SCRATCH
-from celery_fair.pipeline.storage.store import Held, Hold, Store
+from celery_fair.pipeline.storage import store_at
+from celery_fair.pipeline.storage.store import SCRATCH, Held, Hold, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["REPLACED", "Run", "Warehouse", "overgrown"]
+__all__ = [
+    "FORMAT",
+    "REPLACED",
+    "Pointer",
+    "Run",
+    "Warehouse",
+    "overgrown",
+    "read_pointer",
+    "write_pointer",
+]
+
+FORMAT = 1
+"""Of the pointer, and of the tables that it names."""
 
 REPLACED = "replaced"
 """The table of the rows of `attempts` that no longer count: of an `id`, in the run `stale`."""
@@ -37,8 +62,136 @@ _IN_PART = "attempts"
 _NAMED = re.compile(r"(\d{6,})-([0-9a-f]{6})$")
 """How the name of what a run has written ends: its version, and its own mark."""
 
+_POINTER = re.compile(r"current-(\d+)\.json")
+
 FEW = 8
 """Folders of a table that are not worth putting together."""
+
+_SLOW = 60.0
+"""Seconds for which the pointers of earlier versions are there at the least, and twice that."""
+
+
+# The pointer ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A version of the warehouse.
+
+    Attributes:
+        version: its number.
+        tables: the folders of each table, relative to the warehouse.
+        schemas: the columns of each table, as DDL: to find them out takes Spark a job.
+    """
+
+    version: int = 0
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    schemas: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> set[str]:
+        """Those of all tables."""
+        return {folder for folders in self.tables.values() for folder in folders}
+
+    def with_table(self, table: str, folders: list[str], schema: str) -> "Pointer":
+        """Return a pointer in which `table` consists of other folders; the number stays."""
+        tables, schemas = {**self.tables, table: folders}, {**self.schemas, table: schema}
+        return Pointer(self.version, tables, schemas)
+
+    def changed(self, before: "Pointer") -> list[str]:
+        """Return the tables that consist of other folders than before."""
+        return [name for name, each in self.tables.items() if before.tables.get(name) != each]
+
+
+def read_pointer(where: Store | Path) -> Pointer:
+    """Return the present version; an empty one where nothing has been published.
+
+    Raises:
+        PipelineError: it is of another format.
+    """
+    store = store_at(where)
+    pointers = _pointers(store)
+    if not pointers:
+        return Pointer()
+    try:
+        found: dict[str, Any] = json.loads(store.open(store.address(pointers[-1])))
+        if found["v"] != FORMAT:
+            raise PipelineError(
+                f"{store.root} is a warehouse of format {found['v']}, and this celery-fair reads"
+                f" {FORMAT}: use the version that wrote it, or ingest the logs into a new folder"
+            )
+        return Pointer(int(found["version"]), found["tables"], found["schemas"])
+    except (ValueError, KeyError, TypeError) as exc:
+        raise PipelineError(
+            f"the pointer in {store.root} does not say which version is present ({exc!r}): is this"
+            " a warehouse?"
+        ) from exc
+
+
+def _name(version: int) -> str:
+    return f"current-{version:06d}.json"
+
+
+def _pointers(store: Store) -> list[str]:
+    """Return the names of those that are there, the present one last."""
+    named = map(_POINTER.fullmatch, store.names("current-*.json"))
+    return [match[0] for match in sorted(filter(None, named), key=lambda match: int(match[1]))]
+
+
+def write_pointer(
+    where: Store | Path,
+    before: Pointer,
+    after: Pointer,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Pointer, Pointer]:
+    """Publish the tables in which `after` is other than `before`; return what was there, and is.
+
+    Others may have published meanwhile, but no such tables: what `ingest` writes and what is made
+    of that have none in common.
+
+    Arguments:
+        check: raises an error if the folders of `after` are no longer held.
+
+    Raises:
+        OvertakenError: another run has published some of these tables meanwhile.
+    """
+    store, mine = store_at(where), after.changed(before)
+    while True:
+        looked = elapsed()
+        present = read_pointer(store)
+        if not set(mine).isdisjoint(present.changed(before)):
+            raise OvertakenError(
+                f"another run has published version {present.version} of {store.root} while"
+                f" this one worked on version {before.version}; nothing was changed: run it again"
+            )
+        check()
+        merged = Pointer(
+            present.version + 1,
+            present.tables | {name: after.tables[name] for name in mine},
+            present.schemas | {name: after.schemas[name] for name in mine},
+        )
+        name = _name(merged.version)
+        text = json.dumps({"v": FORMAT, **asdict(merged)}, indent=1)
+        if store.put(name, text.encode(), new=True):
+            pointers = _pointers(store)
+            # One of the name may have been there, and been removed, since it was looked for.
+            if pointers[-1] == name or elapsed() - looked < _SLOW:
+                _forget(store, pointers)
+                return present, merged
+            store.remove(name)
+
+
+def _forget(store: Store, pointers: list[str]) -> None:
+    """Remove pointers that nobody can just be reading, or about to publish."""
+    latest = store.changed(pointers[-1])
+    for name in pointers[:-2]:
+        with suppress(FileNotFoundError):  # another run has removed it
+            if latest - store.changed(name) <= 2 * _SLOW:
+                return
+            store.remove(name)
+
+
+# Tables -----------------------------------------------------------------------
 
 
 class Warehouse:
@@ -61,24 +214,23 @@ class Warehouse:
         self.root = self.store.root
         self._catalog = catalog
         self._pinned: Pointer | None = None
-        self._holds: list[Hold] = []
+        self._holds: list[Hold | None] = []
+
+    @property
+    def _present(self) -> Pointer:
+        return self._pinned or read_pointer(self.store)
 
     def pin(self) -> "Warehouse":
         """Stay with the present version, and what is published by this object; return that.
 
         What others publish meanwhile is not seen, and removes nothing of it.
         """
-        mark = secrets.token_hex(3)
         try:
-            self._pinned, hold = self._held(mark)
+            self._pinned, hold = self._held(secrets.token_hex(3))
         except OSError:  # the folder is another user's, or the disk is full
             self._pinned, hold = read_pointer(self.store), None
-        self._keep(hold)
+        self._holds.append(hold)
         return self
-
-    def _keep(self, hold: Hold | None) -> None:
-        if hold is not None:
-            self._holds.append(hold)
 
     def _held(self, mark: str, make: bool = False) -> tuple[Pointer, Hold | None]:
         """Return the present version, held.
@@ -90,23 +242,18 @@ class Warehouse:
             OSError: nothing can be written there.
         """
         present = read_pointer(self.store)
-        if not (make or present.version):  # it may be no warehouse at all
-            return present, None
-        with self.store.alone():
-            while True:
-                present = read_pointer(self.store)
-                hold = self.store.hold(mark, self._seen(present).folders)
-                # Who has published since may not have seen that these folders are held.
-                if read_pointer(self.store).version == present.version:
-                    return present, hold
-                hold.release()
-
-    def _seen(self, present: Pointer) -> Pointer:
-        return present if self._pinned is None else self._pinned
+        while make or present.version:  # else it may be no warehouse at all
+            hold = self.store.hold(mark, (self._pinned or present).folders)
+            # Who has published since may not have seen that these folders are held.
+            looked, present = present, read_pointer(self.store)
+            if present.version == looked.version:
+                return present, hold
+            hold.release()
+        return present, None
 
     def has(self, table: str) -> bool:
         """Whether the table has been published."""
-        return table in self._seen(read_pointer(self.store)).tables
+        return table in self._present.tables
 
     def table(self, name: str) -> "DataFrame":
         """Return a table of the present version.
@@ -114,7 +261,7 @@ class Warehouse:
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.of(self._seen(read_pointer(self.store)), name)
+        return self.of(self._present, name)
 
     def of(self, pointer: Pointer, name: str) -> "DataFrame":
         """Return a table of some version.
@@ -122,8 +269,7 @@ class Warehouse:
         Raises:
             PipelineError: there is none of the name.
         """
-        folders = pointer.tables.get(name)
-        if not folders:
+        if name not in pointer.tables:
             raise PipelineError(
                 f"{self.root} has no table {name!r}; fill it first: "
                 f"python -m celery_fair pipeline ingest LOGS {self.root}"
@@ -131,9 +277,9 @@ class Warehouse:
         return self.rows(pointer, name).drop("run")
 
     def rows(self, pointer: Pointer, name: str) -> "DataFrame":
-        """Return a table that has rows or may have, with the `run` that wrote each."""
+        """Return a table that there is, with the `run` that wrote each row."""
         rows = self.read(pointer.tables[name], pointer.schemas[name])
-        if name == _IN_PART and pointer.tables.get(REPLACED):
+        if name == _IN_PART and REPLACED in pointer.tables:
             # Which column is the run that is meant, and which the one that has said so.
             stale = self.read(pointer.tables[REPLACED], pointer.schemas[REPLACED])
             stale = stale.select("id", "stale").withColumnRenamed("stale", "run")
@@ -142,10 +288,9 @@ class Warehouse:
 
     def read(self, folders: Sequence[str], schema: "StructType | str") -> "DataFrame":
         """Return what certain folders, all of one table, hold, and the `run` that wrote it."""
-        ddl = schema if isinstance(schema, str) else schema.toDDL()
         paths = [unglobbed(self.store.address(folder)) for folder in folders]
         base = self.store.address(folders[0].partition("/")[0])
-        reader = self.spark.read.option("basePath", base).schema(f"{ddl}, run string")
+        reader = self.spark.read.option("basePath", base).schema(f"{_ddl(schema)}, run string")
         return reader.parquet(*paths)
 
     def begin(self, make: bool = False) -> "Run":
@@ -161,10 +306,8 @@ class Warehouse:
         mark = secrets.token_hex(3)
         if make or read_pointer(self.store).version:  # else it may be no warehouse at all
             self.store.check()
-        if make:
-            self.store.make()
         present, hold = self._held(mark, make)
-        return Run(self, self._seen(present), f"{present.version + 1:06d}-{mark}", hold)
+        return Run(self, self._pinned or present, f"{present.version + 1:06d}-{mark}", hold)
 
     @contextmanager
     def publishing(self) -> Iterator["Run"]:
@@ -190,7 +333,7 @@ class Warehouse:
             run.release()
         else:
             self._pinned = run.pointer
-            self._keep(run.hold)
+            self._holds.append(run.hold)
 
 
 class Run:
@@ -209,32 +352,26 @@ class Run:
         self.warehouse = warehouse
         self.hold = hold
         self._before = before
-        self._after = Pointer(before.version + 1, dict(before.tables), dict(before.schemas))
-        self._number = number
-
-    @property
-    def pointer(self) -> Pointer:
+        self.pointer = Pointer(before.version + 1, before.tables, before.schemas)
         """What it has read and written."""
-        return self._after
+        self._number = number
+        self._folders = count()
 
     @property
     def made(self) -> list[str]:
         """The tables that it has written."""
-        before, after = self._before.tables, self._after.tables
-        return [name for name, folders in after.items() if before.get(name) != folders]
+        return self.pointer.changed(self._before)
 
     def release(self) -> None:
         """Let others remove what they do not need."""
         if self.hold is not None:
             self.hold.release()
 
-    @property
-    def version(self) -> int:
-        return self._after.version
+    # Reading --------------------------------------------------------------------
 
     def has(self, table: str) -> bool:
         """Whether there is such a table, in this version or the one before."""
-        return table in self._after.tables
+        return table in self.pointer.tables
 
     def table(self, name: str) -> "DataFrame":
         """Return a table of the version that was there when this run began, or as it has it now.
@@ -242,17 +379,13 @@ class Run:
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.warehouse.of(self._after, name)
+        return self.warehouse.of(self.pointer, name)
 
     def known(self, table: str, schema: "StructType | str") -> "DataFrame":
-        """Return the table as this run has it so far; empty if there is none.
-
-        A column that it did not have when it was written is null.
-        """
+        """Return the table as this run has it so far; an empty one if there is none."""
         if not self.has(table):
             return self.warehouse.spark.createDataFrame([], schema)
-        wanted = self._after.schemas | {table: _ddl(schema)}
-        return self.warehouse.of(Pointer(0, self._after.tables, wanted), table)
+        return self.table(table)
 
     def rows(self, table: str, before: bool = False) -> "DataFrame":
         """Return a table that there is, with the `run` that wrote each row.
@@ -260,37 +393,33 @@ class Run:
         Arguments:
             before: without what this run has written.
         """
-        return self.warehouse.rows(self._before if before else self._after, table)
+        return self.warehouse.rows(self._before if before else self.pointer, table)
 
-    def schema(self, table: str) -> str:
-        """Return the columns of a table that there is."""
-        return self._after.schemas[table]
+    # Writing --------------------------------------------------------------------
 
     def replace(self, table: str, rows: "DataFrame") -> "DataFrame":
         """Write the whole table; return it as it was written."""
-        folder = self._write(table, rows)
-        self._after = self._after.with_table(table, [folder], _ddl(rows.schema))
-        return self.warehouse.read([folder], rows.schema).drop("run")
+        return self._consists(table, [], self._write(table, rows), rows.schema)
 
     def extend(self, table: str, rows: "DataFrame") -> "DataFrame":
         """Write further rows of a table; return those."""
         return self.adopt(table, self._write(table, rows), rows.schema)
 
-    def adopt(self, table: str, folder: str, schema: "StructType") -> "DataFrame":
+    def adopt(self, table: str, folder: str, schema: "StructType | str") -> "DataFrame":
         """Let a folder that this run has written be part of a table; return what is in it."""
-        folders = [*self._after.tables.get(table, []), folder]
-        self._after = self._after.with_table(table, folders, _ddl(schema))
+        return self._consists(table, self.pointer.tables.get(table, []), folder, schema)
+
+    def _consists(
+        self, table: str, others: list[str], folder: str, schema: "StructType | str"
+    ) -> "DataFrame":
+        self.pointer = self.pointer.with_table(table, [*others, folder], _ddl(schema))
         return self.warehouse.read([folder], schema).drop("run")
 
     def split(self, rows: "DataFrame", by: str, tables: Sequence[str]) -> dict[str, str]:
         """Write rows once, to the table that the column `by` names; return each table's folder."""
         store, scratch = self.warehouse.store, self.scratch("staged")
         together = f"{scratch}/run=0"
-        try:
-            rows.write.partitionBy(by).parquet(store.address(together))
-        except Exception:  # it may be tried again; re-raised
-            store.remove(scratch)
-            raise
+        rows.write.partitionBy(by).mode("overwrite").parquet(store.address(together))
         found = {}
         for table in tables:
             written = f"{together}/{by}={table}"
@@ -301,10 +430,8 @@ class Run:
         return found
 
     def scratch(self, name: str) -> str:
-        """Make a folder for what this run needs for a while; return its name."""
-        folder = f"{SCRATCH}{name}-{self._number}"
-        self.warehouse.store.make(folder)
-        return folder
+        """Return the name of a folder for what this run needs for a while."""
+        return f"{SCRATCH}{name}-{self._number}"
 
     def remove(self, folder: str) -> None:
         """Remove a folder that only this run has seen."""
@@ -312,8 +439,7 @@ class Run:
 
     def compact(self, table: str) -> None:
         """Put folders of a table together that have become many."""
-        folders = self._after.tables.get(table, [])
-        sizes = self._sizes(table)
+        folders, sizes = self.pointer.tables.get(table, []), self._sizes(table)
         first = overgrown(sizes)
         if table == _IN_PART and sum(self._sizes(REPLACED)) > sum(sizes) / 10:
             first = 0
@@ -321,25 +447,29 @@ class Run:
             return
         from pyspark.sql import functions as F
 
-        schema = self._after.schemas[table]
-        several = self._after.with_table(table, folders[first:], schema)
-        rows = self.warehouse.of(several, table)
-        folder = self._write(table, rows)
-        self._after = self._after.with_table(table, [*folders[:first], folder], schema)
+        schema = self.pointer.schemas[table]
+        rows = self.warehouse.of(self.pointer.with_table(table, folders[first:], schema), table)
+        self._consists(table, folders[:first], self._write(table, rows), schema)
         for written in folders[first:]:
             if written.endswith(self._number):
                 self.remove(written)
-        if table == _IN_PART and REPLACED in self._after.tables:
-            stale = self.rows(REPLACED).where(F.col("stale").isin(self.runs(table)))
+        if table == _IN_PART:
+            runs = [each.rpartition("run=")[2] for each in self.pointer.tables[table]]
+            stale = self.rows(REPLACED).where(F.col("stale").isin(runs))
             self.replace(REPLACED, stale.drop("run"))
 
     def _sizes(self, table: str) -> list[int]:
-        folders = self._after.tables.get(table, [])
-        return [self.warehouse.store.size(folder) for folder in folders]
+        return [self.warehouse.store.size(each) for each in self.pointer.tables.get(table, [])]
 
-    def runs(self, table: str) -> list[str]:
-        """Return the runs whose folders make up a table."""
-        return [folder.rpartition("run=")[2] for folder in self._after.tables.get(table, [])]
+    def _write(self, table: str, rows: "DataFrame") -> str:
+        folder = self._folder(table)
+        rows.write.parquet(self.warehouse.store.address(folder))
+        return folder
+
+    def _folder(self, table: str) -> str:
+        return f"{table}/run={next(self._folders)}-{self._number}"
+
+    # Publishing -----------------------------------------------------------------
 
     def publish(self) -> None:
         """Let others see what this run has written, and remove what nobody needs any more.
@@ -351,54 +481,45 @@ class Run:
             OvertakenError: another run has published some of the same tables meanwhile.
         """
         store = self.warehouse.store
-        store.make()
-        store.settle(sorted(self._after.folders - self._before.folders))
+        store.settle(sorted(self.pointer.folders - self._before.folders))
         check = (lambda: None) if self.hold is None else self.hold.check
-        before, published = write_pointer(store, self._before, self._after, check)
-        self._after = Pointer(published.version, self._after.tables, self._after.schemas)
-        with store.alone():
-            found, present = store.held(), read_pointer(store)
-        needed = before.folders | published.folders | present.folders | found.folders
-        for folder in store.written():
+        before, published = write_pointer(store, self._before, self.pointer, check)
+        self.pointer = Pointer(published.version, self.pointer.tables, self.pointer.schemas)
+        found = store.held(store.changed(_name(published.version)))
+        # Who begins to read a later version just now may not be among these: its writer clears up.
+        if found is None or read_pointer(store).version != published.version:
+            return
+        needed = before.folders | published.folders | found.folders
+        for folder in _written(store):
             if folder not in needed and self._is_past(folder, found):
                 store.remove(folder)
-
-    def discard(self) -> None:
-        """Remove what this run has written, unless others can see it."""
-        store = self.warehouse.store
-        try:
-            if not self._may_be_seen():
-                for folder in store.written():
-                    if folder.endswith(self._number):
-                        store.remove(folder)
-        finally:  # a store that is down is told
-            self.release()
-
-    def _may_be_seen(self) -> bool:
-        """Whether it is published, or may be: then the next run removes what is not needed."""
-        # Not by what this process remembers: an interrupt may come just when it is published.
-        store = self.warehouse.store
-        folders = read_pointer(store).folders
-        return store.in_doubt or any(folder.endswith(self._number) for folder in folders)
-
-    def _write(self, table: str, rows: "DataFrame") -> str:
-        folder = self._folder(table)
-        rows.write.parquet(self.warehouse.store.address(folder))
-        return folder
-
-    def _folder(self, table: str) -> str:
-        """Return the name of a folder that is not there yet."""
-        names = (f"{table}/run={again}{self._number}" for again in ("", "a-", "b-", "c-"))
-        return next(name for name in names if not self.warehouse.store.is_folder(name))
 
     def _is_past(self, folder: str, found: Held) -> bool:
         """Whether it was written for an earlier version, or this one, by a run that has ended."""
         named = _NAMED.search(folder)
         return (
             named is not None
-            and int(named[1]) <= self._after.version
+            and int(named[1]) <= self.pointer.version
             and named[2] not in found.marks
         )
+
+    def discard(self) -> None:
+        """Remove what this run has written, unless others can see it, or may."""
+        # Not by what this process remembers: an interrupt may come just when it is published.
+        store = self.warehouse.store
+        try:
+            seen = read_pointer(store).folders
+            if not store.in_doubt and not any(each.endswith(self._number) for each in seen):
+                for folder in _written(store):
+                    if folder.endswith(self._number):
+                        store.remove(folder)
+        finally:  # a store that is down is told
+            self.release()
+
+
+def _written(store: Store) -> list[str]:
+    """Return the folders of runs, and those that are for a while."""
+    return [*store.names("*/run=*"), *store.names(f"{SCRATCH}*")]
 
 
 def overgrown(sizes: Sequence[int]) -> int:

@@ -1,29 +1,31 @@
 """A file that others may be reading, or that a crash may catch half written.
 
 It is written beside under another name and renamed when it is whole and on the disk, so that who
-reads sees the file of before or the new one. What a writer that was killed has left under such a
-name, the next one removes.
+reads sees the file of before or the new one. Who writes keeps the draft locked: a second one waits,
+and what one that was killed has left is written over, as its lock has ended with it.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import TextIO
-
-from celery_fair.pipeline.owned import is_left, owned
 
 __all__ = ["whole_file"]
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
+def whole_file(path: Path, new: bool = False) -> Iterator[TextIO]:
     """Yield a file to write UTF-8 text to; at the end it takes its place, and not if that fails.
 
     What is no file, such as a pipe or ``/dev/stdout``, is written to as it is.
 
+    Arguments:
+        new: whether it must not be there yet.
+
     Raises:
+        FileExistsError: it is `new`, and there.
         OSError: it cannot be written.
     """
     if path.exists() and not path.is_file():
@@ -31,25 +33,35 @@ def whole_file(path: Path) -> Iterator[TextIO]:
             yield file
         return
     path = path.resolve()  # not the link is replaced, but what it leads to
-    _clear_up(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with owned(draft) as file:
+    draft = path.with_name(f".{path.name}.draft")
+    with _locked(draft) as file:
+        if new and path.exists():
+            draft.unlink()
+            raise FileExistsError(f"{path} is there")
+        try:
             if path.exists():  # who may read it may read the new one
                 draft.chmod(path.stat().st_mode & 0o777)
             yield file
             file.flush()
             os.fsync(file.fileno())
             draft.replace(path)
-    except BaseException:  # a full disk, an interrupt; re-raised
-        draft.unlink(missing_ok=True)
-        raise
+        except BaseException:  # a full disk, an interrupt; re-raised
+            draft.unlink(missing_ok=True)
+            raise
 
 
-def _clear_up(path: Path) -> None:
-    """Remove drafts of a file whose writers are gone."""
-    named = re.compile(rf"\.{re.escape(path.name)}\.\d+")
-    with suppress(OSError):  # nobody may look, or write, there: it is told when the file is written
-        for left in path.parent.iterdir():
-            if named.fullmatch(left.name) and is_left(left):
-                left.unlink(missing_ok=True)
+def _locked(draft: Path) -> TextIO:
+    """Return an empty file, locked until it is closed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    while True:
+        file = draft.open("a", encoding="utf-8")
+        with suppress(OSError):  # where files cannot be locked, nobody can wait
+            flock(file, LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), draft.stat()):
+                file.truncate(0)
+                return file
+        file.close()  # who had it has renamed or removed it meanwhile

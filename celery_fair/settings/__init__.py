@@ -21,9 +21,7 @@ from celery_fair.settings.keys import (
 from celery_fair.settings.logical import LogicalQueue, checked_logical_queues
 from celery_fair.settings.partitions import (
     SERIAL,
-    GroupOptions,
     PartitionedQueue,
-    group_options,
     partitioned_queues,
     with_partitions,
 )
@@ -38,6 +36,7 @@ from celery_fair.settings.table import from_conf, table
 from celery_fair.settings.values import (
     REDIS_SCHEMES,
     Address,
+    ByQueue,
     Flag,
     Moment,
     Positive,
@@ -47,12 +46,11 @@ from celery_fair.settings.values import (
     Seconds,
     Text,
     Url,
+    by_queue,
     choice,
     function,
     harmless,
     listening,
-    mapping,
-    queue_name,
     seconds_or_none,
 )
 
@@ -65,7 +63,6 @@ __all__ = [
     "Address",
     "Cost",
     "CostKey",
-    "GroupOptions",
     "KeyLimits",
     "KeyOptions",
     "KeyedQueue",
@@ -103,7 +100,7 @@ def _cost_key(where: str, value: Any) -> CostKey | None:
 class Settings:
     """All settings of one app, checked. Made by `Settings.of`."""
 
-    queues: Annotated[Mapping[str, QueueOptions], mapping] = field(default_factory=dict)
+    queues: Annotated[Mapping[str, QueueOptions], by_queue] = field(default_factory=dict)
     """Options by the queue's name: its share, window, class, leash, cap."""
     default_quantum: Quantum = 1.0
     """The quantum of every queue that has none of its own."""
@@ -125,14 +122,6 @@ class Settings:
     """The Redis that keeps the leashes of all workers together."""
     metrics: Annotated[Address | None, listening] = None
     """Where the worker serves its figures to Prometheus."""
-    metrics_queues: Positive = 100
-    """How many queues have figures of their own."""
-    metrics_keys: Positive = 20
-    """How many keys of each queue that is shared by key have figures of their own."""
-    pull_interval: Seconds = 0.05
-    """Seconds between two questions to a queue that is pulled from and was empty, at the most."""
-    give_back_after: Seconds = 600.0
-    """Seconds for which a message may wait at a worker before it is given back to its queue."""
     fast_path: Flag = True
     """Whether the usual message takes a shorter way from the socket to the pool."""
     ack_batch: Positive = 1
@@ -165,7 +154,12 @@ class Settings:
     """Queues that are shared fairly among the keys of their messages, such as tenants."""
     key_store: RedisUrl = field(default=None, repr=False)
     """The Redis that counts what keys run, and makes shares all workers', beside RabbitMQ."""
-    group: GroupOptions | None = None
+    group_store: Url = field(default=None, repr=False)
+    """Where groups are kept."""
+    group_lease: Seconds = 60.0
+    """How long a worker that is not heard of keeps its partitions, in seconds."""
+    group_recovery: Annotated[float | None, seconds_or_none] = 30.0
+    """Seconds after which a worker that has lost its lease tries again."""
     leash_prefix: str = ""
     default_fetch: str = "push"
 
@@ -179,8 +173,9 @@ class Settings:
         """
         conf = app.conf
         _refuse_unknown(conf)
-        each = cls(**from_conf(cls, "fair_", conf), group=group_options(conf))
-        every = with_partitions(each.queues, each.partitioned, each.logical_queues)
+        values = from_conf(cls, "fair_", conf)
+        each = cls(**values)
+        every = with_partitions(values.get("queues", {}), each.partitioned, each.logical_queues)
         every = with_keys(every, each.keys, each.partitioned, each.logical_queues)
         queues = _queues(every, each.default_quantum, each.logical_queues)
         _refuse_together(queues, each)
@@ -269,7 +264,6 @@ class Settings:
 
 def _refuse_unknown(conf: Any) -> None:
     known = [f"fair_{name}" for name in table(Settings)]
-    known += [f"fair_group_{name}" for name in table(GroupOptions)]
     for key in conf.keys():  # noqa: SIM118 - Celery's view iterates over sections, not keys
         name = str(key).lower().removeprefix("celery_")
         if name.startswith("fair_") and name not in known:
@@ -298,18 +292,15 @@ def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> 
 
 
 def _queues(
-    value: Any, default_quantum: float, logical: Mapping[str, LogicalQueue]
+    given: ByQueue, default_quantum: float, logical: Mapping[str, LogicalQueue]
 ) -> dict[str, QueueOptions]:
-    for name in mapping("fair_queues", value):
+    for name in given:
         if name in logical and not logical[name].native:
             raise ImproperlyConfigured(
                 f"fair_queues: {name!r} is a logical queue; give options to its levels:"
                 f" {', '.join(logical[name].levels.queues)}"
             )
-    return {
-        queue_name("fair_queues", name): options_of(name, options, default_quantum)
-        for name, options in mapping("fair_queues", value).items()
-    }
+    return {name: options_of(name, options, default_quantum) for name, options in given.items()}
 
 
 def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:

@@ -11,9 +11,12 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.fair_key import read_key, written_key
 from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import (
+    Burst,
+    ByQueue,
     Cap,
     Rate,
     Seconds,
+    burst,
     count,
     function,
     mapping,
@@ -37,11 +40,9 @@ Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 """``key(task_name, args, kwargs)``: whose a message is; None if that is nobody in particular."""
 
 _LIGHTEST, _HEAVIEST = 1e-6, 1e6
-_LARGEST_BURST = 1_000_000
-_burst = partial(whole, least=1, most=_LARGEST_BURST)
 _MOST_LANES = 10_000
 _lanes = partial(whole, least=1, most=_MOST_LANES)
-_rate = rate
+_rate, _burst = rate, burst
 
 
 class KeyLimits(NamedTuple):
@@ -102,7 +103,7 @@ def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the option, and what is allowed.
     """
-    where = f"set-key {queue}"
+    where = f"keys set {queue}"
     if "weight" in options:
         checked_weight(f"{where}: weight", options["weight"])
     return _checked(KeyOptions, where, options)
@@ -136,7 +137,7 @@ class KeyedQueue:
     """Tasks of each key that run at once, in all workers, unless it has a cap of its own."""
     rate: Rate = None
     """Starts of each key per second, in all workers, unless it has a rate of its own."""
-    burst: Annotated[int, _burst] = 1
+    burst: Burst = 1
     """How many of those may start at once."""
     lease: Seconds = 30.0
     """Seconds until what a worker ran that is not heard of counts for no cap any more."""
@@ -198,16 +199,14 @@ def _checked(kind: type, where: str, options: Any) -> dict[str, Any]:
 
 
 def with_keys(
-    value: Any, keyed: Collection[str], partitioned: Collection[str], logical: Collection[str]
-) -> Any:
+    queues: ByQueue, keyed: Collection[str], partitioned: Collection[str], logical: Collection[str]
+) -> ByQueue:
     """Return ``fair_queues`` with each keyed queue asked for its messages, one by one.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: a queue cannot be shared by key.
     """
-    if not keyed:
-        return value
-    taken = dict(mapping("fair_queues", value))
+    taken = dict(queues)
     for name in keyed:
         for others, what in ((partitioned, "partitions"), (logical, "levels")):
             if name in others:
@@ -215,17 +214,16 @@ def with_keys(
                     f"fair_keys: {name!r} has {what}; a queue is shared by key, or has them"
                 )
         options = taken.get(name, {})
-        if isinstance(options, Mapping):
-            for option in ("exclusive", "prefetch"):
-                if options.get(option):
-                    raise ImproperlyConfigured(
-                        f"fair_queues[{name!r}][{option!r}]: not for a queue of fair_keys, whose"
-                        " messages are asked for when a slot is free; leave one of the two out"
-                    )
-            if options.get("fetch", "pull") != "pull":
+        for option in ("exclusive", "prefetch"):
+            if options.get(option):
                 raise ImproperlyConfigured(
-                    f"fair_queues[{name!r}]['fetch']: a queue of fair_keys is pulled from; leave"
-                    f" {options['fetch']!r} out"
+                    f"fair_queues[{name!r}][{option!r}]: not for a queue of fair_keys, whose"
+                    " messages are asked for when a slot is free; leave one of the two out"
                 )
-            taken[name] = {**options, "fetch": "pull"}
+        if options.get("fetch", "pull") != "pull":
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['fetch']: a queue of fair_keys is pulled from; leave"
+                f" {options['fetch']!r} out"
+            )
+        taken[name] = {**options, "fetch": "pull"}
     return taken

@@ -1,4 +1,4 @@
-"""Partitioned queues, as in ``fair_partitions``, and the groups of workers that share them."""
+"""Partitioned queues, as in ``fair_partitions``, which groups of workers share."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -8,25 +8,20 @@ from typing import Annotated, Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.assignment import partition_of
-from celery_fair.settings.table import from_conf, from_options, table
+from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import (
-    Duration,
+    ByQueue,
     QueueName,
-    Seconds,
     choice,
     function,
     mapping,
     queue_name,
-    url,
-    waiting_or_none,
     whole,
 )
 
 __all__ = [
     "SERIAL",
-    "GroupOptions",
     "PartitionedQueue",
-    "group_options",
     "partitioned_queues",
     "with_partitions",
 ]
@@ -76,28 +71,6 @@ class PartitionedQueue:
         return f"{self.name}.{partition_of(key, self.count)}"
 
 
-@dataclass(frozen=True)
-class GroupOptions:
-    """``fair_group_…``: how a worker is a member of its groups. Times are in seconds."""
-
-    store: Annotated[str, url] = field(repr=False)
-    """Where groups are kept."""
-    lease: Seconds = 60.0
-    """How long a worker that is not heard of keeps its partitions."""
-    heartbeat: Seconds = 25.0
-    """How often a worker renews its lease."""
-    margin: Seconds = 5.0
-    """How long before the end of its lease a worker that could not renew it stops consuming."""
-    pause: Duration = 0.0
-    """Time between two assignments, at the least."""
-    delay: Duration = 0.0
-    """Time from the assignment of a partition until it is consumed."""
-    patience: Duration = 60.0
-    """How long running work is waited for before its partition is given up all the same."""
-    recovery: Annotated[float | None, waiting_or_none] = 30.0
-    """Time after which a worker that has lost its lease tries again."""
-
-
 def partitioned_queues(where: str, value: Any) -> dict[str, PartitionedQueue]:
     """Check ``fair_partitions``.
 
@@ -123,28 +96,24 @@ def _partitioned(where: str, name: str, options: Any) -> PartitionedQueue:
 
 
 def with_partitions(
-    value: Any, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
-) -> Any:
+    queues: ByQueue, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
+) -> ByQueue:
     """Return ``fair_queues`` with a partitioned queue's options given to each of its partitions.
 
     Pulled if nothing else is said: what is not held here need not be given back, out of its order.
 
     Arguments:
-        value: of ``fair_queues``.
+        queues: ``fair_queues``.
         logical: names of logical queues.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
     """
-    if not partitioned:
-        return value
-    taken = dict(mapping("fair_queues", value))
+    taken = dict(queues)
     for name, queue in partitioned.items():
         if name in logical:
             raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
-        options = taken.pop(name, {})
-        if isinstance(options, Mapping):
-            options = _serial(queue, options)
+        options = _serial(queue, taken.pop(name, {}))
         for partition in queue.queues:
             if partition in taken:
                 raise ImproperlyConfigured(
@@ -168,21 +137,3 @@ def _serial(queue: PartitionedQueue, options: Mapping[str, Any]) -> dict[str, An
             f"{where}: 'max_in_flight' = {options['max_in_flight']!r}, but {SERIAL}"
         )
     return {"fetch": "pull", **options, "max_in_flight": 1}
-
-
-def group_options(conf: Any) -> GroupOptions | None:
-    """Check ``fair_group_…``; None where there is no store.
-
-    Raises:
-        celery.exceptions.ImproperlyConfigured: naming the setting and what is allowed.
-    """
-    values = from_conf(GroupOptions, "fair_group_", conf)
-    if values.get("store") is None:
-        return None
-    options = GroupOptions(**values)
-    if options.heartbeat + options.margin >= options.lease:
-        raise ImproperlyConfigured(
-            f"fair_group_lease = {options.lease}: it must be longer than fair_group_heartbeat"
-            f" ({options.heartbeat}) and fair_group_margin ({options.margin}) together"
-        )
-    return options

@@ -8,14 +8,12 @@ from typing import Annotated, Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.settings.table import from_options, table
-from celery_fair.settings.values import Cap, Flag, Quantum, Rate, choice, whole
+from celery_fair.settings.values import Burst, Cap, Flag, Quantum, Rate, choice, whole
 
 __all__ = ["LIVE_OPTIONS", "QueueOptions", "options_of", "parse_live_options", "parse_options"]
 
 LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
-_HIGHEST_CLASS = 65535
-_LARGEST_BURST = 1_000_000_000  # far above it, a float would not tell a token
 
 
 @dataclass(frozen=True)
@@ -26,13 +24,11 @@ class QueueOptions:
     """Cost that the queue may be served per round; relative to other queues', its share."""
     prefetch: Cap = None
     """The queue's window in messages; without it, the window adapts."""
-    level: Annotated[int, partial(whole, least=0, most=_HIGHEST_CLASS)] = field(
-        default=0, metadata={"name": "class"}
-    )
+    level: Annotated[int, partial(whole, least=0)] = field(default=0, metadata={"name": "class"})
     """With the policy `"strict"`, a queue of a higher class goes first."""
     rate: Rate = None
     """Starts per second at the most, in the long run: the queue's leash."""
-    burst: Annotated[int, partial(whole, least=1, most=_LARGEST_BURST)] = 1
+    burst: Burst = 1
     """How many may start at once, under a `rate`."""
     scope: Annotated[str, choice("worker", "cluster")] = "worker"
     """Whether each worker has a leash of its own, or all share one."""
@@ -78,17 +74,13 @@ def parse_live_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]
     return parse_options(queue, options)
 
 
-def options_of(name: str, options: Any, default_quantum: float) -> QueueOptions:
+def options_of(name: str, options: Mapping[str, Any], default_quantum: float) -> QueueOptions:
     """Return a queue's options, checked one by one and together.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
     """
     where = f"fair_queues[{name!r}]"
-    if not isinstance(options, Mapping):
-        raise ImproperlyConfigured(
-            f"{where} must be a mapping of options such as {{'quantum': 10}}, not {options!r}"
-        )
     parsed = parse_options(name, options)
     if "burst" in parsed and parsed.get("rate") is None:
         raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")

@@ -1,4 +1,4 @@
-"""A setting is written once, as a field of a dataclass: ``pull_interval: Seconds = 0.05``.
+"""A setting is written once, as a field of a dataclass: ``group_lease: Seconds = 60.0``.
 
 That says its name, its check (`Seconds` is a float that is annotated with one) and its default; the
 text below it is the documentation's sentence about it. A field without a check is no setting.

@@ -8,7 +8,6 @@ the fields of `celery_fair.settings.table`.
 import math
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from importlib import import_module
@@ -22,9 +21,10 @@ from celery_fair.core.token_bucket import parse_rate
 __all__ = [
     "REDIS_SCHEMES",
     "Address",
+    "Burst",
+    "ByQueue",
     "Cap",
     "Check",
-    "Duration",
     "Flag",
     "Moment",
     "Positive",
@@ -35,6 +35,8 @@ __all__ = [
     "Seconds",
     "Text",
     "Url",
+    "burst",
+    "by_queue",
     "choice",
     "flag",
     "function",
@@ -45,15 +47,18 @@ __all__ = [
     "seconds_or_none",
     "unread",
     "url",
-    "waiting_or_none",
     "whole",
 ]
 
 Check = Callable[[str, Any], Any]
 """``check(where, value)`` returns the value."""
 
+ByQueue = Mapping[str, Mapping[str, Any]]
+"""Options by queue, as they are given."""
+
 _LONGEST_NAME = 255  # bytes; AMQP's short string
 _LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
+_LARGEST_BURST = 1_000_000
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://?")
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]+)):(?P<port>[0-9]{1,5})"
@@ -82,12 +87,23 @@ def mapping(where: str, value: Any) -> Mapping[Any, Any]:
 
 
 def queue_name(where: str, name: Any) -> str:
-    with suppress(UnicodeEncodeError):  # half of a character
-        if isinstance(name, str) and name.strip() and len(name.encode()) <= _LONGEST_NAME:
-            return name
+    if isinstance(name, str) and name.strip() and len(name.encode()) <= _LONGEST_NAME:
+        return name
     raise ImproperlyConfigured(
         f"{where}: {name!r} is no queue name; a name is text of 1 to {_LONGEST_NAME} bytes"
     )
+
+
+def by_queue(where: str, value: Any) -> ByQueue:
+    """Check names of queues and that each has options; what they are, is checked elsewhere."""
+    queues = {queue_name(where, name): options for name, options in mapping(where, value).items()}
+    for name, options in queues.items():
+        if not isinstance(options, Mapping):
+            raise ImproperlyConfigured(
+                f"{where}[{name!r}] must be a mapping of options such as {{'quantum': 10}}, not"
+                f" {options!r}"
+            )
+    return queues
 
 
 def quantum(where: str, value: Any) -> float:
@@ -95,8 +111,6 @@ def quantum(where: str, value: Any) -> float:
         return check_quantum(value)
     except ValueError as exc:
         raise ImproperlyConfigured(f"{where}: {exc}") from None
-    except OverflowError as exc:
-        raise ImproperlyConfigured(f"{where}: quantum must be a finite number: {exc}") from None
 
 
 def count(where: str, value: Any) -> int | None:
@@ -112,6 +126,9 @@ def whole(where: str, value: Any, least: int, most: float = math.inf) -> int:
         return value  # type: ignore[no-any-return]
     bounds = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
     raise ImproperlyConfigured(f"{where} must be a whole number {bounds}, not {value!r}")
+
+
+burst = partial(whole, least=1, most=_LARGEST_BURST)
 
 
 def _is_whole(value: Any) -> bool:
@@ -221,15 +238,6 @@ def seconds_or_none(where: str, value: Any) -> float | None:
     return None if value is None else seconds(where, value, ", or None,")
 
 
-def waiting(where: str, value: Any, besides: str = ", or 0,") -> float:
-    """Check seconds that may be none at all."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else seconds(where, value, besides)
-
-
-def waiting_or_none(where: str, value: Any) -> float | None:
-    return None if value is None else waiting(where, value, ", or 0, or None,")
-
-
 def moment(where: str, value: Any) -> float | None:
     """Return a time in seconds since 1970."""
     try:
@@ -238,7 +246,7 @@ def moment(where: str, value: Any) -> float | None:
             return None
         if isinstance(time, datetime) and time.tzinfo is not None:
             return time.timestamp()
-    except (ValueError, OverflowError):
+    except ValueError:
         pass
     raise ImproperlyConfigured(
         f"{where} must be a time with its zone, such as '2026-05-31T14:00:00Z', or None, not"
@@ -268,8 +276,8 @@ def _imported(where: str, path: str) -> Any:
         raise ImproperlyConfigured(f"{where}: cannot import {path!r}: {exc}") from exc
 
 
+Burst = Annotated[int, burst]
 Cap = Annotated[int | None, count]
-Duration = Annotated[float, waiting]
 Flag = Annotated[bool, flag]
 Moment = Annotated[float | None, moment]
 Positive = Annotated[int, partial(whole, least=1)]

@@ -13,23 +13,23 @@ it is done (`actions`).
 From the bottom up::
 
     snapshot.py    all workers at one moment, and their queues, summed up
-    history.py     what queues' figures were in the last minutes, for the lines
-    log_reader.py, minutes.py, log_history.py  the last hours, from the event log
-    tables.py, past_shares.py, past_waits.py, past.py  past days, from a warehouse's tables
-    reads.py, warehouse_history.py  which of them were read, and are shown again
-    collector.py   the thread that asks
-    sentences.py   why a figure is what it is
-    visitors.py    who looks, and who may change something: loopback, passwords, a proxy's header
+    history.py     what queues did at each of the last ticks, for the lines
+    collector.py   its reader of the last minutes: the thread that asks the workers
+    log_collector.py  that of the last hours: the thread that reads the event log
+    looks.py       what is asked for when somebody looks, once for all who do
     passwords.py   the file of passwords
+    guard.py       headers of every answer; who gets in, and who may change something: loopback,
+                   passwords, a proxy's header
     forms.py       what a browser sends to change something
     actions.py     who changed what, and when
-    site.py        what pages have in common: the app, the collector, the templates
-    pages/         a page, or a few, each; `routes.py` says where they are
     orders.py      dead letters that are replayed or purged, in the background
-    changes.py     what a change of a queue or a key will do, doing it, and one step back
-    guard.py       headers of every answer, and who gets in
-    asgi.py        the application
-    command.py, password_command.py  the commands
+    site.py        what pages have in common: the app, the collector, the templates
+    pages/         what fills in each page, and does what its forms say
+    asgi.py        the application: which pages there are, and their updates
+    server.py      the program that serves the pages
+
+`templates/` has a page each, and in `parts/` what changes of it while somebody looks; `why.html`
+says why a figure is what it is, `effects.html` what a change will do.
 
 `static/` has uPlot 1.6.32 (https://github.com/leeoniya/uPlot, MIT; uPlot.LICENSE), which draws the
 lines, as it is on npm.

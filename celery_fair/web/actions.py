@@ -6,15 +6,20 @@ down is not done. Without a file it is kept in memory, and in the program's log,
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-__all__ = ["Action", "ActionLog"]
+from starlette.exceptions import HTTPException
+
+__all__ = ["Action", "ActionLog", "NotDoneError"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +27,10 @@ _SHOWN = 500
 """Actions that are kept in memory, the last ones."""
 
 Undo = Callable[[], Mapping[str, str]]
+
+
+class NotDoneError(Exception):
+    """Something cannot be done; the message says why, and nothing has happened."""
 
 
 @dataclass
@@ -62,43 +71,60 @@ class ActionLog:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self._lock = Lock()
-        self._actions: dict[str, Action] = {}
+        self._actions: deque[Action] = deque(maxlen=_SHOWN)
         if path is not None:
             with path.open("a", encoding="utf-8"):
                 pass
             for line in path.read_text("utf-8", errors="replace").splitlines():
                 self._recall(line)
-            self._forget()
 
     def recent(self) -> list[Action]:
         """Return the actions, the last one first."""
         with self._lock:
-            return list(reversed(self._actions.values()))
+            return list(reversed(self._actions))
 
     def begin(self, who: str, what: str, about: str, details: Mapping[str, Any]) -> Action:
         """Write down what is going to be done.
 
         Raises:
-            OSError: it cannot be written; then it must not be done.
+            HTTPException: it cannot be written; then it must not be done.
         """
         action = Action(who, what, about, details)
-        told = {"what": what, "about": about, "details": details}
-        self._write(action, {"event": "begun", "who": who, **told})
+        told = {"who": who, "what": what, "about": about, "details": details}
+        try:
+            self._write(action, "begun", told)
+        except OSError as exc:
+            raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
         with self._lock:
-            self._actions[action.id] = action
-            self._forget()
+            self._actions.append(action)
         return action
+
+    @contextmanager
+    def doing(
+        self, who: str, what: str, about: str, details: Mapping[str, Any]
+    ) -> Iterator[Callable[..., None]]:
+        """Write down what is done in the context, which calls what this gives as `end`.
+
+        Raises:
+            HTTPException: as `begin`.
+        """
+        action = self.begin(who, what, about, details)
+        try:
+            yield partial(self.end, action)
+        except Exception as exc:
+            self.end(action, {"all": f"error: {str(exc) or type(exc).__name__}"})
+            raise
 
     def end(self, action: Action, result: Mapping[str, str], undo: Undo | None = None) -> None:
         """Write down what became of it; where it cannot be written, it is shown, and logged."""
         action.result = result
         with self._lock:
-            for other in self._actions.values():
+            for other in self._actions:
                 if other.about == action.about:
                     other.undo = None
             action.undo = undo
         try:
-            self._write(action, {"event": "ended", "result": result})
+            self._write(action, "ended", {"result": result})
         except OSError:
             logger.exception(
                 "What became of %s is not in the log of actions: %s", action.id, result
@@ -107,19 +133,15 @@ class ActionLog:
     def claim_undo(self, id_: str) -> tuple[Action, Undo] | None:
         """Return an action that can be taken back, and what does that: to one caller."""
         with self._lock:
-            action = self._actions.get(id_)
-            if action is None or action.undo is None:
-                return None
-            undo, action.undo = action.undo, None
-            return action, undo
+            for action in self._actions:
+                if action.id == id_ and action.undo is not None:
+                    undo, action.undo = action.undo, None
+                    return action, undo
+        return None
 
-    def _forget(self) -> None:
-        for id_ in list(self._actions)[:-_SHOWN]:
-            del self._actions[id_]
-
-    def _write(self, action: Action, told: Mapping[str, Any]) -> None:
+    def _write(self, action: Action, event: str, told: Mapping[str, Any]) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": at, "id": action.id, **told}, default=str)
+        line = json.dumps({"time": at, "id": action.id, "event": event, **told}, default=str)
         logger.info("%s", line)
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
@@ -130,16 +152,12 @@ class ActionLog:
         try:
             told = json.loads(line)
             if told["event"] == "ended":
-                self._actions[told["id"]].result = told["result"]
+                for action in self._actions:
+                    if action.id == told["id"]:
+                        action.result = dict(told["result"])
                 return
-            self._actions[told["id"]] = Action(
-                who=str(told["who"]),
-                what=str(told["what"]),
-                about=str(told["about"]),
-                details=dict(told["details"]),
-                id=str(told["id"]),
-                time=datetime.fromisoformat(told["time"]),
-                of_now=False,
-            )
+            who, what, about, id_ = (str(told[name]) for name in ("who", "what", "about", "id"))
+            time, details = datetime.fromisoformat(told["time"]), dict(told["details"])
+            self._actions.append(Action(who, what, about, details, id_, time, of_now=False))
         except (KeyError, TypeError, ValueError, AttributeError):
             logger.debug("No action: %r", line)

@@ -1,33 +1,52 @@
-"""The application."""
+"""The application: pages, their parts again as they change, and what forms do.
 
-from collections.abc import Collection
-from functools import partial
+While a page is open, its changing part is sent again and again, as server-sent events. Those who
+look at the same thing are sent the same text, which is made once; a part with forms in it is each
+visitor's own.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
+from celery.exceptions import ImproperlyConfigured
+from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from celery_fair.web.forms import changing
-from celery_fair.web.guard import Guard
-from celery_fair.web.key_change import KeyChange
-from celery_fair.web.looks import Looks
-from celery_fair.web.pages import letters, queues, states
+from celery_fair.operate.errors import InvalidRequestError, OperateError
+from celery_fair.web.actions import NotDoneError
+from celery_fair.web.forms import Form, changing
+from celery_fair.web.guard import Guard, Visitors
 from celery_fair.web.pages.changing import change
-from celery_fair.web.pages.history import history_lines, history_page, history_part
-from celery_fair.web.pages.keys import KeyWatch, key_page, keys_page, keys_part
-from celery_fair.web.pages.live import Lines, Live, Part
-from celery_fair.web.pages.warehouse import warehouse_lines, warehouse_page, warehouse_part
-from celery_fair.web.queue_change import QueueChange
-from celery_fair.web.site import Site
-from celery_fair.web.visitors import Visitors
+from celery_fair.web.pages.keys import KeyChange, KeyPages
+from celery_fair.web.pages.letters import LetterPages
+from celery_fair.web.pages.queues import QueueChange, QueuePages
+from celery_fair.web.pages.states import StatePages
+from celery_fair.web.site import Site, redirect
 
 __all__ = ["application"]
+
+logger = logging.getLogger(__name__)
+
+_PERSONAL = {"order", "actions"}
+"""Parts with forms in them, which have their visitor's token."""
+
+Fill = Callable[[Mapping[str, str]], dict[str, Any]]
+"""Given what an address asks for, returns what fills in a page's template, and its part's."""
+
+Lines = Callable[[Mapping[str, str], Any], tuple[Any, Any]]
+"""Given what an address asks for, and what was drawn, None at first, returns what is drawn now, and
+what is sent of it, if anything."""
 
 
 def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starlette:
@@ -36,77 +55,109 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     Arguments:
         hosts: as `Guard`.
     """
-    keys, explained = Looks(KeyWatch(site).ask), Looks(queues.Explanations(site).ask)
-    parts: dict[str, tuple[Part, str]] = {
-        "queues": (partial(queues.queues_part, site), "parts/queues.html"),
-        "queue": (partial(queues.queue_part, site, explained), "parts/queue.html"),
-        "workers": (partial(queues.workers_part, site), "parts/workers.html"),
-        "worker": (partial(queues.worker_part, site), "parts/worker.html"),
-        "history": (partial(history_part, site), "parts/history.html"),
-        "warehouse": (partial(warehouse_part, site), "parts/warehouse.html"),
-        "keys": (partial(keys_part, site, keys), "parts/keys.html"),
-        "order": (partial(letters.order_part, site), "parts/order.html"),
-        "actions": (partial(states.actions_part, site), "parts/actions.html"),
+    queues, keys = QueuePages(site), KeyPages(site)
+    letters, states = LetterPages(site), StatePages(site)
+    parts: dict[str, Fill] = {
+        "queues": queues.queues,
+        "queue": queues.queue,
+        "workers": queues.workers,
+        "worker": queues.worker,
+        "history": queues.hours,
+        "keys": keys.keys,
+        "order": letters.order,
+        "actions": states.actions,
     }
-
-    queue_lines = partial(queues.queue_lines, site)
+    others: dict[str, Fill] = {
+        "key": keys.key,
+        "dead-letters": letters.letters,
+        "dead-letter": letters.letter,
+        "partitions": states.partitions,
+        "doctor": states.doctor,
+    }
     lines: dict[str, Lines] = {
-        "queues": queue_lines,
-        "queue": queue_lines,
-        "history": partial(history_lines, site),
-        "warehouse": partial(warehouse_lines, site),
+        "queues": queues.lines,
+        "queue": queues.lines,
+        "history": queues.hours_lines,
+    }
+    acts: dict[str, Callable[[Request, Form], Response]] = {
+        "queue": partial(change, site, QueueChange),
+        "key": partial(change, site, KeyChange),
+        "dead-letters": letters.plan,
+        "order": letters.begin,
+        "order/stop": letters.stop,
+        "actions/undo": states.undo,
     }
 
-    def part_page(name: str) -> Any:
-        fill, _ = parts[name]
-
-        def handle(request: Request) -> Response:
-            return site.page(request, f"{name}.html", **fill(dict(request.query_params)))
-
-        return handle
-
-    def shown(request: Request, error: Exception) -> Response:
+    def show_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return site.page(
-            request, "error.html", error.status_code, code=error.status_code, text=error.detail
-        )
+        code = error.status_code
+        return site.page(request, "error.html", code, code=code, text=error.detail)
 
-    def to_queues(request: Request) -> Response:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/queues")
-
-    whole = ("queue", "workers", "worker", "order", "actions")
-    see = [
-        Route("/", to_queues),
-        Route("/queues", partial(queues.queues_page, site)),
-        *(Route(f"/{name}", part_page(name)) for name in whole),
-        Route("/history", partial(history_page, site)),
-        Route("/warehouse", partial(warehouse_page, site)),
-        Route("/keys", partial(keys_page, site, keys)),
-        Route("/key", partial(key_page, site)),
-        Route("/dead-letters", partial(letters.letters_page, site)),
-        Route("/dead-letter", partial(letters.letter_page, site)),
-        Route("/partitions", partial(states.partitions_page, site)),
-        Route("/doctor", partial(states.doctor_page, site)),
-        Route("/live", Live(site, parts, lines).respond),
-        Mount("/static", _Static(directory=Path(__file__).parent / "static")),
-    ]
-    act = {
-        "/queue": partial(change, site, kind=QueueChange),
-        "/key": partial(change, site, kind=KeyChange),
-        "/dead-letters": partial(letters.plan, site),
-        "/order": partial(letters.begin, site),
-        "/order/stop": partial(letters.stop, site),
-        "/actions/undo": partial(states.undo, site),
-    }
-    routes = [
-        *(Route(path, changing(site.tokens, each), methods=["POST"]) for path, each in act.items()),
-        *see,
-    ]
     return Starlette(
-        routes=routes,
+        routes=[
+            Route("/", partial(redirect, path="queues")),
+            *(
+                Route(f"/{path}", changing(site.tokens, _saying(act)), methods=["POST"])
+                for path, act in acts.items()
+            ),
+            *(
+                Route(f"/{name}", partial(_show, site, name, _saying(fill)))
+                for name, fill in (parts | others).items()
+            ),
+            Route("/live", Live(site, parts, lines).respond),
+            Mount("/static", _Static(directory=Path(__file__).parent / "static")),
+        ],
         middleware=[Middleware(Guard, visitors=visitors, hosts=hosts)],
-        exception_handlers={HTTPException: shown},
+        exception_handlers={HTTPException: show_error},
     )
+
+
+class Live:
+    """Sends parts and lines.
+
+    Arguments:
+        parts: those that there are, by the page's name.
+        lines: of pages that have some.
+    """
+
+    def __init__(self, site: Site, parts: Mapping[str, Fill], lines: Mapping[str, Lines]) -> None:
+        self._site = site
+        self._parts = {name: _saying(fill) for name, fill in parts.items()}
+        self._lines = lines
+        self._made: dict[tuple[int, str, str, bool], str] = {}
+
+    async def respond(self, request: Request) -> Response:
+        """Send the part that the address names, and its lines, each time that workers answer."""
+        name = request.query_params.get("of", "")
+        if name not in self._parts:
+            raise HTTPException(404, "There is no such page.")
+        return EventSourceResponse(self._events(request, name), ping=15)
+
+    async def _events(self, request: Request, name: str) -> AsyncIterator[dict[str, str]]:
+        query = dict(request.query_params)
+        draw, drawn = self._lines.get(name), None
+        number = 0
+        while True:
+            number = (await self._site.collector.after(number)).number
+            try:
+                text = await run_in_threadpool(self._text, request, name, query, number)
+            except HTTPException as exc:
+                text = json.dumps({"trouble": exc.detail})
+            yield {"event": "part", "data": text}
+            if draw is not None:
+                drawn, told = await run_in_threadpool(draw, query, drawn)
+                if told is not None:
+                    yield {"event": "lines", "data": json.dumps(told)}
+
+    def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
+        who, made = request.state.visitor, self._made
+        address = f"{name}?{sorted(query.items())}"
+        key = (number, address, who.name if name in _PERSONAL else "", who.may_change)
+        if key not in made:
+            html = self._site.html(request, f"parts/{name}.html", **self._parts[name](query))
+            lately = {key: text for key, text in self._made.items() if key[0] >= number - 1}
+            made = self._made = lately | {key: json.dumps({"html": html})}
+        return made[key]
 
 
 class _Static(StaticFiles):
@@ -116,3 +167,26 @@ class _Static(StaticFiles):
         response = super().file_response(*args, **options)
         response.headers["cache-control"] = "private, max-age=3600"
         return response
+
+
+def _show(site: Site, name: str, fill: Fill, request: Request) -> Response:
+    return site.page(request, f"{name}.html", **fill(dict(request.query_params)))
+
+
+def _saying(handle: Callable[..., Any]) -> Callable[..., Any]:
+    """Have what goes wrong said on a page: 409 if nothing was done for a good reason, else 503."""
+
+    @wraps(handle)
+    def said(*args: Any) -> Any:
+        try:
+            return handle(*args)
+        except HTTPException:
+            raise
+        except (NotDoneError, InvalidRequestError, ImproperlyConfigured) as exc:
+            raise HTTPException(409, str(exc)) from exc
+        except Exception as exc:
+            if not isinstance(exc, OperateError):  # which says all that there is to say
+                logger.exception("A page cannot be shown, or a form not be done")
+            raise HTTPException(503, str(exc) or type(exc).__name__) from exc
+
+    return said

@@ -9,19 +9,31 @@ workers, it rests for as long as they took: it never takes more than half of a p
 import asyncio
 import gc
 import logging
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
+from math import nan
+from operator import attrgetter
 from threading import Condition, Thread
 from time import monotonic, time
-from typing import Any, Protocol
 
-from celery_fair.cli.live.answers import Answers, NoAnswer
-from celery_fair.web.history import History
+from celery_fair.brokers.depths import Depths
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
 
-__all__ = ["Collector"]
+__all__ = ["FIGURES", "Collector"]
 
 logger = logging.getLogger(__name__)
+
+FIGURES: tuple[str, ...] = ("share", "target", "backlog", "oldest", "per_second", "median", "p95")
+_FIGURES_OF = attrgetter(*FIGURES)
+
+_TICKS = 600
+_MOST = 1000
+"""Queues that have lines, at the most: each takes some hundred bytes a tick."""
 
 _IDLE = 10.0
 """Seconds between two questions while nobody looks."""
@@ -42,26 +54,17 @@ _FORGOTTEN = 120.0
 """Seconds for which a worker that answers no more is still named."""
 
 
-class Backlog(Protocol):
-    """As `celery_fair.brokers.depths.Depths`."""
-
-    def start(self) -> None: ...
-    def ask_about(self, queues: Any) -> None: ...
-    def of(self, queue: str) -> Any: ...
-    def close(self) -> None: ...
-
-
 class Collector:
     """Asks until it is closed, from `start` on. `look` from any thread.
 
     Arguments:
-        ask: asks the workers for their status; raises `NoAnswer`.
+        ask: asks the workers for their status; raises `NoAnswerError`.
         depths: is told which queues there are.
         every: seconds between two questions, at the least.
     """
 
-    def __init__(self, ask: Callable[[], Answers], depths: Backlog, every: float = 1.0) -> None:
-        self.history = History()
+    def __init__(self, ask: Callable[[], Answers], depths: Depths, every: float = 1.0) -> None:
+        self.history = History(_figures, _TICKS)
         self._ask = ask
         self._depths = depths
         self._every = every
@@ -113,15 +116,16 @@ class Collector:
 
     def take(self) -> Snapshot:
         """Ask once, and keep what is answered."""
-        began = time()
+        began, nobody = time(), Answers()
         try:
             with _uncollected():
                 snapshot = self._taken(began, self._ask())
-        except NoAnswer as exc:
-            snapshot = self._without(began, exc.message)
+        except NoAnswerError as exc:
+            snapshot = self._taken(began, nobody, str(exc))
         except Exception as exc:  # of any transport, or as an answer is none: the next may be
             logger.exception("The workers could not be asked, or their answers not be read")
-            snapshot = self._without(began, f"{type(exc).__name__}; this server's log has more")
+            trouble = f"{type(exc).__name__}; this server's log has more"
+            snapshot = self._taken(began, nobody, trouble)
         with self._changed:
             self._latest = snapshot
             self._changed.notify_all()
@@ -130,10 +134,13 @@ class Collector:
                     loop.call_soon_threadsafe(event.set)
         return snapshot
 
-    def _taken(self, began: float, answers: Answers) -> Snapshot:
+    def _taken(self, began: float, answers: Answers, trouble: str = "") -> Snapshot:
         workers: Mapping[str, Rows] = answers.good
         seen = self._seen | dict.fromkeys(workers, began)
         self._seen = {w: at for w, at in seen.items() if began - at < _FORGOTTEN}
+        queues = {queue for rows in workers.values() for queue in rows}
+        self._depths.ask_about(queues)
+        depths = ((queue, self._depths.of(queue)) for queue in queues)
         snapshot = Snapshot(
             number=self._latest.number + 1,
             time=began,
@@ -141,54 +148,48 @@ class Collector:
             notes=answers.notes,
             others=answers.others,
             errors=answers.errors,
-            silent=self._silent(workers),
-            depths=self._depths_of({queue for rows in workers.values() for queue in rows}),
+            silent={w: at for w, at in self._seen.items() if w not in workers},
+            trouble=trouble,
+            depths={queue: depth.messages for queue, depth in depths if depth is not None},
             earlier=self._earlier[0] if self._earlier else None,
         )
-        self.history.add(snapshot)
-        self._remember(snapshot)
+        self._draw(snapshot)
+        if workers:
+            self._remember(snapshot)
         return snapshot.packed()
 
-    def _without(self, began: float, trouble: str) -> Snapshot:
-        number, silent = self._latest.number + 1, self._silent({})
-        snapshot = Snapshot(number=number, time=began, silent=silent, trouble=trouble)
-        self.history.add(snapshot)
-        return snapshot
-
-    def _silent(self, workers: Mapping[str, Rows]) -> dict[str, float]:
-        return {worker: at for worker, at in self._seen.items() if worker not in workers}
-
-    def _depths_of(self, queues: set[str]) -> dict[str, int]:
-        self._depths.ask_about(queues)
-        found = ((queue, self._depths.of(queue)) for queue in queues)
-        return {queue: depth.messages for queue, depth in found if depth is not None}
+    def _draw(self, snapshot: Snapshot) -> None:
+        drawn = islice(snapshot.queues.items(), _MOST)
+        rows = {
+            name: array("f", [nan if each is None else each for each in _FIGURES_OF(queue)])
+            for name, queue in drawn
+        }
+        self.history.ticks.append(Tick(round(snapshot.time, 1), rows))
 
     def _remember(self, snapshot: Snapshot) -> None:
         """Keep two earlier counts: the older is compared with until the newer is old enough."""
         if not self._earlier or snapshot.time - self._earlier[-1].time >= _COMPARED:
-            self._earlier = [
-                *self._earlier[-1:],
-                Earlier.of(snapshot.time, snapshot.workers),
-            ]
+            now = Earlier.of(snapshot.time, snapshot.workers)
+            self._earlier = [*self._earlier[-1:], now]
 
     def _run(self) -> None:
         while not self._closed:
             began = monotonic()
             self.take()
             took = monotonic() - began
+            most = max(map(len, self._latest.workers.values()), default=0)
+            pause = self._every * max(1.0, most / _ROWS)
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, max(self._pause - took, took))
+                self._changed.wait_for(lambda: self._closed, max(pause - took, took))
                 while not self._is_wanted() and monotonic() - began < _IDLE and not self._closed:
                     self._changed.wait(1.0)
 
-    @property
-    def _pause(self) -> float:
-        """Seconds from one question to the next."""
-        most = max(map(len, self._latest.workers.values()), default=0)
-        return max(self._every, most / _ROWS * self._every)
-
     def _is_wanted(self) -> bool:
         return bool(self._waiting) or monotonic() - self._looked < _INTEREST
+
+
+def _figures(tick: Tick, queue: str) -> Mapping[str, float]:
+    return dict(zip(FIGURES, tick.rows.get(queue, ()), strict=False))
 
 
 @contextmanager

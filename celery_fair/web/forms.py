@@ -12,14 +12,17 @@ from secrets import token_bytes
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData
+from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from celery_fair.web.visitors import Visitor
+from celery_fair.web.guard import Visitor
 
 __all__ = ["Form", "Tokens", "changing"]
+
+Form = ImmutableMultiDict[str, str]
+"""A form's fields."""
 
 _FIELDS = 20_000
 """Fields of a form, at the most: some thousands of dead letters can be chosen one by one."""
@@ -40,27 +43,6 @@ class Tokens:
         return hmac.compare_digest(self.of(visitor).encode(), token.encode())
 
 
-class Form:
-    """A form's fields, as text."""
-
-    def __init__(self, data: FormData) -> None:
-        self._data = data
-
-    def text(self, name: str, default: str = "") -> str:
-        """Return a field, without space around it."""
-        value = self._data.get(name, default)
-        return value.strip() if isinstance(value, str) else default
-
-    def exact(self, name: str) -> str:
-        """Return a field as it is, such as the name of a queue."""
-        value = self._data.get(name, "")
-        return value if isinstance(value, str) else ""
-
-    def all(self, name: str) -> list[str]:
-        """Return a field that is there several times."""
-        return [value for value in self._data.getlist(name) if isinstance(value, str)]
-
-
 def changing(
     tokens: Tokens, handle: Callable[[Request, Form], Response]
 ) -> Callable[[Request], Awaitable[Response]]:
@@ -76,8 +58,8 @@ def changing(
         if not _is_from_here(request):
             raise HTTPException(403, "This form is from another site.")
         data = await request.form(max_files=0, max_fields=_FIELDS)
-        form = Form(data)
-        if not tokens.fits(visitor, form.exact("token")):
+        form = Form([(name, text) for name, text in data.multi_items() if isinstance(text, str)])
+        if not tokens.fits(visitor, form.get("token", "")):
             raise HTTPException(
                 403,
                 "This form is not from a page of this server as it runs now: go back, load the page"

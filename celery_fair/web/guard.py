@@ -1,4 +1,4 @@
-"""Headers of every answer, and who gets in.
+"""Headers of every answer, and who gets in: who looks, and whether they may change something.
 
 The policy lets a page load scripts, styles, pictures and live figures from this server alone, run
 nothing that stands in the page itself, and be shown in no other page.
@@ -7,18 +7,27 @@ The request's Host must be a name that the server is known by: otherwise another
 own name lead here, and read what is shown to whoever is on this machine (DNS rebinding).
 """
 
-from collections.abc import Collection
-from html import escape
+import hmac
+import logging
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
+from threading import Lock
+from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from celery_fair.web.visitors import RefusedError, Visitors
+from celery_fair.web.passwords import Passwords
 
-__all__ = ["HEADERS", "Guard"]
+__all__ = ["HEADERS", "Changers", "Guard", "ProxyHeader", "Visitor", "Visitors", "WithPassword"]
+
+logger = logging.getLogger(__name__)
 
 HEADERS = {
     "content-security-policy": (
@@ -31,6 +40,107 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+_ASKS = {"www-authenticate": 'Basic realm="celery-fair", charset="UTF-8"'}
+"""Has a browser ask for a name and a password."""
+
+
+class Visitor(NamedTuple):
+    """Somebody who may look.
+
+    Attributes:
+        name: for the log of actions.
+        may_change: whether they may do more than look.
+    """
+
+    name: str
+    may_change: bool
+
+
+class Changers(NamedTuple):
+    """Who may change something.
+
+    Attributes:
+        allowed: whether anybody may.
+        names: only these; all who may look if there are none.
+    """
+
+    allowed: bool
+    names: Collection[str] = ()
+
+
+class Visitors:
+    """Whoever can connect, for an address of this machine alone; or as a subclass says."""
+
+    def __init__(self, changers: Changers) -> None:
+        self._changers = changers
+
+    def of(self, connection: HTTPConnection) -> Visitor:
+        """Return who sends a request. From any thread.
+
+        Raises:
+            HTTPException: they may not look; it says why.
+        """
+        name, (allowed, names) = self.name_of(connection), self._changers
+        return Visitor(name, allowed and (not names or name in names))
+
+    def name_of(self, connection: HTTPConnection) -> str:
+        """Return their name.
+
+        Raises:
+            HTTPException: as `of`.
+        """
+        return "local"
+
+
+class WithPassword(Visitors):
+    """Whoever has a name and a password (HTTP's basic authentication).
+
+    To verify a password takes some tenths of a second, on purpose, and is done one at a time.
+    What was right is remembered, as a digest under a key of this process's own.
+    """
+
+    def __init__(self, passwords: Passwords, changers: Changers) -> None:
+        super().__init__(changers)
+        self._passwords = passwords
+        self._lock = Lock()
+        self._right: dict[str, bytes] = {}
+
+    def name_of(self, connection: HTTPConnection) -> str:
+        name, password = _credentials(connection.headers)
+        digest = self._passwords.digest(name, password)
+        if not hmac.compare_digest(self._right.get(name, b""), digest):
+            with self._lock:
+                if not self._passwords.verify(name, password):
+                    logger.warning("A wrong name or password, from %s", _address(connection))
+                    raise HTTPException(401, "The name or the password is wrong.", _ASKS)
+            self._right[name] = digest
+        return name
+
+
+class ProxyHeader(Visitors):
+    """Whoever a proxy says it is, in a header that it sets itself.
+
+    Arguments:
+        header: its name.
+        proxies: addresses that it is believed from.
+    """
+
+    def __init__(self, header: str, proxies: Collection[str], changers: Changers) -> None:
+        super().__init__(changers)
+        self._header = header
+        self._proxies = {ip_address(each) for each in proxies}
+
+    def name_of(self, connection: HTTPConnection) -> str:
+        address = _address(connection)
+        if not address or ip_address(address) not in self._proxies:
+            text = f"{address or 'This address'} is not that of the proxy (--proxy)."
+            raise HTTPException(403, text)
+        said = connection.headers.getlist(self._header)
+        if len(said) != 1 or not said[0].strip():
+            text = f"The proxy's header {self._header} does not name one visitor."
+            raise HTTPException(403, text)
+        return said[0].strip()
 
 
 class Guard:
@@ -59,24 +169,20 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        refusal = await self._admit(scope)
-        await (self._app if refusal is None else refusal)(scope, receive, guarded)
+        answer = self._app
+        try:
+            visitor = await run_in_threadpool(self._admit, HTTPConnection(scope))
+            scope.setdefault("state", {})["visitor"] = visitor
+        except HTTPException as exc:
+            answer = PlainTextResponse(exc.detail, exc.status_code, exc.headers)
+        await answer(scope, receive, guarded)
 
-    async def _admit(self, scope: Scope) -> Response | None:
-        """Say who it is, or return the answer to somebody who does not get in."""
-        connection = HTTPConnection(scope)
+    def _admit(self, connection: HTTPConnection) -> Visitor:
         host = _name(connection.headers.get("host", ""))
         if self._hosts and host not in self._hosts:
-            return _told(421, f"This server is not known as {host!r}: start it with --host-name.")
-        try:
-            visitor = await run_in_threadpool(self._visitors.of, connection)
-        except RefusedError as exc:
-            response = _told(401 if exc.asks else 403, str(exc))
-            if exc.asks:
-                response.headers["www-authenticate"] = 'Basic realm="celery-fair", charset="UTF-8"'
-            return response
-        scope.setdefault("state", {})["visitor"] = visitor
-        return None
+            text = f"This server is not known as {host!r}: start it with --host-name."
+            raise HTTPException(421, text)
+        return self._visitors.of(connection)
 
 
 def _name(host: str) -> str:
@@ -87,8 +193,16 @@ def _name(host: str) -> str:
     return name.partition(":")[0]
 
 
-def _told(status: int, text: str) -> Response:
-    return HTMLResponse(
-        f'<!DOCTYPE html><html lang="en"><title>{status}</title><p>{escape(text)}</p></html>',
-        status,
-    )
+def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    try:
+        name, colon, password = b64decode(value, validate=True).decode().partition(":")
+    except (NotBase64, ValueError):
+        name = colon = password = ""
+    if scheme.lower() != "basic" or not colon:
+        raise HTTPException(401, "A name and a password are needed.", _ASKS)
+    return name, password
+
+
+def _address(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client else ""

@@ -1,45 +1,54 @@
 """What is asked for when somebody looks, and shown to all who look at the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 from time import monotonic
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-__all__ = ["Looks"]
+__all__ = ["Answer", "Looks"]
 
 _FRESH = 1.0
 """Seconds for which an answer is shown to others, at the least."""
 
 _FORGOTTEN = 60.0
-"""Seconds after which an answer that nobody asks for is dropped."""
+"""Seconds after which an answer that nobody asks for is dropped, and what it was asked by."""
 
-T = TypeVar("T")
+Answers = Iterator[Mapping[str, Any]]
+Ask = Callable[[str], Answers]
 
 
-class _Look(NamedTuple, Generic[T]):
-    answer: T
+class Answer(NamedTuple):
+    """What was found, or the trouble with that."""
+
+    found: Mapping[str, Any] = {}
+    trouble: str = ""
+
+
+class _Look(NamedTuple):
+    answer: Answer
+    answers: Answers
     at: float
     until: float
 
 
-class Looks(Generic[T]):
+class Looks:
     """Asks about something by its name, once a second at the most, however many browsers look.
 
     One question at a time. Who has seen an answer gets that again while somebody else asks; only
     who comes first waits. What took long is asked as much less often: half of the time is rest.
 
     Arguments:
-        ask: answers, and raises nothing.
+        ask: returns answers about a name, one after the other, on one connection, say.
         clock: the monotonic clock.
     """
 
-    def __init__(self, ask: Callable[[str], T], clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, ask: Ask, clock: Callable[[], float] = monotonic) -> None:
         self._ask = ask
         self._clock = clock
         self._asking = Lock()
-        self._known: dict[str, _Look[T]] = {}
+        self._known: dict[str, _Look] = {}
 
-    def of(self, name: str) -> T:
+    def of(self, name: str) -> Answer:
         """Return what was answered about it."""
         known = self._known.get(name)
         if known is not None and self._clock() < known.until:
@@ -55,10 +64,15 @@ class Looks(Generic[T]):
         finally:
             self._asking.release()
 
-    def _asked(self, name: str) -> T:
+    def _asked(self, name: str) -> Answer:
         began = self._clock()
-        answer = self._ask(name)
+        kept = {n: look for n, look in self._known.items() if began - look.at < _FORGOTTEN}
+        answers = kept[name].answers if name in kept else self._ask(name)
+        try:
+            answer = Answer(next(answers))
+        except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
+            answer, answers = Answer(trouble=str(exc) or type(exc).__name__), self._ask(name)
         now = self._clock()
-        kept = {n: look for n, look in self._known.items() if now - look.at < _FORGOTTEN}
-        self._known = kept | {name: _Look(answer, now, now + max(_FRESH, now - began))}
+        until = now + max(_FRESH, now - began)
+        self._known = kept | {name: _Look(answer, answers, now, until)}
         return answer

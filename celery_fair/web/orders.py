@@ -17,17 +17,14 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
-import click
-
-from celery_fair.cli.dead_letters.access import dead_letters_of
-from celery_fair.cli.dead_letters.provable import Provable
-from celery_fair.cli.dead_letters.replay_and_purge import claims_of
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import LetterQueue
-from celery_fair.dead_letters.plan import Copies, Plan, Report
-from celery_fair.dead_letters.replay import purge, replay
+from celery_fair.dead_letters.plan import Report
+from celery_fair.operate import dead_letters
+from celery_fair.operate.dead_letters import Provable, opened
+from celery_fair.web.actions import NotDoneError
 
-__all__ = ["KINDS", "BusyError", "Order", "Orders"]
+__all__ = ["KINDS", "Order", "Orders"]
 
 KINDS = ("replay", "replay-proven", "replay-may-have-started", "purge")
 """Replay what says that it never started, what the event log has proven, or all; or remove."""
@@ -46,10 +43,6 @@ _GOODBYE = 5.0
 
 _TOLD = 20
 """Failures that are told one by one."""
-
-
-class BusyError(Exception):
-    """Somebody else has the dead letters in hand."""
 
 
 @dataclass
@@ -117,14 +110,14 @@ class Order:
 
 
 class Orders:
-    """The dead letters of the command's app, and what was ordered of them.
+    """The dead letters of an app, and what was ordered of them.
 
     Arguments:
         provable: a file of ``pipeline audit --ids-out``, read for each plan; None for none.
     """
 
-    def __init__(self, ctx: click.Context, provable: Path | None = None) -> None:
-        self._ctx = ctx
+    def __init__(self, app: Any, provable: Path | None = None) -> None:
+        self._app = app
         self.provable = provable
         self._in_hand = Lock()
         self._orders: dict[str, Order] = {}
@@ -135,16 +128,16 @@ class Orders:
         """Give the dead letters, to one at a time.
 
         Raises:
-            BusyError: another one has them.
-            click.ClickException: as `dead_letters_of`.
+            NotDoneError: another one has them.
+            OperateError: as `opened`.
         """
         if not self._in_hand.acquire(timeout=_PATIENCE):
-            raise BusyError(
+            raise NotDoneError(
                 "The dead letters are in hand, by an order that runs or somebody who looks: try"
                 " again in a moment."
             )
         try:
-            with dead_letters_of(self._ctx) as queue:
+            with opened(self._app) as queue:
                 yield queue
         finally:
             self._in_hand.release()
@@ -153,13 +146,11 @@ class Orders:
         """Look which letters an order is about; nothing is done.
 
         Raises:
-            BusyError, click.ClickException: as `letters`.
-            ValueError: the file of what is provable cannot be read.
+            NotDoneError, OperateError: as `letters`.
+            NotDoneError: the file of what is provable cannot be read.
         """
-        meant = self._proven().among(wanted) if kind == "replay-proven" else wanted
         with self.letters() as queue:
-            plan = Plan(queue, meant)
-        _fill(plan, kind)
+            plan = self._order(kind, wanted).plan(queue)
         report = plan.report
         order = Order(who, kind, why, list(plan.todo), refused=len(report.refused))
         order.take(report)
@@ -200,10 +191,6 @@ class Orders:
                 if order.stop.is_set():
                     break
                 self._do(order, frozenset(order.digests[first : first + _BATCH]))
-        except BusyError as exc:
-            order.trouble = str(exc)
-        except click.ClickException as exc:
-            order.trouble = exc.message
         except Exception as exc:  # noqa: BLE001 - of any transport; it is told on the page
             order.trouble = str(exc) or type(exc).__name__
         finally:
@@ -211,24 +198,14 @@ class Orders:
             ended(order)
 
     def _do(self, order: Order, batch: frozenset[str]) -> None:
-        proven = self._proven() if order.kind == "replay-proven" else None
+        def tick(count: int) -> None:
+            order.tried += count
 
-        def wanted(letter: Letter) -> bool:
-            return letter.digest in batch and (proven is None or proven.fits(letter))
-
-        def tick() -> None:
-            order.tried += 1
-
+        wanted = self._order(order.kind, lambda letter: letter.digest in batch)
         with self.letters() as queue:
-            plan = Plan(queue, wanted)
-            _fill(plan, order.kind)
+            plan = wanted.plan(queue)
             gone = len(batch) - len(plan.wanted())
-            if order.purges:
-                report = purge(queue, plan, wanted, stop=order.stop.is_set, tick=tick)
-            else:
-                looked_at = order.kind != "replay"
-                with claims_of(self._ctx, looked_at) as forget:
-                    report = replay(queue, plan, forget=forget, stop=order.stop.is_set, tick=tick)
+            report = wanted.do(self._app, queue, plan, order.stop.is_set, tick)
         order.tried += gone
         order.done += len(set(report.done))
         order.take(report)
@@ -236,25 +213,18 @@ class Orders:
             order.failures += gone
             order.failed.setdefault("others", f"{gone} are not there any more")
 
+    def _order(self, kind: str, wanted: Callable[[Letter], bool]) -> dead_letters.Order:
+        return dead_letters.Order(
+            wanted,
+            purges=kind == "purge",
+            may_have_started=kind == "replay-may-have-started",
+            proven=self._proven() if kind == "replay-proven" else None,
+        )
+
     def _proven(self) -> Provable:
         if self.provable is None:
-            raise ValueError("no file of what is provable was given (--provable)")
+            raise NotDoneError("no file of what is provable was given (--provable)")
         try:
             return Provable(self.provable)
-        except OSError as exc:
-            raise ValueError(f"{self.provable}: {exc}") from exc
-
-
-def _fill(plan: Plan, kind: str) -> None:
-    for copies in plan.wanted():
-        if kind == "purge":
-            plan.purge(copies)
-        else:
-            plan.replay(copies, _may(copies, kind))
-
-
-def _may(copies: Copies, kind: str) -> bool:
-    """Whether a message is replayed though a letter of it says that it may have started."""
-    if kind == "replay-proven":
-        return copies.wanted == copies.count
-    return kind == "replay-may-have-started"
+        except ValueError as exc:
+            raise NotDoneError(str(exc)) from exc

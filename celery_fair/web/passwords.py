@@ -1,13 +1,13 @@
-"""The file of passwords: for each name a line ``name:scrypt-15-8-3:salt:hash``.
+"""The file of passwords, for each name a line ``name:scrypt-15-8-3:salt:hash``.
 
 A password is hashed by scrypt with the parameters that OWASP's cheat sheet names for passwords
 (N = 2^15, r = 8, p = 3): a guess takes 32 MiB, and some tenths of a second. A line says its own.
+``fair web password`` prints one.
 """
 
 import hmac
 import re
 from hashlib import scrypt, sha256
-from pathlib import Path
 from secrets import token_bytes
 from typing import NamedTuple
 
@@ -58,18 +58,8 @@ class Passwords:
                 self._known[name] = known
         if not self._known:
             raise ValueError(
-                "there is no name in it; `celery -A … fair web-password NAME` writes a line"
+                "there is no name in it; `celery -A … fair web password NAME` writes a line"
             )
-
-    @classmethod
-    def read(cls, path: Path) -> "Passwords":
-        """Read a file.
-
-        Raises:
-            OSError: it cannot be read.
-            ValueError: as the class.
-        """
-        return cls(path.read_text("utf-8").splitlines())
 
     def verify(self, name: str, password: str) -> bool:
         """Whether it is the name's password; takes as long for a name that is not there."""
@@ -107,6 +97,6 @@ def _parsed(number: int, line: str) -> tuple[str, _Known]:
     except ValueError:  # half of a byte, or a cost that cannot be
         pass
     raise ValueError(
-        f"line {number} is not name:scrypt-15-8-3:salt:hash, as `celery -A … fair web-password"
+        f"line {number} is not name:scrypt-15-8-3:salt:hash, as `celery -A … fair web password"
         " NAME` writes it"
     )

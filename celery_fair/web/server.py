@@ -2,27 +2,28 @@
 
 import logging
 import socket
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
 
-import click
 import uvicorn
 
 from celery_fair.brokers.depths import Depths
-from celery_fair.cli.live.crowd import Crowd
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.errors import InvalidRequestError, OperateError
+from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.web.actions import ActionLog
-from celery_fair.web.addresses import is_loopback
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.command import Options
-from celery_fair.web.log_history import LogHistory
+from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
+from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
-from celery_fair.web.visitors import Changers, Local, ProxyHeader, Visitors, WithPassword
-from celery_fair.web.warehouse_history import WarehouseHistory
 
-__all__ = ["Server"]
+__all__ = ["Options", "is_loopback", "serving"]
 
 _GOODBYE = 2
 """Seconds that the end waits for answers that are being sent."""
@@ -30,59 +31,90 @@ _GOODBYE = 2
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
-class Server:
-    """Listens from its making on; `run` serves until Ctrl-C or SIGTERM.
+class Options(NamedTuple):
+    """Where to listen, whom to let in, and what to show, as the options of the command say it."""
+
+    host: str
+    port: int
+    allow_changes: bool
+    may_change: Sequence[str]
+    passwords: Path | None
+    proxy_header: str | None
+    proxy: Sequence[str]
+    host_name: Sequence[str]
+    root_path: str
+    action_log: Path | None
+    provable: Path | None
+    timeout: float
+    event_log: Path | None
+
+
+@contextmanager
+def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Listen: give host and port, and what serves until Ctrl-C or SIGTERM.
 
     Raises:
-        click.ClickException: it cannot listen there, or a file cannot be read or written.
+        InvalidRequestError: the options contradict each other.
+        OperateError: it cannot listen there, or a file cannot be read or written.
     """
+    _check(options)
+    _log_actions()
+    with (
+        _listening(options.host, options.port) as listening,
+        closing(Orders(app, options.provable)) as orders,
+        closing(_collector(app, options)) as collector,
+        _record(options) as record,
+    ):
+        site = Site(app, collector, _log(options), orders, options.timeout, record)
+        config = uvicorn.Config(
+            application(site, _visitors(options), _hosts(options, listening)),
+            log_level="warning",
+            server_header=False,
+            proxy_headers=False,
+            root_path=options.root_path,
+            timeout_graceful_shutdown=_GOODBYE,
+            lifespan="off",
+        )
+        server = uvicorn.Server(config)
+        site.warm_up()
+        collector.start()
+        if record is not None:
+            record.start()
+        host, port = listening.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        yield address, partial(server.run, [listening])
 
-    def __init__(self, ctx: click.Context, options: Options) -> None:
-        app = ctx.obj.app
-        _log_actions()
-        with ExitStack() as opened:
-            self._socket = _listening(options.host, options.port)
-            opened.callback(self._socket.close)
-            visitors = _visitors(options)
-            workers = Workers(app, (), options.timeout)
-            collector = Collector(Crowd(workers).ask, Depths(app.connection_for_read))
-            orders = Orders(ctx, options.provable)
-            record = None if options.event_log is None else LogHistory(options.event_log)
-            past = None if options.warehouse is None else WarehouseHistory(options.warehouse)
-            site = Site(ctx, collector, _log(options), orders, options.timeout, record, past)
-            hosts = _hosts(options, self._socket)
-            config = uvicorn.Config(
-                application(site, visitors, hosts),
-                log_level="warning",
-                server_header=False,
-                proxy_headers=False,
-                root_path=options.root_path,
-                timeout_graceful_shutdown=_GOODBYE,
-                lifespan="off",
-            )
-            self._server = uvicorn.Server(config)
-            opened.callback(orders.close)
-            opened.callback(collector.close)
-            site.warm_up()
-            collector.start()
-            if record is not None:
-                opened.callback(record.close)
-                record.start()
-            self._opened = opened.pop_all()
 
-    @property
-    def address(self) -> str:
-        """Host and port that it listens at."""
-        host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _check(options: Options) -> None:
+    """Refuse what would let in somebody unasked, or would not do what it says.
 
-    def run(self) -> None:
-        """Serve until it is stopped."""
-        self._server.run([self._socket])
+    Raises:
+        InvalidRequestError: it does.
+    """
+    known = options.passwords is not None or options.proxy_header is not None
+    if not is_loopback(options.host) and not known:
+        raise InvalidRequestError(
+            f"at {options.host} others than you can reach it: say who may, by --passwords FILE or"
+            " --proxy-header HEADER"
+        )
+    if options.passwords is not None and options.proxy_header is not None:
+        raise InvalidRequestError("--passwords and --proxy-header exclude each other: take one")
+    if options.may_change and not options.allow_changes:
+        raise InvalidRequestError("--may-change says who may: it needs --allow-changes")
+    if options.may_change and not known:
+        raise InvalidRequestError(
+            "--may-change goes by names: it needs --passwords FILE or --proxy-header HEADER"
+        )
+    if options.root_path and not options.root_path.startswith("/"):
+        raise InvalidRequestError(f"--root-path is a path such as /fair, not {options.root_path!r}")
 
-    def close(self) -> None:
-        """Ask nobody any more, and listen no more."""
-        self._opened.close()
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to it."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _log_actions() -> None:
@@ -91,33 +123,43 @@ def _log_actions() -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    try:
+    with _blaming(f"cannot listen at {host}, port {port}"):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(found[0][4][:2], family=found[0][0])
-    except OSError as exc:
-        raise click.ClickException(f"cannot listen at {host}, port {port}: {exc}") from exc
+
+
+def _collector(app: Any, options: Options) -> Collector:
+    workers = Workers(app, (), options.timeout)
+    return Collector(Crowd(workers).status, Depths(app.connection_for_read))
+
+
+def _record(options: Options) -> AbstractContextManager[LogCollector | None]:
+    return closing(LogCollector(options.event_log)) if options.event_log else nullcontext()
 
 
 def _visitors(options: Options) -> Visitors:
     changers = Changers(options.allow_changes, options.may_change)
     if options.passwords is not None:
-        try:
-            return WithPassword(Passwords.read(options.passwords), changers)
-        except (OSError, ValueError) as exc:
-            raise click.ClickException(f"--passwords {options.passwords}: {exc}") from exc
+        with _blaming(f"--passwords {options.passwords}"):
+            lines = options.passwords.read_text("utf-8").splitlines()
+            return WithPassword(Passwords(lines), changers)
     if options.proxy_header is not None:
-        try:
+        with _blaming("--proxy"):
             return ProxyHeader(options.proxy_header, options.proxy, changers)
-        except ValueError as exc:
-            raise click.ClickException(f"--proxy: {exc}") from exc
-    return Local(changers)
+    return Visitors(changers)
 
 
 def _log(options: Options) -> ActionLog:
-    try:
+    with _blaming(f"--action-log {options.action_log}"):
         return ActionLog(options.action_log)
-    except OSError as exc:
-        raise click.ClickException(f"--action-log {options.action_log}: {exc}") from exc
+
+
+@contextmanager
+def _blaming(option: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as exc:
+        raise OperateError(f"{option}: {exc}") from exc
 
 
 def _hosts(options: Options, listening: socket.socket) -> set[str]:

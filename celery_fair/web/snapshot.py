@@ -4,8 +4,8 @@ A worker's share of a queue is of what that worker served. Of all workers togeth
 what each of them served in those ten seconds, and so is the target.
 """
 
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from celery_fair.worker.dispatch.observed import BOUNDS
 
-__all__ = ["Counted", "Earlier", "Packed", "Queue", "Snapshot", "WorkerSum", "quantile"]
+__all__ = ["Earlier", "Packed", "Queue", "Rows", "Snapshot", "Sum", "quantile"]
 
 Rows = Mapping[str, Mapping[str, Any]]
 """A worker's answer to ``fair_status``: by queue, its figures."""
 
 
-class Packed(Mapping[str, Mapping[str, Any]]):
-    """A worker's answer, each row of it as a string of bytes until it is looked at.
+class Packed(UserDict[str, Any]):
+    """Rows by queue, each as a string of bytes until it is looked at.
 
     Python's garbage collector looks through all that may hold something else, while all else
     stands still: through the answers of a hundred workers with a thousand queues each for half a
@@ -29,63 +29,75 @@ class Packed(Mapping[str, Mapping[str, Any]]):
     """
 
     def __init__(self, rows: Rows) -> None:
-        self._rows = {queue: dumps(dict(row)) for queue, row in rows.items()}
+        super().__init__()
+        self.data = {queue: dumps(dict(row)) for queue, row in rows.items()}
 
     def __getitem__(self, queue: str) -> Mapping[str, Any]:
-        row: Mapping[str, Any] = loads(self._rows[queue])  # noqa: S302 - made here
+        row: Mapping[str, Any] = loads(self.data[queue])  # noqa: S302 - made here
         return row
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __contains__(self, queue: object) -> bool:
-        return queue in self._rows
-
-
-class Counted:
-    """A worker's starts and waits, by queue; as `Packed`, of nothing that is looked through."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._served = {queue: row["served"] for queue, row in rows.items()}
-        self._waits = {
-            queue: array("Q", row["waits"]) for queue, row in rows.items() if row.get("waits")
-        }
-
-    def of(self, queue: str) -> tuple[int, Sequence[int]] | None:
-        """Return the two of a queue; None if it was not consumed."""
-        served = self._served.get(queue)
-        return None if served is None else (served, self._waits.get(queue, ()))
 
 
 class Earlier(NamedTuple):
     """What had been counted at some earlier time, by worker."""
 
     time: float
-    counts: Mapping[str, Counted]
+    counts: Mapping[str, Rows]
 
     @classmethod
     def of(cls, time: float, workers: Mapping[str, Rows]) -> "Earlier":
         """Keep of the workers' answers what is counted up."""
-        return cls(time, {worker: Counted(rows) for worker, rows in workers.items()})
-
-    def before(self, worker: str, queue: str) -> tuple[int, Sequence[int]] | None:
-        """Return a queue's starts and waits at a worker; None if it did not consume it."""
-        counted = self.counts.get(worker)
-        return None if counted is None else counted.of(queue)
+        counted = ("served", "waits")
+        return cls(
+            time,
+            {
+                worker: Packed({q: {n: row.get(n) for n in counted} for q, row in rows.items()})
+                for worker, rows in workers.items()
+            },
+        )
 
 
 @dataclass
-class Queue:
+class Sum:
+    """Figures of several rows together: of a worker's queues, or of a queue at its workers.
+
+    Attributes:
+        rows: how many there are.
+        started: messages since the earlier time.
+        per_second: that, if known.
+        held_at: how many rows are held back.
+    """
+
+    name: str
+    rows: int = 0
+    buffered: int = 0
+    in_flight: int = 0
+    served: int = 0
+    started: int = 0
+    per_second: float | None = None
+    held_at: int = 0
+
+    def take(self, row: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
+        """Take in one more row.
+
+        Arguments:
+            before: its starts and waits at the earlier time; None if it was not there.
+        """
+        self.rows += 1
+        self.buffered += row["buffered"]
+        self.in_flight += row["in_flight"]
+        self.served += row["served"]
+        self.held_at += row["held"] is not None
+        if before is not None:
+            self.started += max(0, row["served"] - before["served"])
+
+
+@dataclass
+class Queue(Sum):
     """A queue's figures, of all workers together.
 
     Attributes:
-        workers: how many consume it.
         quanta: its quantum at each of them.
         target, share: as at `celery_fair.worker.observe.answers.Answers.status`.
-        per_second: starts, if known.
         waiting: messages at the broker; None if it was not asked, or does not say.
         oldest: seconds that the first of those at a worker has waited there.
         age: seconds since the oldest of those was published; None if no publisher says.
@@ -94,8 +106,6 @@ class Queue:
         waits: messages that were started lately, by how long they had waited at their worker.
     """
 
-    name: str
-    workers: int = 0
     quanta: set[float] = field(default_factory=set)
     level: int = 0
     by_key: bool = False
@@ -103,11 +113,6 @@ class Queue:
     share: float = 0.0
     credit: float = 0.0
     window: int = 0
-    buffered: int = 0
-    in_flight: int = 0
-    served: int = 0
-    started: int = 0
-    per_second: float | None = None
     waiting: int | None = None
     oldest: float = 0.0
     age: float | None = None
@@ -119,17 +124,17 @@ class Queue:
         self,
         row: Mapping[str, Any],
         weight: float,
-        before: tuple[int, Sequence[int]] | None = None,
+        before: Mapping[str, Any] | None = None,
         now: float = 0.0,
     ) -> None:
         """Take in what one more worker says.
 
         Arguments:
             weight: what that worker served of all that was served.
-            before: its starts and waits at the earlier time; None if it was not there.
+            before: as `take`.
             now: when it said so, in seconds since 1970.
         """
-        self.workers += 1
+        self.take(row, before)
         self.quanta.add(row["quantum"])
         self.level = row["class"]
         self.by_key = row.get("by_key", False)
@@ -137,11 +142,8 @@ class Queue:
         self.share += row["share"] * weight
         self.credit += row["credit"]
         self.window += row["window"]
-        self.buffered += row["buffered"]
-        self.in_flight += row["in_flight"]
-        self.served += row["served"]
         if before is not None:
-            self._add_since(row, *before)
+            self._add_waits(row, before)
         if row["buffered"]:
             self.oldest = max(self.oldest, row["waiting_seconds"])
             if (published := row.get("oldest_published")) is not None:
@@ -152,13 +154,17 @@ class Queue:
         if limits != (None, None, None):
             self.limits[limits] = self.limits.get(limits, 0) + 1
 
-    def _add_since(self, row: Mapping[str, Any], served: int, since: Sequence[int]) -> None:
-        self.started += max(0, row["served"] - served)
+    def _add_waits(self, row: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         waits = row.get("waits")
-        if waits and row["served"] != served:
-            then = since or [0] * len(waits)
-            new = [max(0, now - before) for now, before in zip(waits, then, strict=True)]
+        if waits and row["served"] != before["served"]:
+            then = before["waits"] or [0] * len(waits)
+            new = [max(0, now - was) for now, was in zip(waits, then, strict=True)]
             self.waits = [a + b for a, b in zip(self.waits or [0] * len(new), new, strict=True)]
+
+    @property
+    def quantum(self) -> float:
+        """The largest that it has at a worker."""
+        return max(self.quanta)
 
     @property
     def backlog(self) -> int:
@@ -166,26 +172,19 @@ class Queue:
         return self.buffered + (self.waiting or 0)
 
     @property
+    def median(self) -> float | None:
+        """What half of the waits of late are below of, in seconds."""
+        return quantile(self.waits, 0.5)
+
+    @property
+    def p95(self) -> float | None:
+        """What 95 % of them are."""
+        return quantile(self.waits, 0.95)
+
+    @property
     def empty_in(self) -> float | None:
         """Seconds until it is empty at this rate, if nothing comes in; None if nobody knows."""
         return self.backlog / self.per_second if self.per_second else None
-
-
-class WorkerSum(NamedTuple):
-    """A worker's figures, of all its queues together.
-
-    Attributes:
-        per_second: starts, if known.
-        held: how many of its queues are held back.
-    """
-
-    name: str
-    queues: int
-    per_second: float | None
-    buffered: int
-    in_flight: int
-    served: int
-    held: int
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ class Snapshot:
         number: which one it is, from 1 on; 0 if nobody was asked yet.
         time: when, in seconds since 1970.
         workers: what fair workers answered.
-        notes, others, errors: what others did, as in `celery_fair.cli.live.answers.Answers`.
+        notes, others, errors: what others did, as in `celery_fair.operate.answers.Answers`.
         silent: workers that have answered before, and when they did for the last time.
         trouble: why nobody could be asked.
         depths: messages at the broker, by queue.
@@ -214,64 +213,54 @@ class Snapshot:
     depths: Mapping[str, int] = field(default_factory=dict)
     earlier: Earlier | None = None
 
-    @cached_property
+    @property
     def queues(self) -> Mapping[str, Queue]:
         """Every queue that a worker consumes, by its name."""
-        found: dict[str, Queue] = {}
-        weights = _weights(self.workers)
-        for worker, rows in self.workers.items():
-            weight, earlier = weights[worker], self.earlier
-            for name, row in rows.items():
-                queue = found.get(name)
-                if queue is None:
-                    queue = found[name] = Queue(name, waiting=self.depths.get(name))
-                queue.add(row, weight, earlier and earlier.before(worker, name), self.time)
-        if self._span > 0:
-            for queue in found.values():
-                queue.per_second = queue.started / self._span
-        return found
+        return self._summed[0]
 
-    @cached_property
-    def sums(self) -> Mapping[str, WorkerSum]:
+    @property
+    def sums(self) -> Mapping[str, Sum]:
         """Every worker, by its name."""
-        return {name: self._sum(name, rows) for name, rows in self.workers.items()}
+        return self._summed[1]
+
+    def consumers(self, queue: str) -> Rows:
+        """Return the rows of a queue by worker, of those that consume it."""
+        return {worker: rows[queue] for worker, rows in self.workers.items() if queue in rows}
 
     def packed(self) -> "Snapshot":
         """Return the same with its sums computed, and its rows packed."""
         small = replace(self, workers={w: Packed(rows) for w, rows in self.workers.items()})
-        vars(small).update(queues=self.queues, sums=self.sums)
+        vars(small).update(_summed=self._summed)
         return small
 
-    @property
-    def _span(self) -> float:
-        return self.time - self.earlier.time if self.earlier else 0.0
-
-    def _sum(self, name: str, rows: Rows) -> WorkerSum:
-        before = self.earlier.counts.get(name) if self.earlier else None
-        buffered = in_flight = served = held = started = 0
-        for queue, row in rows.items():
-            buffered += row["buffered"]
-            in_flight += row["in_flight"]
-            served += row["served"]
-            held += row["held"] is not None
-            if before and (counted := before.of(queue)):
-                started += max(0, row["served"] - counted[0])
-        rate = started / self._span if before and self._span > 0 else None
-        return WorkerSum(name, len(rows), rate, buffered, in_flight, served, held)
-
-
-def _weights(workers: Mapping[str, Rows]) -> dict[str, float]:
-    served = {
-        w: sum(row.get("cost_per_second", 0.0) for row in rows.values())
-        for w, rows in workers.items()
-    }
-    total = sum(served.values())
-    if not total:
-        return dict.fromkeys(workers, 1 / max(1, len(workers)))
-    return {worker: each / total for worker, each in served.items()}
+    @cached_property
+    def _summed(self) -> tuple[dict[str, Queue], dict[str, Sum]]:
+        queues: dict[str, Queue] = {}
+        sums = {worker: Sum(worker) for worker in self.workers}
+        served = {
+            worker: sum(row.get("cost_per_second", 0.0) for row in rows.values())
+            for worker, rows in self.workers.items()
+        }
+        total = sum(served.values())
+        since, counts = self.earlier or Earlier(self.time, {})
+        span = max(0.0, self.time - since)
+        for worker, rows in self.workers.items():
+            weight = served[worker] / total if total else 1 / len(self.workers)
+            earlier, whole = counts.get(worker, {}), sums[worker]
+            for name, row in rows.items():
+                queue = queues.get(name)
+                if queue is None:
+                    queue = queues[name] = Queue(name, waiting=self.depths.get(name))
+                before = earlier.get(name)
+                queue.add(row, weight, before, self.time)
+                whole.take(row, before)
+            whole.per_second = whole.started / span if earlier and span else None
+        for queue in queues.values():
+            queue.per_second = queue.started / span if span else None
+        return queues, sums
 
 
-def quantile(waits: Sequence[int], part: float) -> float | None:
+def quantile(waits: Sequence[float], part: float) -> float | None:
     """Return what so many of the waits are below of, in seconds, or None if there are none.
 
     Within a class waits are taken as spread evenly; of the last class nothing is known but its
@@ -280,7 +269,7 @@ def quantile(waits: Sequence[int], part: float) -> float | None:
     total = sum(waits)
     if not total:
         return None
-    rank, below = part * total, 0
+    rank, below = part * total, 0.0
     for (lower, upper), count in zip(pairwise((0.0, *BOUNDS)), waits, strict=False):
         if count and below + count >= rank:
             return lower + (upper - lower) * (rank - below) / count

@@ -11,6 +11,7 @@ from celery.bootsteps import RUN  # type: ignore[attr-defined]
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of
+from celery_fair.core.membership import Terms
 from celery_fair.groups import GroupStore, store_at
 from celery_fair.groups.keeper import Keeper
 from celery_fair.routing.key_exchange import KeyExchange, key_exchanges, refuse_elsewhere
@@ -36,7 +37,7 @@ def store_for(settings: Settings, connection: Any) -> GroupStore:
         celery.exceptions.ImproperlyConfigured: there is none, or the broker cannot do what they
             ask for.
     """
-    if settings.group is None:
+    if settings.group_store is None:
         raise ImproperlyConfigured(
             "fair_partitions needs fair_group_store, where the workers of a group agree:"
             " 'redis://…', 'postgresql+psycopg://…', 'sqlite:///…' or 'zookeeper://…'"
@@ -44,7 +45,7 @@ def store_for(settings: Settings, connection: Any) -> GroupStore:
     for queue in settings.partitioned.values():
         if queue.via == "exchange":
             refuse_elsewhere(queue, connection)
-    return store_at(settings.group.store)
+    return store_at(settings.group_store)
 
 
 class GroupStep(bootsteps.StartStopStep):
@@ -69,18 +70,18 @@ class GroupStep(bootsteps.StartStopStep):
             return
         with refusing(c):
             self._store = store_for(settings, c.conninfo)
-        assert settings.group is not None
-        self._heartbeat = settings.group.heartbeat
+        terms = Terms(settings.group_lease)
+        self._heartbeat = terms.heartbeat
         self._exchanges += key_exchanges(c.app.amqp, settings.partitioned).values()
         if self._exchanges:
             c.fair.when_declared(partial(self._declare, c))
         me = f"{c.hostname}:{uuid4().hex[:8]}"
         for group, partitions in settings.partitions.items():
-            keeper = Keeper(self._store, group, partitions, me, settings.group)
+            keeper = Keeper(self._store, group, partitions, me, terms, settings.group_recovery)
             self.partitions.append(
                 Partitions(
                     keeper,
-                    settings.group,
+                    terms,
                     parts.gates,
                     parts.in_flight,
                     parts.tokens,

@@ -14,10 +14,10 @@ from amqp import ChannelError
 from celery.utils.dispatch import Signal
 
 from celery_fair.clock import elapsed
+from celery_fair.core.membership import Terms
 from celery_fair.core.tenure import Tenure
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
-from celery_fair.settings import GroupOptions
 from celery_fair.worker.dispatch.gates import Gates
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.queues.consumer import FairTaskConsumer
@@ -46,6 +46,7 @@ class Partitions:
 
     Arguments:
         keeper: takes its turns.
+        terms: of the group.
         gates: of the worker's queues.
         in_flight: what still runs here.
         tokens: is given those of the partitions that are owned.
@@ -56,7 +57,7 @@ class Partitions:
     def __init__(
         self,
         keeper: Keeper,
-        options: GroupOptions,
+        terms: Terms,
         gates: Gates,
         in_flight: InFlight,
         tokens: dict[str, int],
@@ -69,9 +70,9 @@ class Partitions:
         self._tokens = tokens
         self._queues = queues
         self._sender = sender
-        self._delay, self._patience = options.delay, options.patience
-        self.tenure = Tenure(options.lease - options.margin, options.patience)
-        self._begins: dict[str, float] = {}
+        self._patience = terms.patience
+        self.tenure = Tenure(terms)
+        self._again: dict[str, float] = {}
         self._undeclared: set[str] = set()
         self._lost_until: float | None = None
         self._joined = False
@@ -123,7 +124,6 @@ class Partitions:
             partitions_assigned.send(
                 self._sender, partitions=dict(change.assigned), group=self._keeper.group
             )
-            self._begins |= dict.fromkeys(change.assigned, elapsed() + self._delay)
             self._tokens.update(change.assigned)
 
     def _revoke(self, revoked: frozenset[str], consumer: FairTaskConsumer | None) -> None:
@@ -132,7 +132,7 @@ class Partitions:
         logger.info("Group %s: revoked %s", self._keeper.group, ", ".join(sorted(revoked)))
         self._undeclared -= revoked
         for name in revoked:
-            self._begins.pop(name, None)
+            self._again.pop(name, None)
             if consumer is not None:
                 self._cancel(name, consumer)
         group = self._keeper.group
@@ -155,7 +155,7 @@ class Partitions:
             return
         known = {queue.name for queue in consumer.queues}
         wanted = [
-            name for name in self.tenure.owned.keys() - known if self._begins.get(name, 0.0) <= now
+            name for name in self.tenure.owned.keys() - known if self._again.get(name, 0.0) <= now
         ]
         if not wanted:
             return
@@ -179,7 +179,7 @@ class Partitions:
                 _AGAIN,
                 answer,
             )
-        self._begins[name] = now + _AGAIN
+        self._again[name] = now + _AGAIN
 
     def _is_over(self, _: float) -> bool:
         return elapsed() >= self.tenure.until

@@ -40,6 +40,12 @@ from celery_fair.worker.seams import FAST, missing
 
 __all__ = ["Parts"]
 
+_METRICS_QUEUES = 100
+"""Queues that have figures of their own; a queue has some thirty series in each worker."""
+
+_METRICS_KEYS = 20
+"""Keys of a queue that have figures of their own: who takes most is among the first few."""
+
 _PATIENCE = 5.0
 """Seconds for the broker to answer where nobody waits."""
 
@@ -108,10 +114,10 @@ class Parts:
         way = self.path.into(c.pool, freed)
         self.in_flight = InFlight(way.ended, ended)
 
-        labels = Labels(settings.metrics_queues, settings.queues)
+        labels = Labels(_METRICS_QUEUES, settings.queues)
         self.observed = () if settings.metrics is None else (Observed(labels.of),)
         self.key_figures = tuple(
-            KeyFigures(settings.metrics_keys, labels.of) for _ in self.observed if settings.keys
+            KeyFigures(_METRICS_KEYS, labels.of) for _ in self.observed if settings.keys
         )
         self.letter_figures = tuple(LetterFigures(labels.of) for _ in self.observed)
         self.chooser = Chooser(

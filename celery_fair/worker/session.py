@@ -1,7 +1,6 @@
 """What lives as long as a connection to the broker; see `celery_fair.worker`."""
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
@@ -28,7 +27,7 @@ from celery_fair.worker.launch.slots import pool_size
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
-from celery_fair.worker.queues.held import Held
+from celery_fair.worker.queues.held import Held, longest_wait
 from celery_fair.worker.queues.lost_queues import LostQueues
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.pulled import OneByOne
@@ -37,6 +36,13 @@ from celery_fair.worker.queues.sources import source_for
 __all__ = ["Session"]
 
 logger = logging.getLogger(__name__)
+
+_PULL_INTERVAL = 0.05
+"""Seconds between two questions to a queue that is pulled from and was empty, at the most.
+
+So long may a message wait for an idle worker: a person does not notice, and asking takes next to
+nothing of a processor.
+"""
 
 _SOON = 0.1
 """Seconds until windows are looked at when what was put off has gone."""
@@ -69,7 +75,7 @@ class Session:
             c.hub,
             parts.meter,
             parts.bell,
-            settings.pull_interval,
+            _PULL_INTERVAL,
             bool(c.hub) and not some_once,
             parts.path.read,
         )
@@ -94,10 +100,9 @@ class Session:
             deselect=c.app.amqp.queues.deselect,
             connection_errors=c.connection_errors,
         )
-        visible = getattr(vanilla.channel, "visibility_timeout", math.inf)  # Redis, SQS
         self._held = Held(
             self.consumer,
-            min(settings.give_back_after, visible / 2),
+            longest_wait(vanilla.channel, vanilla.queues),
             self._call_later,
             partial(host.forget_timed, c.timer),
             c.connection_errors,
@@ -178,7 +183,7 @@ class Session:
             "late": pool_size(parts.pool) if self._late_acks else 0,
         }
         pulled = {
-            "interval": parts.settings.pull_interval,
+            "interval": _PULL_INTERVAL,
             "eager": parts.settings.policy == "strict",
         }
         if queue.name in parts.keys:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from celery_fair.cli.pipeline import submit
-from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.cli.pipeline import group
+from celery_fair.pipeline.warehouse import read_pointer
 from tests.apart import at_once
 from tests.apart.standalone import CONF, SPARK_HOME, environment
 
 __all__ = ["AT_ONCE", "SPARK_SUBMIT", "SUBMIT", "ask", "rows"]
 
-SUBMIT = submit.__file__
+SUBMIT = group.__file__
 TIMEOUT = 900
 
 AT_ONCE = (sys.executable, at_once.__file__)

@@ -6,9 +6,15 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import Any
 
 VARIABLE = "CELERY_FAIR_TEST_APP"
+CONSTANTS = "constants"
+"""Beside settings: constants of modules, by dotted name, that are other ones in this worker."""
+
+GIVEN_BACK_AFTER = "celery_fair.worker.queues.held.LONGEST_WAIT"
+PULL_INTERVAL = "celery_fair.worker.session._PULL_INTERVAL"
 
 
 @dataclass
@@ -31,3 +37,10 @@ class AppSettings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> AppSettings:
         return cls(**json.loads(environment[VARIABLE]))
+
+    def set_constants(self) -> None:
+        """Before the worker is made, which reads them then."""
+        for name, value in self.conf.pop(CONSTANTS, {}).items():
+            module, _, constant = name.rpartition(".")
+            assert hasattr(import_module(module), constant)
+            setattr(import_module(module), constant, value)

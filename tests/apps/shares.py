@@ -21,6 +21,7 @@ from tests.apps.recorder import Recorder
 from tests.apps.settings import AppSettings
 
 settings = AppSettings.from_environment()
+settings.set_constants()
 
 app = Celery("shares", broker=settings.broker_url)
 app.conf.task_ignore_result = True

@@ -15,9 +15,6 @@ from celery_fair.core.membership import Group, Terms, turn
 from celery_fair.core.tenure import Tenure
 
 TERMS = Terms(lease=6.0)
-MARGIN = 1.0
-HEARTBEAT = 2.0
-PATIENCE = 3.0
 DRIFT = 0.02
 """Of a clock: over a lease it is less than the margin."""
 
@@ -29,7 +26,7 @@ class Member:
         self.world, self.name = world, f"m{number:04}"
         self.rate = 1 + world.draw.uniform(-DRIFT, DRIFT)
         self.offset = world.draw.uniform(-1e6, 1e6)
-        self.tenure = Tenure(TERMS.lease - MARGIN, PATIENCE)
+        self.tenure = Tenure(TERMS)
         self.running: dict[str, float] = {}
         self.asleep_until = 0.0
         self.renewed = float("-inf")
@@ -56,7 +53,7 @@ class Member:
             return
         holds = self.tenure.holds(now, self.runs)
         taken = turn(world.group, self.name, world.now, TERMS, holds)
-        due = world.now >= self.renewed + HEARTBEAT
+        due = world.now >= self.renewed + TERMS.heartbeat
         if not (due or taken.changed or taken.granted != self.told):
             return
         self.renewed, self.told = world.now, taken.granted
@@ -64,7 +61,7 @@ class Member:
         world.group = taken.group
         change = self.tenure.took(taken, now, now)
         for partition in change.revoked:
-            self.running[partition] = world.now + world.draw.uniform(0, 0.9 * PATIENCE)
+            self.running[partition] = world.now + world.draw.uniform(0, 0.9 * TERMS.patience)
 
     def leave(self) -> None:
         world = self.world
@@ -164,7 +161,7 @@ class World:
     def settle(self) -> None:
         """Long enough for leases to run out and for work to end; then everything is as it must."""
         self.store_is_away = False
-        for _ in range(int(3 * TERMS.lease + 2 * PATIENCE) + 2):
+        for _ in range(int(3 * TERMS.lease + 2 * TERMS.patience) + 2):
             self.step()
         consumed = {p: m.name for m in self.members for p in m.consumes}
         assert consumed.keys() == self.group.active

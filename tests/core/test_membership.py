@@ -130,7 +130,7 @@ def test_other_partitions() -> None:
 def test_plan_as_if_all_had_just_come() -> None:
     group = joined("b", "a", partitions=4)
     assert group.owned_by("a") == {"2": 2, "3": 2}
-    taken = turn(group.unplanned(), "a", 1.0, Terms(pause=1e9), holds={"2", "3"})
+    taken = turn(group.unplanned(), "a", 1.0, TERMS, holds={"2", "3"})
     assert taken.group.plan == {"0": "a", "1": "a", "2": "b", "3": "b"}
     assert (taken.revoked, taken.granted) == ({"2", "3"}, {})
 
@@ -166,29 +166,28 @@ def test_store_that_was_put_back() -> None:
     assert turn(saved, "d", 61.0, TERMS).granted["0"] > last
 
 
-def test_plans_are_a_pause_apart() -> None:
-    terms = Terms(lease=60.0, pause=10.0)
-    group = turn(Group(active=frozenset("01")), "a", 0.0, terms).group
-    group = turn(group, "b", 1.0, terms).group
-    assert set(group.plan.values()) == {"a"}
-    group = turn(group, "b", 10.0, terms).group
-    assert set(group.plan.values()) == {"a", "b"}
-
-
 def test_turn_that_comes_back_too_late() -> None:
     """The store took its time: by then the lease may be over."""
-    tenure = Tenure(length=5.0, patience=1.0)
+    tenure = Tenure(Terms(lease=12.0))
     taken = turn(Group(active=frozenset("0")), "a", 0.0, TERMS)
-    assert tenure.took(taken, asked=0.0, now=5.0).assigned == {}
-    assert tenure.took(taken, asked=1.0, now=5.0).assigned == {"0": 1}
-    assert tenure.lapsed(5.9) == frozenset()
-    assert tenure.lapsed(6.0) == {"0"}
-    assert tenure.holds(6.0, lambda name: True) == {"0"}
-    assert tenure.holds(7.0, lambda name: True) == frozenset()
+    assert tenure.took(taken, asked=0.0, now=11.0).assigned == {}
+    assert tenure.took(taken, asked=1.0, now=11.0).assigned == {"0": 1}
+    assert tenure.lapsed(11.9) == frozenset()
+    assert tenure.lapsed(12.0) == {"0"}
+    assert tenure.holds(23.9, lambda name: True) == {"0"}
+    assert tenure.holds(24.0, lambda name: True) == frozenset()
+
+
+def test_times_follow_from_the_lease() -> None:
+    """The sources' defaults, in seconds; a renewal that fails is tried again in time."""
+    usual = Terms()
+    assert (usual.lease, usual.heartbeat, usual.margin, usual.patience) == (60, 25, 5, 60)
+    brief = Terms(lease=6)
+    assert (brief.heartbeat, brief.margin, brief.safe) == (2.5, 0.5, 5.5)
 
 
 def test_another_token_is_another_grant() -> None:
-    tenure = Tenure(length=5.0, patience=1.0)
+    tenure = Tenure(TERMS)
     first = turn(Group(active=frozenset("0")), "a", 0.0, TERMS)
     tenure.took(first, 0.0, 0.0)
     lapsed = turn(first.group, "b", TERMS.lease, TERMS, leaving=True)

@@ -16,7 +16,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.cli.escaped import escaped
+from celery_fair.operate.text import escaped
 from tests.brokers import Space
 from tests.dead_letters.conftest import Box
 from tests.ports import free_port

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from kombu import Connection, Exchange, Queue
 
 from celery_fair.brokers.broker import letters_of
-from celery_fair.cli.dead_letters import order, replay_and_purge
+from celery_fair.cli import dead_letter_orders, interrupt
 from celery_fair.cli.interrupt import stoppable
 from celery_fair.dead_letters.plan import Plan
 from celery_fair.dead_letters.replay import purge, replay
@@ -499,8 +500,7 @@ def redis_box(redis_space: Space) -> Iterator[Box]:
 def test_asks_on_a_terminal(redis_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("t1", "t2", "t3"):
         redis_box.put(each)
-    monkeypatch.setattr(order, "sys", Terminal(order.sys))
-    monkeypatch.setattr(replay_and_purge, "sys", order.sys)
+    monkeypatch.setattr(dead_letter_orders, "sys", Terminal(sys))
 
     outcome = redis_box.run("replay", "--all", input="n\n")
     assert (outcome.exit_code, "Replay 3 dead letters?" in outcome.stderr) == (1, True)
@@ -541,9 +541,9 @@ def test_progress_is_shown_on_a_terminal(redis_box: Box, monkeypatch: pytest.Mon
 
     for each in ("t1", "t2"):
         redis_box.put(each)
-    terminal = Terminal(order.sys)
+    terminal = Terminal(sys)
     terminal.stderr = Screen()
-    monkeypatch.setattr(order, "sys", terminal)
+    monkeypatch.setattr(interrupt, "sys", terminal)
     assert redis_box.order("replay", "--all", "--yes")["replayed"] == ["t1", "t2"]
     assert "Replaying" in terminal.stderr.getvalue()
     assert "100%" in terminal.stderr.getvalue()

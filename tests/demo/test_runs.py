@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,8 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from celery_fair.cli.demo.order import FOLDER_VARIABLE, Order
-from celery_fair.cli.demo.waits.scenario import Scenario
+from celery_fair.cli.demo.worker import Order
 from tests.brokers import Space
 from tests.demo.demonstration import run_demo, start_demo
 from tests.preloaded import PreloadedCelery
@@ -27,10 +24,8 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.either_broker
 
-SMALL = ("--shares", "--messages", "200")
 
-
-# Waits --------------------------------------------------------------------
+# Results ------------------------------------------------------------------
 
 
 def test_waits_are_shorter(tmp_path: Path) -> None:
@@ -88,91 +83,38 @@ def test_waits_on_a_real_broker(space: Space, tmp_path: Path) -> None:
     assert space.depths() == before
 
 
-# Shares -------------------------------------------------------------------
-
-
-@pytest.mark.wide
-def test_memory(tmp_path: Path) -> None:
-    done = run_demo(tmp_path, "--json", *SMALL)
-    assert (done.returncode, done.stderr) == (0, "")
-    report = json.loads(done.stdout)
-    assert report["fair"] is True
-    assert (report["broker"], report["pool"], report["concurrency"]) == ("memory://", "solo", 1)
-    assert [workload["work_us"] for workload in report["workloads"]] == [100, 1]
-    assert [workload["source"]["table"] for workload in report["workloads"]] == [
-        *("Table 1", "Table 2")
-    ]
-    for workload in report["workloads"]:
-        check_figures(workload)
-    assert report["html"] == str(tmp_path / "celery-fair-demo.html")
-    assert Path(report["html"]).read_text().count("<svg") == 2
-
-
-def check_figures(workload: dict[str, Any]) -> None:
-    queues = workload["queues"]
-    assert workload["fair"] is True
-    assert (workload["published"], workload["started"]) == (2000, 1000)
-    assert sum(queue["count"] for queue in queues) == 1000 - workload["left_out"]
-    for column in ("share", "target"):
-        assert sum(queue[column] for queue in queues) == pytest.approx(1)
-    errors = [abs(queue["share"] / queue["target"] - 1) for queue in queues]
-    assert workload["max_error"] == pytest.approx(max(errors))
-    assert workload["ratio"] == pytest.approx(queues[9]["count"] / queues[0]["count"])
-    assert workload["rate"] == pytest.approx(1000 / workload["seconds"])
-
-
-def test_output_in_a_pipe(tmp_path: Path) -> None:
-    done = run_demo(
-        *(tmp_path, "--shares", "--messages", "50", "--stop", "200"),
-        *("--work", "7", "--html", "plot.html"),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
-    assert "started 200 of 200" in done.stdout
-    assert "FAIR at 7 µs" in done.stdout
-    assert f"Shares over time: {tmp_path / 'plot.html'}" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["plot.html"]
-
-
 @pytest.mark.wide
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_pools(pool: str, tmp_path: Path) -> None:
-    options = ("--json", "--no-html", *SMALL, "--work", "1", "--pool", pool, "--concurrency", "2")
-    done = run_demo(tmp_path, *options)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run_demo(tmp_path, "--json", "--no-html", "--seconds", "1", "--pool", pool)
+    assert done.returncode in {0, 1}, done.stdout + done.stderr  # in memory they may be alike
     assert json.loads(done.stdout)["pool"] == pool
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.wide
-def test_real_broker_is_left_as_it_was(space: Space, tmp_path: Path) -> None:
-    before = space.depths()
-    done = run_demo(tmp_path, "--json", "--no-html", *SMALL, "--work", "1", "--broker", space.url)
+def test_event_log_tells_what_the_fair_worker_ran(tmp_path: Path) -> None:
+    done = run_demo(
+        tmp_path, "--json", "--no-html", "--seconds", "1", "--event-log", "logs/demo-log"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
-    check_figures(report["workloads"][0])
-    assert "guest:guest" not in done.stdout
-    assert space.depths() == before
+    log = tmp_path / "logs" / "demo-log"
+    assert report["event_log"] == str(log)
+    files = list(log.rglob("*.jsonl"))
+    assert files
+    assert not any(path.name.startswith("_open") for path in files)  # the worker has closed it
+    records = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    mails = [r for r in records if r["kind"] == "started" and r["task"] == "send_password"]
+    assert len(mails) == report["runs"][1]["mails"]["published"] == 6
 
 
 # Ends ---------------------------------------------------------------------
 
-LASTING = {
-    "waits": ("--seconds", "60"),
-    "shares": ("--shares", "--messages", "200", "--work", "10000"),
-}
-
 
 @pytest.fixture
-def what() -> str:
-    return "waits"
-
-
-@pytest.fixture
-def midway(space: Space, tmp_path: Path, what: str) -> Iterator[Process]:
+def midway(space: Space, tmp_path: Path) -> Iterator[Process]:
     """A demo that is consuming, and has some seconds to go."""
-    options = ("--no-html", *LASTING[what], "--broker", space.url)
-    process = start_demo(tmp_path, *options)
+    process = start_demo(tmp_path, "--no-html", "--seconds", "60", "--broker", space.url)
     try:
         wait_for(lambda: "started" in process.log(), 30, process.log)
         yield process
@@ -181,10 +123,7 @@ def midway(space: Space, tmp_path: Path, what: str) -> Iterator[Process]:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(
-    ("what", "number"),
-    [("waits", signal.SIGINT), ("shares", signal.SIGTERM), ("waits", signal.SIGHUP)],
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_demo_leaves_nothing(
     space: Space, midway: Process, number: signal.Signals
 ) -> None:
@@ -201,19 +140,19 @@ def test_interrupted_demo_leaves_nothing(
 def test_worker_ends_whose_command_was_gone_before_it_was_ready(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    work = asdict(Scenario(60, 1))
-    Order(str(tmp_path), "memory://", "fair-demo-test.", work, False, None, gone.pid).write()
+    trace = tmp_path / "trace"
+    trace.touch()
+    order = Order("memory://", "fair-demo-test.", str(trace), 60, 1, False, None, gone.pid)
     orphan = PreloadedCelery(
-        ["-A", "celery_fair.cli.demo.waits.tasks", "worker", "-P", "solo", "-c", "1"],
+        ["-A", "celery_fair.cli.demo.tasks", "worker", "-P", "solo", "-c", "1"],
         tmp_path / "worker.log",
-        os.environ | {FOLDER_VARIABLE: str(tmp_path)},
+        order.environment(),
         cwd=tmp_path,
     )
     try:
         assert orphan.wait(20) == 0, orphan.log()
     finally:
         orphan.end()
-    assert not (tmp_path / "order.json").exists()  # in which a broker's password may be
 
 
 def test_worker_does_not_outlive_a_killed_demo(midway: Process) -> None:

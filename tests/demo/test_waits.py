@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from celery_fair.cli.demo.broker import Broker
-from celery_fair.cli.demo.demonstration import page
-from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
-from celery_fair.cli.demo.waits.run import Run
-from celery_fair.cli.demo.waits.scenario import NEWSLETTER_TAKES, Scenario
-from celery_fair.cli.demo.worker import Setup
+from celery_fair.cli.demo.demonstration import figures, verdict, written
+from celery_fair.cli.demo.scenario import NEWSLETTER_TAKES, Record, Run, Scenario
+from celery_fair.cli.demo.worker import TraceWriter, new_records
 from celery_fair.cli.screen import PlainScreen, Table
-from tests.demo.demonstration import CELERY, waiting
+from tests.demo.demonstration import CELERY, both, set_up, waiting
 
-SHOWN = WaitsDemonstration(Setup(Broker("memory://"), "threads", 2), 3)
 LONG = [0.5 + 0.01 * number for number in range(21)]
 SHORT = [0.001 * number for number in range(21)]
-
-
-def both() -> list[Run]:
-    return [waiting(LONG, fair=False), waiting(SHORT)]
 
 
 def test_a_wait_is_from_publishing_to_the_start() -> None:
@@ -35,10 +28,10 @@ def test_a_wait_is_from_publishing_to_the_start() -> None:
 
 def test_a_run_is_complete_when_all_mails_have_started() -> None:
     run = waiting(LONG)
-    last = max(run.started)
-    assert run.work.is_mail(last[0])
-    started = [record for record in run.started if record != last]
-    assert not Run(run.work, False, run.published, started).complete
+    *records, last = run.records
+    assert last.is_start
+    assert last.number >= run.scenario.newsletters
+    assert not Run(run.scenario, False, records).complete
 
 
 @pytest.mark.parametrize("slots", [1, 2, 16])
@@ -49,11 +42,25 @@ def test_newsletters_last_to_the_end(seconds: float, slots: int) -> None:
     assert times == sorted(times)
     assert 0.2 < times[0] <= times[-1] < seconds + 0.15
     assert scenario.newsletters >= 2 * slots * times[-1] / NEWSLETTER_TAKES
-    assert [scenario.is_mail(scenario.newsletters - 1 + n) for n in (0, 1)] == [False, True]
+
+
+def test_trace_hands_on_whole_records_only(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    with path.open("x+b", buffering=0) as trace:
+        assert new_records(trace) == []
+        writer = TraceWriter(str(path))
+        writer.write(False, 3)
+        writer.write(True, 300_000)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])
+        assert [record[:2] for record in new_records(trace)] == [(False, 3)]
+        path.write_bytes(whole)
+        assert [record[:2] for record in new_records(trace)] == [(True, 300_000)]
+        assert new_records(trace) == []
 
 
 def test_one_sentence_tells_both_medians_and_quantiles() -> None:
-    ((good, sentence),) = SHOWN.verdicts(both())
+    good, sentence = verdict(both(LONG, SHORT))
     assert good
     assert re.findall(r"[\d.]+ s", sentence) == ["0.60 s", "0.69 s", "0.01 s", "0.02 s"]
     assert sentence.index(CELERY) < sentence.index("a fair worker")
@@ -61,7 +68,7 @@ def test_one_sentence_tells_both_medians_and_quantiles() -> None:
 
 
 def test_bars_compare_medians() -> None:
-    bars = [row[-1].count("█") for row in SHOWN.summary(both(), bars=True)[1:]]
+    bars = [row[-1].count("█") for row in figures(both(LONG, SHORT))[1:]]
     assert bars == [16, 1]
 
 
@@ -74,11 +81,12 @@ def test_bars_compare_medians() -> None:
     ],
 )
 def test_reason_suits_broker_and_pool(url: str, pool: str, said: str) -> None:
-    assert said in WaitsDemonstration(Setup(Broker(url), pool, 2), 3).note
+    assert said in written(set_up(url=url, pool=pool), both())
 
 
 def test_page_has_both_runs_on_the_same_axes() -> None:
-    text = page(SHOWN, both())
+    runs = both(LONG, SHORT)
+    text = written(set_up(runs[0]), runs)
     above, below = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     for plot in (above, below):
         assert plot.count('class="mail"') == len(LONG)
@@ -87,15 +95,13 @@ def test_page_has_both_runs_on_the_same_axes() -> None:
     assert re.findall(axis, above) == re.findall(axis, below)
     tops = [[float(y) for y in re.findall(r'cy="([\d.]+)"', plot)] for plot in (above, below)]
     assert max(tops[0]) < min(tops[1])  # a longer wait is drawn higher
-    assert SHOWN.verdicts(both())[0][1] in text.replace("&#x27;", "'")
+    assert verdict(runs)[1] in text.replace("&#x27;", "'")
     assert 'class="verdict good"' in text
 
 
 def test_no_mail_yet() -> None:
-    run = Run(Scenario(1, 2), False, [(0, 0.0)], [])
-    (rows,) = SHOWN.tables(run)
-    assert rows[1] == ["password mail", "0", "0", "–", "–", "–"]
+    rows = figures([Run(Scenario(1, 2), False, [Record(False, 0, 0.0)])])
+    assert len(rows) == 1  # the heads
     lines: list[str] = []
     PlainScreen(lambda line, _: lines.append(line)).show(Table(rows))
-    assert len(lines) == 3
-    assert "0 published, 0 started; newsletters: 0 started" in SHOWN.progress(run).line
+    assert len(lines) == 1

@@ -10,7 +10,7 @@ from celery_fair.cli import fair
 
 
 def seal(folder: Path) -> Result:
-    return CliRunner().invoke(fair, ["seal", str(folder)], catch_exceptions=False)
+    return CliRunner().invoke(fair, ["pipeline", "seal", str(folder)], catch_exceptions=False)
 
 
 def test_a_folder_without_a_log_is_told_and_ends_no_pod(tmp_path: Path) -> None:

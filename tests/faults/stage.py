@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
+
 __all__ = ["COUNTED", "IMPATIENT", "LIMIT", "PLAIN", "TIMELY", "Stage"]
 
 
@@ -26,7 +28,7 @@ PLAIN = Stage()
 _RUNS_OUT = {"consumer_timeout": 2_000, "channel_tick_interval": 500}
 """In milliseconds; it looks that often. By default thirty minutes and one."""
 IMPATIENT = Stage("impatient", rabbit=_RUNS_OUT)
-TIMELY = Stage("timely", {"fair_give_back_after": 0.5}, rabbit=_RUNS_OUT)
+TIMELY = Stage("timely", {CONSTANTS: {GIVEN_BACK_AFTER: 0.5}}, rabbit=_RUNS_OUT)
 
 LIMIT = 2
 COUNTED = Stage("counted", arguments={"x-delivery-limit": LIMIT})

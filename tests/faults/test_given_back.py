@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ
 from tests.faults.scene import QUEUES, Scene
 from tests.integration.depths import ready
@@ -53,7 +54,7 @@ def test_confirmation_of_what_was_given_back_is_lost(
 def test_confirmation_is_late_and_the_worker_lives(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
     """It tries again, and what may be at the broker twice by then counts as redelivered."""
     capped = {"fair_queues": {QUEUES[0]: {"max_in_flight": 1}, QUEUES[1]: {}}}
-    conf = capped | {"fair_give_back_after": 0.5}
+    conf = capped | {CONSTANTS: {GIVEN_BACK_AFTER: 0.5}}
     with at_work(rabbitmq, tmp_path, conf=conf) as (scene, gate):
         held = scene.publish(1, "before", str(gate.path), QUEUES[0])
         scene.records.started.wait_ids(held)

@@ -24,7 +24,7 @@ from kombu import Connection
 from celery_fair.core.assignment import partition_of
 from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import Space
-from tests.groups.fleet import LEASE, QUEUE, Fleet, check_told
+from tests.groups.fleet import QUEUE, Fleet, check_told
 from tests.records import RecordFile
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess
@@ -32,8 +32,9 @@ from tests.workers import StartWorker, WorkerProcess
 PARTITIONS = 6
 SLOTS = 4
 NAP = 0.05
-STILL = LEASE["margin"]
-"""Seconds: who stood still for less has not been overtaken in the meantime."""
+STILL = 1
+"""Seconds: who stood still for less has not been overtaken in the meantime, as leases are renewed
+when more than that is left."""
 
 
 def _keys(each: int) -> list[str]:

@@ -127,7 +127,7 @@ FAULTS = (
     ),
     Fault(
         "a long task runs when its partition is to move",
-        "the partition is given up when the task has ended, or after `fair_group_patience`",
+        "the partition is given up when the task has ended, or after as long as a lease",
         (
             "tests/groups/test_churn.py::test_running_work_is_waited_for",
             "tests/core/test_membership.py::test_turn_that_comes_back_too_late",

@@ -18,7 +18,7 @@ from tests.records import Records
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess
 
-LEASE = {"lease": 4, "heartbeat": 1, "margin": 1, "recovery": 1, "patience": 10}
+LEASE = {"lease": 4, "recovery": 1}
 STEADY = 30
 """Seconds of a lease that no worker is to lose, though it stands still for a while."""
 QUEUE = "customers"

@@ -49,7 +49,7 @@ def test_store_fails(
 ) -> None:
     store: Store = request.getfixturevalue(f"own_{kind}")
     url = store.url()
-    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, url, lease=15)
+    fleet = Fleet(rabbitmq_space, start_worker, tmp_path, url, lease=12)
     worker = fleet.worker()
     fleet.wait_counts([6], worker)
 

@@ -14,7 +14,6 @@ from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trouble
 from celery_fair.groups.memory_store import MemoryStore
 from celery_fair.groups.redis_store import RedisStore
-from celery_fair.settings import GroupOptions
 from tests.brokers import Space
 from tests.waiting import wait_for
 
@@ -25,9 +24,14 @@ class Member:
     """A worker without tasks, and with the default times."""
 
     def __init__(
-        self, store: GroupStore, name: str, partitions: list[str] = PARTITIONS, **times: float
+        self,
+        store: GroupStore,
+        name: str,
+        partitions: list[str] = PARTITIONS,
+        lease: float = 60.0,
+        recovery: float = 30.0,
     ) -> None:
-        self.keeper = Keeper(store, "g", partitions, name, GroupOptions("", **times))
+        self.keeper = Keeper(store, "g", partitions, name, Terms(lease), recovery)
         self.owned: frozenset[str] = frozenset()
         self.keeper.start()
 
@@ -117,7 +121,7 @@ class SlowStore(MemoryStore):
 def test_who_consumes_again_waits_for_what_is_being_given_up() -> None:
     store = SlowStore()
     with ExitStack() as stack:
-        a = Member(store, "a", heartbeat=0.1)
+        a = Member(store, "a", lease=2)
         stack.callback(a.keeper.leave)
         wait_counts([60], a)
         assert a.keeper.is_back()
@@ -149,7 +153,7 @@ def test_who_leaves_tries_again_for_a_while(
     away: int, left: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Hiccup()
-    a = Member(store, "a", margin=0.5)
+    a = Member(store, "a", lease=6)
     wait_counts([60], a)
     a.keeper._stop.set()
     a.keeper._soon.set()
@@ -168,19 +172,6 @@ def test_many_start_at_once(store: GroupStore) -> None:
         for member in members:
             stack.callback(member.keeper.leave)
         wait_counts([2] * 30, *members)
-
-
-def test_plans_are_a_pause_apart() -> None:
-    store, pause = MemoryStore(), 1.5
-    with ExitStack() as stack:
-        a = Member(store, "a", pause=pause)
-        stack.callback(a.keeper.leave)
-        wait_counts([60], a)
-        first = decoded(store.read("g").text).planned_at
-        b = Member(store, "b", pause=pause)
-        stack.callback(b.keeper.leave)
-        wait_counts([30, 30], a, b)
-        assert decoded(store.read("g").text).planned_at >= first + pause
 
 
 def test_partitions_differ() -> None:
@@ -205,7 +196,7 @@ def test_partitions_differ_from_those_of_the_dead() -> None:
     dead = turn(Group().of(frozenset(PARTITIONS)), "dead", now, Terms(0.5)).group
     assert store.write("g", 0, encoded(dead))
     with ExitStack() as stack:
-        a = Member(store, "a", PARTITIONS[:-1], margin=0.2, recovery=0.1)
+        a = Member(store, "a", PARTITIONS[:-1], lease=2.4, recovery=0.1)
         stack.callback(a.keeper.leave)
         wait_for(a.takes_up, 20, "the dead one's partitions")
         assert decoded(store.read("g").text).members.keys() == {"a"}
@@ -272,6 +263,6 @@ def test_one_who_is_dead_loses_its_partitions_after_a_step_too() -> None:
     assert store.write("g", 0, encoded(group))
     store.step(3600)
     with ExitStack() as stack:
-        a = Member(store, "a", margin=1.0)
+        a = Member(store, "a", lease=12)
         stack.callback(a.keeper.leave)
         wait_counts([60], a)

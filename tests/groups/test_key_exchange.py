@@ -110,6 +110,7 @@ def test_same_after_restart(own_node: RabbitMQ) -> None:
     assert found(app) == before
 
 
+@pytest.mark.wide
 def test_broker_without_the_plugin(
     own_node: RabbitMQ, start_worker: StartWorker, tmp_path: Path
 ) -> None:

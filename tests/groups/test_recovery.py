@@ -8,14 +8,13 @@ from time import monotonic
 
 import pytest
 
+from celery_fair.core.membership import Terms
 from celery_fair.groups import Snapshot, StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
 from celery_fair.groups.memory_store import MemoryStore
-from celery_fair.settings import GroupOptions
 from tests.waiting import wait_for
 
-LEASE, MARGIN = 1.0, 0.2
-SAFE = LEASE - MARGIN
+LEASE = 1.0
 
 
 class AwayStore(MemoryStore):
@@ -43,9 +42,8 @@ class Member:
 
     def __init__(self, recovery: float | None, lease: float = LEASE) -> None:
         self.store = AwayStore()
-        options = GroupOptions("", lease, 0.1, MARGIN, recovery=recovery)
         name = f"of {recovery} seconds"
-        self.keeper = Keeper(self.store, name, ["p"], "me", options)
+        self.keeper = Keeper(self.store, name, ["p"], "me", Terms(lease), recovery)
         self.taken: list[Taken] = []
         self.troubles: list[Trouble] = []
         self.keeper.start()
@@ -68,7 +66,7 @@ class Member:
     @property
     def asked_when_lost(self) -> list[float]:
         """When the store was asked after the lease, without its margin, was over."""
-        until = self.look()[-1].asked + SAFE
+        until = self.look()[-1].asked + Terms(LEASE).safe
         return [at for at in self.store.asked if at >= until]
 
 
@@ -107,7 +105,7 @@ def test_gives_up_without_recovery() -> None:
 @pytest.mark.parametrize("recovery", [30.0, None])
 def test_comes_back_in_time(recovery: float | None) -> None:
     """Before the lease is over neither the delay nor its want counts."""
-    member = Member(recovery, lease=60)
+    member = Member(recovery, lease=6)
     tokens = dict(member.taken[-1].turn.granted)
     member.store.is_away = True
     wait_for(lambda: member.look() and member.troubles, 20, "trouble")

@@ -86,7 +86,7 @@ def test_taking_out_and_putting_back(
 ) -> None:
     """From a worker that is at work on the partition, and has more of it waiting."""
     store = f"sqlite:///{tmp_path}/g.db"
-    fleet = Fleet(space, start_worker, tmp_path, store, 2, lease=STEADY, patience=STEADY, delay=1)
+    fleet = Fleet(space, start_worker, tmp_path, store, 2, lease=STEADY)
     conf = fleet.conf | {"broker_url": space.url}
     stays, goes = "g", "a"
     assert [partition_of(key, 2) for key in (stays, goes)] == [0, 1]
@@ -135,17 +135,6 @@ def test_taking_out_and_putting_back(
     tokens = [event["token"] for event in fleet.of("began") if event["key"] == goes]
     assert tokens == 2 * [removed["token"]] + 3 * [tokens[-1]]
     assert tokens[-1] > removed["token"]
-    check_delay(fleet, 1)
-
-
-def check_delay(fleet: Fleet, seconds: float) -> None:
-    """Nothing of a partition begins before it has been assigned for so long."""
-    since: dict[str, float] = {}
-    for event in fleet.events:
-        if event["kind"] == "assigned":
-            since |= dict.fromkeys(event["partitions"], event["at"])
-        elif event["kind"] == "began":
-            assert event["at"] >= since[event["partition"]] + seconds, event
 
 
 def test_what_cannot_be_changed() -> None:

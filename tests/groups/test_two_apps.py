@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from celery import Celery
 
 from celery_fair import install
-from celery_fair.cli.doctor.command import findings
-from celery_fair.core.membership import Group, Terms, turn
-from celery_fair.groups import store_at
-from celery_fair.groups.document import decoded, encoded
+from celery_fair.operate.doctor import findings
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import shared_server
-from tests.groups.fleet import QUEUE, STEADY, Fleet
+from tests.groups.fleet import STEADY, Fleet
 from tests.groups.test_status import asked
 from tests.waiting import wait_for
 from tests.workers import StartWorker
@@ -43,16 +39,16 @@ def emptied(space: Space) -> None:
 
 
 @pytest.fixture
-def make_fleet(start_worker: StartWorker, tmp_path: Path) -> Callable[[Space], Fleet]:
-    def made(space: Space) -> Fleet:
+def make_fleet(start_worker: StartWorker, tmp_path: Path) -> Callable[..., Fleet]:
+    def made(space: Space, lease: float = STEADY) -> Fleet:
         store = f"sqlite:///{tmp_path}/g.db"
-        return Fleet(space, start_worker, tmp_path, store, 4, lease=STEADY)
+        return Fleet(space, start_worker, tmp_path, store, 4, lease=lease)
 
     return made
 
 
 def test_another_broker_is_refused(
-    spaces: tuple[Space, Space], make_fleet: Callable[[Space], Fleet]
+    spaces: tuple[Space, Space], make_fleet: Callable[..., Fleet]
 ) -> None:
     """Until those who were first are gone: then the group is its own."""
     ours, theirs = spaces
@@ -91,7 +87,7 @@ def test_another_broker_is_refused(
 
 
 def test_one_broker_by_two_names(
-    spaces: tuple[Space, Space], make_fleet: Callable[[Space], Fleet]
+    spaces: tuple[Space, Space], make_fleet: Callable[..., Fleet]
 ) -> None:
     space, _ = spaces
     assert "127.0.0.1" in space.url
@@ -102,30 +98,11 @@ def test_one_broker_by_two_names(
     assert not fleet.of("failed")
 
 
-def test_broker_that_was_emptied(redis_space: Space, make_fleet: Callable[[Space], Fleet]) -> None:
+def test_broker_that_was_emptied(redis_space: Space, make_fleet: Callable[..., Fleet]) -> None:
     """Redis forgets its name; those who are there find the new one, whoever has given it."""
-    fleet = make_fleet(redis_space)
+    fleet = make_fleet(redis_space, lease=STEADY / 4)
     first = fleet.worker()
     fleet.wait_counts([4], first)
     emptied(redis_space)
     second = fleet.worker()
     fleet.wait_counts([2, 2], first, second)
-
-
-def test_members_of_a_version_that_named_no_broker(
-    redis_space: Space, make_fleet: Callable[[Space], Fleet], tmp_path: Path
-) -> None:
-    partitions = frozenset(f"{QUEUE}.{number}" for number in range(4))
-    fleet = make_fleet(redis_space)
-    with closing(store_at(f"sqlite:///{tmp_path}/g.db")) as store:
-        _, _, now = store.read(QUEUE)
-        older = turn(Group().of(partitions), "older", now, Terms(STEADY)).group
-        text = encoded(older).replace(',"brokers":{}', "")
-        assert "brokers" not in text
-        assert store.write(QUEUE, 0, text)
-        worker = fleet.worker()
-        group = wait_for(
-            lambda: (group := decoded(store.read(QUEUE).text)).brokers and group, 20, worker.log
-        )
-        assert group.members.keys() - {"older"} == group.brokers.keys()
-    assert not fleet.of("failed")

@@ -31,7 +31,7 @@ def place(own_rabbitmq: RabbitMQ) -> Space:
     return own_rabbitmq.space()
 
 
-@pytest.mark.parametrize("fetch", ["push", "pull"])
+@pytest.mark.parametrize("fetch", ["push", pytest.param("pull", marks=pytest.mark.wide)])
 def test_a_channel_ends_with_the_last_message_of_its_queue(
     own_rabbitmq: RabbitMQ, place: Space, start_worker: StartWorker, gate: Gate, fetch: str
 ) -> None:
@@ -71,7 +71,7 @@ def narrow() -> Iterator[RabbitMQ]:
     yield from running(RabbitMQ(channel_max=16))
 
 
-@pytest.mark.parametrize("fetch", ["push", "pull"])
+@pytest.mark.parametrize("fetch", ["push", pytest.param("pull", marks=pytest.mark.wide)])
 def test_more_queues_than_channels(narrow: RabbitMQ, start_worker: StartWorker, fetch: str) -> None:
     """All are consumed, those too that are cancelled and added meanwhile."""
     place = narrow.space()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ, Space
 from tests.conftest import running
 from tests.groups.fleet import QUEUE, STEADY, Fleet, check_one_by_one
@@ -22,6 +23,7 @@ from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
 CLOSED = "closed the channel of queue"
+SOON: dict[str, Any] = {CONSTANTS: {GIVEN_BACK_AFTER: 0.5}}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def test_what_waits_goes_back_before_the_time(
         pool="threads",
         concurrency=4,
         queues=list(queues),
-        conf={"fair_queues": queues, "fair_give_back_after": 0.5},
+        conf={"fair_queues": queues} | SOON,
     )
     publish(place.url, {"capped": 1}, task, [str(gate.path)])
     leashed = publish(place.url, {"leashed": 4}, task).all()
@@ -114,12 +116,13 @@ def test_while_the_loop_stands_still(
 def test_what_goes_back_before_its_eta_starts_once(
     place: Space, start_worker: StartWorker, pool: str
 ) -> None:
-    """Each kind of pool has timers of its own."""
-    conf = {"fair_give_back_after": 1}
-    worker = start_worker(place, pool=pool, concurrency=4, queues=["q"], conf=conf)
-    later = publish(place.url, {"q": 3}, countdown=4).all()
-    last = publish(place.url, {"q": 1}, countdown=6).all()
+    """Each kind of pool has timers of its own. The queue says for how long the broker waits."""
+    own = {"x-consumer-timeout": 2_000}
+    worker = start_worker(place, pool=pool, concurrency=4, queues=["q"], queue_arguments=own)
+    later = publish(place.url, {"q": 3}, countdown=4, queue_arguments=own).all()
+    last = publish(place.url, {"q": 1}, countdown=6, queue_arguments=own).all()
     worker.records.started.wait_once([*later, *last])
+    assert CLOSED not in worker.log()
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
 
@@ -129,9 +132,8 @@ def test_what_waits_for_its_eta_when_its_queue_is_cancelled(
     place: Space, start_worker: StartWorker, task: str
 ) -> None:
     """It goes back as any other, and nothing is said of a queue that is consumed again."""
-    conf = {"fair_give_back_after": 0.5}
     pool: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "concurrency": 2}
-    worker = start_worker(place, queues=["q", "other"], conf=conf, **pool)
+    worker = start_worker(place, queues=["q", "other"], conf=SOON, **pool)
     later = publish(place.url, {"q": 3}, task, countdown=20).all()
     wait_equal(lambda: unsettled(place, "q"), len(later))
 
@@ -185,7 +187,7 @@ def test_what_waits_behind_its_key(
     """It stays in its order as long as nothing is published behind it."""
     fleet = Fleet(place, start_worker, tmp_path, f"sqlite:///{tmp_path}/g.db", 1, lease=STEADY)
     fleet.conf["fair_partitions"][QUEUE]["serial"] = "key"
-    worker = fleet.worker(fair_give_back_after=0.5)
+    worker = fleet.worker(**SOON)
     fleet.publish(["a"], 1, task, gate=str(gate.path))
     wait_for(lambda: len(fleet.of("began")) == 1, 30, worker.log)
     fleet.publish(["a"], 5, task)

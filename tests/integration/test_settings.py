@@ -148,7 +148,8 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fast path": ({"fair_fast_path": "no"}, ["fair_fast_path", "True or False", "'no'"]),
     "ack batch": ({"fair_ack_batch": 0}, ["fair_ack_batch", "whole number", "0"]),
     "lease": ({"fair_group_lease": 0}, ["fair_group_lease", "seconds", "0"]),
-    "no pause": ({"fair_group_pause": -1}, ["fair_group_pause", "above zero, or 0", "-1"]),
+    "recovery": ({"fair_group_recovery": 0}, ["fair_group_recovery", "above zero, or None", "0"]),
+    "what follows from the lease": ({"fair_group_margin": 5}, ["fair_group_margin", "group_lease"]),
     "log limit": ({"fair_event_log_limit": -1}, ["fair_event_log_limit", "whole number", "-1"]),
 }
 

@@ -1,4 +1,4 @@
-"""``fair keys`` and ``fair set-key``, as people type them."""
+"""``fair keys``, as people type it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_what_waits_is_listed(
         worker.records.started.wait(1)
         ids = tenants.publish({"acme/1": 30, "acme/2": 10, "globex": 6, "": 3})
         said = "jobs: 0 keys have messages waiting, and 49 messages are unsorted yet"
-        assert run("keys", QUEUE).output.splitlines() == [said]
+        assert run("keys", "list", QUEUE).output.splitlines() == [said]
 
         tenants.publish({"last": 1}, "hold", [str(next_gate.path)])
-        assert run("set-key", QUEUE, "globex", "weight=2").exit_code == 0
-        assert run("set-key", QUEUE, "last", "weight=1e6").exit_code == 0
+        assert run("keys", "set", QUEUE, "globex", "weight=2").exit_code == 0
+        assert run("keys", "set", QUEUE, "last", "weight=1e6").exit_code == 0
         gate.open()
         worker.records.started.wait_ids(list(tenants.of)[-1:])
-        document = json.loads(run("keys", QUEUE, "--json").output)
+        document = json.loads(run("keys", "list", QUEUE, "--json").output)
         rows = {row["tenant"]: row for row in document["top"]}
         assert (document["keys"], document["unsorted"]) == (3, 0)
         assert rows["acme"]["parts"] == 2
@@ -49,7 +49,7 @@ def test_what_waits_is_listed(
         assert 0 < sum(row["per_second"] for row in rows.values()) <= 51 / 60
         still = sum(row["waiting"] for row in document["top"])
         assert still + len(worker.records.started) == 51
-        head, *lines = run("keys", QUEUE, "--top", "2").output.splitlines()[1:]
+        head, *lines = run("keys", "list", QUEUE, "--top", "2").output.splitlines()[1:]
         heads = "key weight target share starts/s running waiting parts oldest held"
         assert head.split() == heads.split()
         assert [line.split()[0] for line in lines] == ["acme", "globex"]
@@ -75,7 +75,7 @@ def test_a_weight_that_is_set_reaches_what_waits(
     conf = KEYED | {"fair_event_log": str(log)}
     worker = start_worker(space, queues=[QUEUE], conf=conf, wait=False)
     worker.records.started.wait(50)
-    assert run("set-key", QUEUE, "a", "weight=4").output == "a has weight=4 in jobs\n"
+    assert run("keys", "set", QUEUE, "a", "weight=4").output == "a has weight=4 in jobs\n"
     since = len(worker.records.started)
     worker.records.started.wait_once(ids)
     counts = Counter(tenants.started(worker.records.started)[since + 20 : since + 320])
@@ -93,9 +93,9 @@ def test_the_way_out(space: Space, start_worker: StartWorker, tenants: Tenants, 
         ids = tenants.publish({"a": 300, "b/1": 100, "b/2": 100})
         worker.sigterm()
     assert worker.wait() == 0
-    shown = json.loads(run("keys", QUEUE, "--json").output)
+    shown = json.loads(run("keys", "list", QUEUE, "--json").output)
     assert shown["unsorted"] + sum(row["waiting"] for row in shown["top"]) == 500
-    assert run("keys", QUEUE, "--merge").exit_code == 0
+    assert run("keys", "merge", QUEUE).exit_code == 0
     assert left(space) == 500
     plain = start_worker(space, queues=[QUEUE], fair=False)
     plain.records.started.wait_once(ids)
@@ -118,7 +118,7 @@ def test_the_way_out_ends_while_others_publish(
 
         send(app, "a", 250)
         monkeypatch.setattr(KeyedLists, "merge", beside_a_publisher)
-        merged = run("keys", QUEUE, "--merge")
+        merged = run("keys", "merge", QUEUE)
     assert merged.exit_code == 1
     assert " messages are back in jobs\n" in merged.stdout
     assert "\n3 wait in keys' lists again: workers" in merged.stdout
@@ -136,18 +136,21 @@ def test_a_backlog_is_dropped_and_had_back(
         dropped = tenants.publish({"a/1": 350})
         urgent = {"headers": {"x-fair-key": "a/1"}, "priority": 9}
         dropped.append(worker.client.send_task("noop", [0], queue=QUEUE, **urgent).id)
-        assert run("drop-key", QUEUE, "a/1", "--dry-run").output == (
+        assert run("keys", "drop", QUEUE, "a/1", "--dry-run").output == (
             "a/1 has 351 messages waiting in jobs\n"
         )
-        assert "say --yes, or --dry-run to look" in run("drop-key", QUEUE, "a/1").output
-        found = json.loads(run("drop-key", QUEUE, "a/1", "--yes", "--json").stdout)
+        assert "say --yes, or --dry-run to look" in run("keys", "drop", QUEUE, "a/1").output
+        found = json.loads(run("keys", "drop", QUEUE, "a/1", "--yes", "--json").stdout)
         assert found == {"queue": QUEUE, "key": "a/1", "waiting": 351, "dropped": 351, "left": 0}
         rows = {
-            row["tenant"]: row for row in json.loads(run("keys", QUEUE, "--json").stdout)["top"]
+            row["tenant"]: row
+            for row in json.loads(run("keys", "list", QUEUE, "--json").stdout)["top"]
         }
         assert {name: row["waiting"] for name, row in rows.items()} == {"a": 20, "b": 50}
-        assert run("drop-key", QUEUE, "a", "--yes", "--json").exit_code == 0
-        assert run("drop-key", QUEUE, "a", "--yes").output == "a has no messages waiting in jobs\n"
+        assert run("keys", "drop", QUEUE, "a", "--yes", "--json").exit_code == 0
+        assert (
+            run("keys", "drop", QUEUE, "a", "--yes").output == "a has no messages waiting in jobs\n"
+        )
         gate.open()
         worker.records.started.wait_once(kept[:50])
         assert len(worker.records.started) == 51
@@ -160,43 +163,66 @@ def test_a_backlog_is_dropped_and_had_back(
 def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: Run) -> None:
     with Redis.from_url(space.url) as redis:
         redis.lpush(QUEUE, "no json", '{"headers": {"x-fair-key": "a"}}')
-    assert json.loads(run("drop-key", QUEUE, "a", "--yes", "--json").stdout)["dropped"] == 1
-    assert json.loads(run("drop-key", QUEUE, "--no-key", "--yes", "--json").stdout)["dropped"] == 1
+    assert json.loads(run("keys", "drop", QUEUE, "a", "--yes", "--json").stdout)["dropped"] == 1
+    assert (
+        json.loads(run("keys", "drop", QUEUE, "--no-key", "--yes", "--json").stdout)["dropped"] == 1
+    )
     letters = json.loads(run("dead-letters", "list", "--json").stdout)
     assert len(letters) == 2
+
+
+def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
+    """One key's, and then all, sorted or not."""
+    urgent = {"headers": {"x-fair-key": "a/1"}, "priority": 9}
+    with publisher(space.url) as app:
+        app.send_task("noop", [0], queue=QUEUE, **urgent)
+    tenants.publish({"a/1": 350, "a/2": 10, "b": 20, "": 3})
+    assert "say --yes, or --dry-run to look" in run("keys", "purge", QUEUE, "a/1").output
+    found = json.loads(run("keys", "purge", QUEUE, "a/1", "--yes", "--json").stdout)
+    assert found == {"queue": QUEUE, "key": "a/1", "waiting": 351, "purged": 351, "left": 0}
+    assert run("keys", "purge", QUEUE, "--all", "--dry-run").output == "33 messages wait in jobs\n"
+    tenants.publish({"c": 2})
+    assert run("keys", "purge", QUEUE, "--all", "--yes").output == "35 messages are deleted\n"
+    assert run("keys", "purge", QUEUE, "--all", "--yes").output == "no messages wait in jobs\n"
+    assert left(space) == 0
+    assert json.loads(run("dead-letters", "list", "--json").stdout) == []
+    with Redis.from_url(space.url) as redis:
+        assert not [key for key in redis.keys("*") if b":lane:" in key or b"purged" in key]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["keys", "mail"], "'mail' is no queue of fair_keys; there are: jobs"),
-        (["set-key", "mail", "a", "weight=1"], "'mail' is no queue of fair_keys"),
-        (["set-key", QUEUE, "a/b", "weight=1"], "'a/b' is a part of 'a'"),
-        (["pause-key", QUEUE, "a/b"], "'a/b' is a part of 'a'; a tenant is paused as a whole"),
-        (["set-key", QUEUE, "a"], "such as weight=5 or max_in_flight=20, or else --reset"),
-        (["set-key", QUEUE, "a", "weight"], "'weight' is not option=value"),
-        (["set-key", QUEUE, "a", "burst=1", "burst=2"], "'burst' is given twice"),
-        (["set-key", QUEUE, "a", "quantum=1"], "may have 'burst', 'max_in_flight', 'rate'"),
-        (["set-key", QUEUE, "a", "weight=x"], "weight must be a number from 1e-06 to 1e+06"),
-        (["set-key", QUEUE, "a", "weight=0"], "weight must be a number"),
-        (["set-key", QUEUE, "a", "weight=nan"], "weight must be a number"),
-        (["set-key", QUEUE, "a", "weight=1e-12"], "weight must be a number"),
-        (["set-key", QUEUE, "a", "weight=none"], "weight must be a number"),
-        (["set-key", QUEUE, "a", "max_in_flight=0"], "must be a whole number from 1 to 65535"),
-        (["set-key", QUEUE, "a", "rate=fast"], "a rate is a number per second above zero"),
-        (["set-key", QUEUE, "a", "burst=0"], "must be a whole number from 1 to 1000000"),
-        (["set-key", QUEUE, "a", "weight=1", "--reset"], "or else --reset"),
+        (["keys", "purge", QUEUE, "a", "--all", "--yes"], "leave KEY and --no-key out"),
+        (["keys", "purge", QUEUE, "--yes"], "Missing argument 'KEY'"),
+        (["keys", "list", "mail"], "'mail' is no queue of fair_keys; there are: jobs"),
+        (["keys", "set", "mail", "a", "weight=1"], "'mail' is no queue of fair_keys"),
+        (["keys", "set", QUEUE, "a/b", "weight=1"], "'a/b' is a part of 'a'"),
+        (["keys", "pause", QUEUE, "a/b"], "'a/b' is a part of 'a'; a tenant is paused as a whole"),
+        (["keys", "set", QUEUE, "a"], "such as weight=5 or max_in_flight=20, or else --reset"),
+        (["keys", "set", QUEUE, "a", "weight"], "'weight' is not option=value"),
+        (["keys", "set", QUEUE, "a", "burst=1", "burst=2"], "'burst' is given twice"),
+        (["keys", "set", QUEUE, "a", "quantum=1"], "may have 'burst', 'max_in_flight', 'rate'"),
+        (["keys", "set", QUEUE, "a", "weight=x"], "weight must be a number from 1e-06 to 1e+06"),
+        (["keys", "set", QUEUE, "a", "weight=0"], "weight must be a number"),
+        (["keys", "set", QUEUE, "a", "weight=nan"], "weight must be a number"),
+        (["keys", "set", QUEUE, "a", "weight=1e-12"], "weight must be a number"),
+        (["keys", "set", QUEUE, "a", "weight=none"], "weight must be a number"),
+        (["keys", "set", QUEUE, "a", "max_in_flight=0"], "must be a whole number from 1 to 65535"),
+        (["keys", "set", QUEUE, "a", "rate=fast"], "a rate is a number per second above zero"),
+        (["keys", "set", QUEUE, "a", "burst=0"], "must be a whole number from 1 to 1000000"),
+        (["keys", "set", QUEUE, "a", "weight=1", "--reset"], "or else --reset"),
         *[
             ([*command, key], f"KEY is {key!r}, in which a name is empty")
             for command in (
-                ["drop-key", QUEUE, "--yes"],
-                ["pause-key", QUEUE],
-                ["key", "-q", QUEUE],
+                ["keys", "drop", QUEUE, "--yes"],
+                ["keys", "pause", QUEUE],
+                ["keys", "show", QUEUE],
             )
             for key in ("", "/7", "a/")
         ],
-        (["set-key", QUEUE, "", "weight=5"], "messages that have no key are --no-key"),
-        (["drop-key", QUEUE, "a", "--no-key"], "takes no KEY: leave 'a' out"),
+        (["keys", "set", QUEUE, "", "weight=5"], "messages that have no key are --no-key"),
+        (["keys", "drop", QUEUE, "a", "--no-key"], "takes no KEY: leave 'a' out"),
         *[
             (
                 ["top", "--keys", QUEUE, "-n", "1", *words],
@@ -204,7 +230,7 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
             )
             for words in (["-d", "w@h"], ["-t", "2"], ["--by", "worker"])
         ],
-        (["drop-key", QUEUE], "Missing argument 'KEY'"),
+        (["keys", "drop", QUEUE], "Missing argument 'KEY'"),
     ],
 )
 def test_what_is_refused(run: Run, words: list[str], said: str) -> None:
@@ -218,17 +244,17 @@ def test_who_has_no_key_is_told_from_who_is_called_like_nobody(tenants: Tenants,
     assert len(ids) == 6
     said = "(no key) has weight=5, max_in_flight=2 in jobs\n"
     asked = ("--no-key", "weight=5", "max_in_flight=2")
-    assert run("set-key", QUEUE, *asked).output == said
-    assert run("pause-key", QUEUE, "--no-key").output == "(no key) is paused in jobs\n"
-    found = json.loads(run("key", "--no-key", "-q", QUEUE, "--json").output)
+    assert run("keys", "set", QUEUE, *asked).output == said
+    assert run("keys", "pause", QUEUE, "--no-key").output == "(no key) is paused in jobs\n"
+    found = json.loads(run("keys", "show", QUEUE, "--no-key", "--json").output)
     assert (found["tenant"], found["weight"], found["max_in_flight"]) == ("", 5, 2)
-    assert run("key", "--no-key", "-q", QUEUE).output.startswith("(no key) has ")
-    dropped = run("drop-key", QUEUE, "--no-key", "--yes", "--json").stdout
+    assert run("keys", "show", QUEUE, "--no-key").output.startswith("(no key) has ")
+    dropped = run("keys", "drop", QUEUE, "--no-key", "--yes", "--json").stdout
     assert json.loads(dropped)["dropped"] == 3
-    assert run("drop-key", QUEUE, "--no-key", "--dry-run").output == (
+    assert run("keys", "drop", QUEUE, "--no-key", "--dry-run").output == (
         "(no key) has no messages waiting in jobs\n"
     )
-    rows = json.loads(run("keys", QUEUE, "--json").stdout)["top"]
+    rows = json.loads(run("keys", "list", QUEUE, "--json").stdout)["top"]
     assert {row["tenant"]: row["waiting"] for row in rows} == {"-": 1, "–": 1, "(no key)": 1}
 
 
@@ -236,17 +262,17 @@ def test_a_burst_is_a_part_of_a_rate(run: Run) -> None:
     said = "a has no rate in jobs, and 'burst' means nothing without: set both, such as rate=10/s"
 
     def limits() -> tuple[float | None, float]:
-        found = json.loads(run("key", "a", "-q", QUEUE, "--json").output)
+        found = json.loads(run("keys", "show", QUEUE, "a", "--json").output)
         return found["rate"], found["burst"]
 
     for words in (["burst=5"], ["weight=2", "burst=5"], ["rate=none", "burst=5"]):
-        refused = run("set-key", QUEUE, "a", *words)
+        refused = run("keys", "set", QUEUE, "a", *words)
         assert refused.exit_code == 2
         assert said in " ".join(refused.output.split())
-    found = json.loads(run("key", "a", "-q", QUEUE, "--json").output)
+    found = json.loads(run("keys", "show", QUEUE, "a", "--json").output)
     assert (found["weight"], limits()) == (1, (None, 1))
-    assert run("set-key", QUEUE, "a", "rate=10/s", "burst=5").exit_code == 0
-    assert run("set-key", QUEUE, "a", "burst=7").exit_code == 0
+    assert run("keys", "set", QUEUE, "a", "rate=10/s", "burst=5").exit_code == 0
+    assert run("keys", "set", QUEUE, "a", "burst=7").exit_code == 0
     assert limits() == (10, 7)
 
 
@@ -264,7 +290,7 @@ def test_why_nothing_starts(
     with closing_gate() as gate:
         held = tenants.publish({"first": 1}, "hold", [str(gate.path)])
         worker.records.started.wait_ids(held)
-        assert run("pause-key", QUEUE, "acme").exit_code == 0
+        assert run("keys", "pause", QUEUE, "acme").exit_code == 0
         ids = tenants.publish({"acme": 3})
         assert explained() == (
             "no_slot",
@@ -275,5 +301,5 @@ def test_why_nothing_starts(
         )
     wait_equal(lambda: explained()[0], "keys")
     assert explained()[1].startswith("3 messages wait, of keys that may start none now")
-    assert run("resume-key", QUEUE, "acme").exit_code == 0
+    assert run("keys", "resume", QUEUE, "acme").exit_code == 0
     worker.records.started.wait_once(ids)

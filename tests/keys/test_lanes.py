@@ -351,7 +351,7 @@ def test_what_waits_is_shown_and_put_back(
     space: Space, start_worker: StartWorker, app: Celery, run: Callable[..., Result]
 ) -> None:
     ids = send(app, "a", 32) + send(app, "b", 22)
-    shown = run("keys", QUEUE)
+    shown = run("keys", "list", QUEUE)
     assert shown.exit_code == 0, shown.output
     assert shown.output.splitlines() == [
         (
@@ -359,10 +359,10 @@ def test_what_waits_is_shown_and_put_back(
             " these are, no worker has seen yet"
         )
     ]
-    document = json.loads(run("keys", QUEUE, "--json").stdout)
+    document = json.loads(run("keys", "list", QUEUE, "--json").stdout)
     counts = {"front": 4, "lanes": 2, "waiting": 54, "unsorted": 54, "keys": 0, "top": []}
     assert document == counts
-    merged = run("keys", QUEUE, "--merge")
+    merged = run("keys", "merge", QUEUE)
     assert "50 messages are back in jobs" in merged.output
     wait_equal(lambda: waiting(space), {QUEUE: 54})
     worker = start_worker(space, queues=[QUEUE])
@@ -385,7 +385,7 @@ def test_whose_messages_wait_is_told_by_workers(
 
         def told() -> Any:
             """Once all lanes are known: until then what is in one is unsorted."""
-            found = json.loads(run("keys", QUEUE, "--json").stdout)
+            found = json.loads(run("keys", "list", QUEUE, "--json").stdout)
             return None if found["unsorted"] else found
 
         document = wait_for(told, 30, "whose messages are in lanes")
@@ -398,7 +398,7 @@ def test_whose_messages_wait_is_told_by_workers(
         assert sum(row["started"] for row in rows.values()) == 10
         assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
         assert {row["target"] for row in rows.values()} == {0.5}
-        said = run("key", "a", "--queue", QUEUE).output.splitlines()
+        said = run("keys", "show", QUEUE, "a").output.splitlines()
         waits = rows["a"]["waiting"]
         assert said[0].startswith(f"a has {waits} messages waiting in jobs: its turn comes by its")
         assert said[1].startswith(f"weight 1, {rows['a']['started']} started in this minute")
@@ -426,7 +426,7 @@ def test_putting_back_ends_while_others_sort(
 
         monkeypatch.setattr(AmqpMover, "move", beside_a_sorter)
         connection.default_channel.confirm_select()
-        merged = run("keys", QUEUE, "--merge")
+        merged = run("keys", "merge", QUEUE)
     assert merged.exit_code == 1
     assert "30 messages are back in jobs\n" in merged.stdout
     assert " wait in lanes again: workers with fair_keys, or publishers" in merged.stdout
@@ -440,7 +440,7 @@ def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> Non
 
         def run(*words: str) -> Result:
             context = CLIContext(app=app, no_color=True, workdir=None)
-            return CliRunner().invoke(fair, ("keys", QUEUE, *words), obj=context)
+            return CliRunner().invoke(fair, ("keys", *words), obj=context)
 
         for count, key in enumerate(("a", "b", "c"), 1):
             send(app, key, 12)
@@ -449,15 +449,15 @@ def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> Non
         with app.connection_for_write() as connection:
             for number in (0, 2):
                 connection.default_channel.queue_purge(f"jobs.fair.{number}")
-        assert run("--shrink").exit_code == 2  # not asked, and nobody has said that all is stopped
-        assert run("--shrink", "--merge", "--yes").exit_code == 2
-        shrunk = run("--shrink", "--yes")
-        assert (shrunk.exit_code, json.loads(run("--json").stdout)["lanes"]) == (1, 2)
+        assert run("shrink", QUEUE).exit_code == 2  # not asked, and nobody says that all is stopped
+        shrunk = run("shrink", QUEUE, "--yes")
+        left = json.loads(run("list", QUEUE, "--json").stdout)["lanes"]
+        assert (shrunk.exit_code, left) == (1, 2)
         assert "1 empty lanes of jobs are removed, 2 are left" in shrunk.stdout
         assert "jobs.fair.1 is not empty" in shrunk.stdout
         waits = sum(waiting(space).values())
-        run("--merge")
-        assert run("--shrink", "--yes").exit_code == 0
+        run("merge", QUEUE)
+        assert run("shrink", QUEUE, "--yes").exit_code == 0
         assert lanes(space) == 0
         wait_equal(lambda: sum(waiting(space).values()), waits)
         wait_equal(lambda: space.depths()["jobs.fair"].ready, 0)
@@ -466,12 +466,21 @@ def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> Non
     assert lanes(space) == 1
 
 
+def test_all_that_waits_is_deleted(space: Space, app: Celery, run: Callable[..., Result]) -> None:
+    ids = send(app, "a", 32) + send(app, "b", 22)
+    wait_equal(lambda: sum(waiting(space).values()), len(ids))
+    said = run("keys", "purge", QUEUE, "--all", "--yes").output
+    assert said == f"{len(ids)} messages are deleted\n"
+    wait_equal(lambda: sum(waiting(space).values()), 0)
+    assert lanes(space) == 2
+
+
 def test_no_lane_is_removed_beside_a_worker(
     space: Space, start_worker: StartWorker, run: Callable[..., Result]
 ) -> None:
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     wait_equal(lambda: lanes(space), 8)
-    refused = run("keys", QUEUE, "--shrink", "--yes")
+    refused = run("keys", "shrink", QUEUE, "--yes")
     assert refused.exit_code == 1
     assert f"{worker.hostname} runs, and consumes jobs; nothing was removed" in refused.output
     assert lanes(space) == 8
@@ -491,11 +500,12 @@ def test_what_waits_in_lanes_is_counted(space: Space, app: Celery) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("set-key", QUEUE, "acme", "weight=5"), "Set fair_key_store"),
-        (("pause-key", QUEUE, "acme"), "Set fair_key_store"),
-        (("drop-key", QUEUE, "acme", "--yes"), "cannot be told from the others"),
+        (("keys", "set", QUEUE, "acme", "weight=5"), "Set fair_key_store"),
+        (("keys", "pause", QUEUE, "acme"), "Set fair_key_store"),
+        (("keys", "drop", QUEUE, "acme", "--yes"), "cannot be told from the others"),
+        (("keys", "purge", QUEUE, "acme", "--yes"), "cannot be told from the others"),
     ],
-    ids=lambda words: words[0] if isinstance(words, tuple) else "",
+    ids=lambda words: words[1] if isinstance(words, tuple) else "",
 )
 def test_what_only_a_redis_keeps(
     run: Callable[..., Result], words: tuple[str, ...], said: str

@@ -72,6 +72,7 @@ def most_at_once(tenants: Tenants, records: Records) -> dict[str, int]:
     return dict(most)
 
 
+@pytest.mark.either_broker("redis")
 @pytest.mark.parametrize("pool", ["threads", "prefork", "gevent"])
 def test_a_cap_is_the_clusters(
     space: Space, start_worker: StartWorker, tenants: Tenants, pool: str, limited: Limited
@@ -201,33 +202,36 @@ def test_what_is_set_live(
     space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, limited: Limited
 ) -> None:
     worker = start_worker(space, pool="threads", concurrency=6, queues=[QUEUE], conf=limited())
-    assert run("set-key", QUEUE, "a", "max_in_flight=1").exit_code == 0
+    assert run("keys", "set", QUEUE, "a", "max_in_flight=1").exit_code == 0
     with closing_gate() as gate:
         ids = tenants.publish({"a": 4}, "hold", [str(gate.path)])
         worker.records.started.wait(1)
-        assert run("pause-key", QUEUE, "b").output == "b is paused in jobs\n"
-        said = run("key", "b", "--queue", QUEUE).output  # which no worker has come upon yet
-        assert said.startswith("b has nothing waiting in jobs; it is paused; fair resume-key")
+        assert run("keys", "pause", QUEUE, "b").output == "b is paused in jobs\n"
+        said = run("keys", "show", QUEUE, "b").output  # which no worker has come upon yet
+        assert said.startswith("b has nothing waiting in jobs; it is paused; fair keys resume")
         paused, other = tenants.publish({"b": 2}), tenants.publish({"c": 1})
         worker.records.started.wait_ids(other)
-        rows = {row["tenant"]: row for row in json.loads(run("keys", QUEUE, "-j").output)["top"]}
+        rows = {
+            row["tenant"]: row for row in json.loads(run("keys", "list", QUEUE, "-j").output)["top"]
+        }
         assert (rows["a"]["reason"], rows["a"]["running"], rows["a"]["waiting"]) == ("cap", 1, 3)
         assert (rows["b"]["reason"], rows["b"]["waiting"]) == ("paused", 2)
-        assert "1 of 1" in run("keys", QUEUE).output
-        said = run("key", "a", "--queue", QUEUE).output.splitlines()
+        assert "1 of 1" in run("keys", "list", QUEUE).output
+        said = run("keys", "show", QUEUE, "a").output.splitlines()
         assert said[0].startswith("a has 3 messages waiting in jobs: 1 of 1 tasks run")
         assert said[2] == "max_in_flight 1, 1 run"
         assert (
-            "b has 2 messages waiting in jobs: it is paused" in run("key", "b", "-q", QUEUE).output
+            "b has 2 messages waiting in jobs: it is paused"
+            in run("keys", "show", QUEUE, "b").output
         )
-        assert run("key", "z", "-q", QUEUE).output.startswith("z has nothing waiting in jobs\n")
+        assert run("keys", "show", QUEUE, "z").output.startswith("z has nothing waiting in jobs\n")
 
-        assert run("resume-key", QUEUE, "b").exit_code == 0
+        assert run("keys", "resume", QUEUE, "b").exit_code == 0
         worker.records.started.wait_ids(paused)
-        assert run("set-key", QUEUE, "a", "max_in_flight=3").exit_code == 0
+        assert run("keys", "set", QUEUE, "a", "max_in_flight=3").exit_code == 0
         worker.records.started.wait_ids(ids[:3])
         assert ids[3] not in {record.id for record in worker.records.started.read()}
-        assert run("set-key", QUEUE, "a", "--reset").exit_code == 0
+        assert run("keys", "set", QUEUE, "a", "--reset").exit_code == 0
         worker.records.started.wait_ids(ids)
     assert worker.stop() == 0
 
@@ -250,28 +254,28 @@ def test_what_is_set_live_in_a_store(
     space: Space, start_worker: StartWorker, tenants: Tenants, command: Run, limited: Limited
 ) -> None:
     worker = start_worker(space, pool="threads", concurrency=6, queues=[QUEUE], conf=limited())
-    assert command("set-key", QUEUE, "a", "max_in_flight=1").exit_code == 0
-    assert command("pause-key", QUEUE, "b").output == "b is paused in jobs\n"
+    assert command("keys", "set", QUEUE, "a", "max_in_flight=1").exit_code == 0
+    assert command("keys", "pause", QUEUE, "b").output == "b is paused in jobs\n"
     with closing_gate() as gate:
         wait_for(lambda: _is_held(worker, tenants, "b"), 30)
         worker.records.started.wait_ids(tenants.publish({"a": 1}, "hold", [str(gate.path)]))
         waiting, paused = tenants.publish({"a": 3}), tenants.publish({"b": 2})
         worker.records.started.wait_ids(tenants.publish({"c": 1}))
         wait_for(
-            lambda: "1 of 1 tasks run" in command("key", "a", "-q", QUEUE).output,
+            lambda: "1 of 1 tasks run" in command("keys", "show", QUEUE, "a").output,
             5,
-            lambda: command("key", "a", "-q", QUEUE).output,
+            lambda: command("keys", "show", QUEUE, "a").output,
         )
-        found = json.loads(command("key", "b", "-q", QUEUE, "-j").output)
+        found = json.loads(command("keys", "show", QUEUE, "b", "-j").output)
         assert (found["reason"], found["running"]) == ("paused", 0)
         assert found["waiting"] + found["unsorted"] <= 5
         started = {record.id for record in worker.records.started.read()}
         assert not started.intersection(waiting + paused)
-        assert command("resume-key", QUEUE, "b").exit_code == 0
+        assert command("keys", "resume", QUEUE, "b").exit_code == 0
         worker.records.started.wait_ids(paused)
-        assert command("set-key", QUEUE, "a", "--reset").exit_code == 0
+        assert command("keys", "set", QUEUE, "a", "--reset").exit_code == 0
         worker.records.started.wait_ids(waiting)
-    answer = command("drop-key", QUEUE, "a", "--yes")
+    answer = command("keys", "drop", QUEUE, "a", "--yes")
     assert answer.exit_code == 1
     assert "cannot be told from the others" in answer.output
     assert worker.stop() == 0
@@ -286,7 +290,7 @@ def test_a_store_that_no_command_reaches(space: Space, limited: Limited) -> None
         context = CLIContext(app=app, no_color=True, workdir=None)
         answers = [
             CliRunner().invoke(fair, words, obj=context)
-            for words in (["pause-key", QUEUE, "a"], ["key", "a", "--queue", QUEUE])
+            for words in (["keys", "pause", QUEUE, "a"], ["keys", "show", QUEUE, "a"])
         ]
     for answer in answers:
         assert answer.exit_code == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from tests.apps.settings import CONSTANTS
 from tests.brokers import Space
 from tests.integration.gate import Gate
 from tests.keys.tenants import KEYED, QUEUE, Tenants
@@ -22,7 +23,8 @@ def test_starts_and_what_runs_by_key(
     space: Space, start_worker: StartWorker, tenants: Tenants, gate: Gate
 ) -> None:
     port = free_port()
-    served: dict[str, Any] = {"fair_metrics": f"127.0.0.1:{port}", "fair_metrics_keys": 2}
+    most = {"celery_fair.worker.process._METRICS_KEYS": 2}
+    served: dict[str, Any] = {"fair_metrics": f"127.0.0.1:{port}", CONSTANTS: most}
     worker = start_worker(
         space, pool="threads", concurrency=4, queues=[QUEUE, "plain"], conf=KEYED | served
     )

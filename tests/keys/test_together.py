@@ -164,7 +164,7 @@ def test_who_disconnects_takes_nobodys_answer_away(redis_space: Space) -> None:
         store = KeyStore(proxy.url)
         one, other = store.reports(QUEUE), store.reports("other")
         one.exchange({})
-        proxy.hold()
+        asked = proxy.on("EVALSHA", action="mute")
         failed: list[Exception] = []
 
         def ask() -> None:
@@ -175,7 +175,7 @@ def test_who_disconnects_takes_nobodys_answer_away(redis_space: Space) -> None:
 
         asking = Thread(target=ask, daemon=True)
         asking.start()
-        wait_for(lambda: not store._client.connection_pool._available_connections, 15)
+        asked.wait(15)
         store.close()
         asking.join(15)
         assert [type(exc) for exc in failed] == [RedisTimeout]

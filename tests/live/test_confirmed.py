@@ -13,9 +13,9 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.cli.live.answers import Answers
-from celery_fair.cli.live.set import told
-from celery_fair.cli.live.workers import Workers
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.queues import told
+from celery_fair.operate.workers import Workers
 from tests.brokers import Space
 from tests.waiting import wait_for
 from tests.workers import StartWorker, WorkerProcess

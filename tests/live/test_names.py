@@ -16,7 +16,7 @@ from rich.console import Console
 from celery_fair import install
 from celery_fair.cli import fair
 from celery_fair.cli.drawing import DrawnScreen
-from celery_fair.cli.failure import told_in_one_line
+from celery_fair.cli.groups import told_in_one_line
 from celery_fair.cli.screen import Line, PlainScreen, Table
 from tests.brokers import Space
 from tests.workers import StartWorker

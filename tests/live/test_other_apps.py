@@ -13,7 +13,7 @@ from kombu import Queue
 
 from celery_fair import install
 from celery_fair.cli import fair
-from celery_fair.cli.live.answers import Answers
+from celery_fair.operate.answers import Answers
 from tests.brokers import Space
 from tests.web.answered import row
 from tests.workers import StartWorker, WorkerProcess

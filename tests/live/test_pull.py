@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests import shares
+from tests.apps.settings import CONSTANTS, PULL_INTERVAL
 from tests.brokers import Space
 from tests.integration.depths import ready, unsettled
 from tests.integration.gate import Gate, closing_gate
@@ -81,7 +82,7 @@ def test_an_empty_higher_queue_is_asked_again_after_one_lower_message(
     space: Space, start_worker: StartWorker
 ) -> None:
     """However long it has been empty. The pauses between two questions double; here none is due."""
-    rarely = {"fair_pull_interval": 60}
+    rarely = {CONSTANTS: {PULL_INTERVAL: 60}}
     above = {f"high{n}": {"class": 1, "fetch": "pull"} for n in range(3)}
     queues = {"low": {"fetch": "pull"}} | above
     conf = STRICT | rarely | {"fair_queues": queues}

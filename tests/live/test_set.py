@@ -91,12 +91,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     (
         "steady",
         {"rate": "10/s", "burst": 0},
-        "['burst'] must be a whole number from 1 to 1000000000, not 0",
+        "['burst'] must be a whole number from 1 to 1000000, not 0",
     ),
     (
         "steady",
         {"rate": "10/s", "burst": 1.5},
-        "must be a whole number from 1 to 1000000000, not 1.5",
+        "must be a whole number from 1 to 1000000, not 1.5",
     ),
     ("steady", {"burst": 3}, "'burst' needs a 'rate', such as '10/s'"),
     ("steady", {"max_in_flight": 0}, "must be a whole number from 1 to 65535, or None, not 0"),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.rabbitmq import NAMED, SERVER_SCRIPTS
 from tests.brokers.sentinel import Sentinel
@@ -26,7 +27,10 @@ SYSTEM = SERVER_SCRIPTS[0]
 NAMED_VALKEY = "VALKEY_SERVER"
 IMPATIENT = {"consumer_timeout": 6_000, "channel_tick_interval": 500}
 """Milliseconds."""
-GIVE_BACK: dict[str, Any] = {"fair_give_back_after": 2, OPTIONS: {"visibility_timeout": 5}}
+GIVE_BACK: dict[str, Any] = {
+    CONSTANTS: {GIVEN_BACK_AFTER: 2},
+    OPTIONS: {"visibility_timeout": 5},
+}
 """Seconds; the first well below RabbitMQ's, as it must be. What a worker holds for longer than the
 second, on a machine that does much else, is given to another."""
 

@@ -28,7 +28,7 @@ WARM = (
     "hypothesis.strategies",
     "psutil",
     "celery.apps.worker",
-    "celery.bin.celery",
+    "celery.bin.worker",  # not `celery.bin.celery`, which imports ours
     "celery.concurrency.prefork",
     "celery.concurrency.solo",
     "celery.concurrency.thread",

@@ -9,6 +9,7 @@ import pytest
 from kombu import Connection
 
 from celery_fair.dead_letters.death import dead_letter_queue
+from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import running
 from tests.faults.acts.worker import LOST
@@ -232,7 +233,7 @@ def test_what_is_not_taken_back_is_given_back_when_it_is(
 ) -> None:
     """Long before the worker stops: on its channel it would count as redelivered in the end."""
     space = own_rabbitmq.space()
-    conf = {"fair_give_back_after": 1, "fair_queues": {"a": {"max_in_flight": 1}}}
+    conf = {CONSTANTS: {GIVEN_BACK_AFTER: 1}, "fair_queues": {"a": {"max_in_flight": 1}}}
     worker = start_worker(space, conf=conf, **POOL)
     held = publish(space.url, {"a": 1}, "before", [str(gate.path)]).all()
     worker.records.started.wait_ids(held)
@@ -257,7 +258,7 @@ def test_a_queue_that_is_full_when_it_is_cancelled(
     """As above, when it has room again."""
     space = own_rabbitmq.space()
     options = {"max_in_flight": 1, "prefetch": 5}
-    conf = {"fair_give_back_after": 1, "fair_queues": {"a": options}}
+    conf = {CONSTANTS: {GIVEN_BACK_AFTER: 1}, "fair_queues": {"a": options}}
     pool = POOL | {"queues": ["a", "other"], "queue_arguments": FULL}
     worker = start_worker(space, conf=conf, **pool)
     held = publish(space.url, {"a": 1}, "before", [str(gate.path)], queue_arguments=FULL).all()

@@ -131,6 +131,7 @@ def test_a_ledger_that_was_emptied_proves_nothing(
     ["beside", "postgresql", pytest.param("mariadb", marks=pytest.mark.wide)],
     indirect=True,
 )
+@pytest.mark.either_broker
 def test_of_the_same_work_one_starts(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:

@@ -34,19 +34,17 @@ class Elsewhere:
     def put(self, folder: Path, name: str) -> str:
         """Copy a folder there; return its URI."""
         store = self.store(name)
-        store.make()
         for path in folder.rglob("*"):
             if path.is_file():
-                store.make(path.relative_to(folder).parent.as_posix())
-                store.write(path.relative_to(folder).as_posix(), path.read_bytes())
+                store.put(path.relative_to(folder).as_posix(), path.read_bytes())
         return str(store.root)
 
     def age(self, name: str, seconds: float) -> None:
         """Let a file have been written so long ago, by the store's clock."""
-        files = self.store("")._files
-        files.write("now", b"")
-        then = files.changed("now") - int(seconds * 1000)
-        files._files.setTimes(files.path(name), then, -1)
+        store = self.store("")
+        store.write("now", b"")
+        then = int((store.changed("now") - seconds) * 1000)
+        store._files.setTimes(store.path(name), then, -1)
 
 
 def viewed(spark: SparkSession, folder: Path) -> Iterator[Elsewhere]:

@@ -65,7 +65,15 @@ class Process:
         self.write("process", at, state="heartbeat", **{"heartbeat": 10.0, "dropped": 0} | fields)
 
     def ends(self, at: float, state: str = "exit", **fields: Any) -> None:
-        self.write("process", at, state=state, **{"dropped": 0} | fields)
+        if state == "dead":
+            self.dies(at, **{"last": self.seq - 1, "dropped": 0} | fields)
+        else:
+            self.write("process", at, state=state, **{"dropped": 0} | fields)
+
+    def dies(self, at: float, last: int | None, **fields: Any) -> None:
+        """Another one writes that it is dead, in a record without a number."""
+        self.write("process", at, state="dead", last=last, **fields)["seq"] = None
+        self.seq -= 1
 
     def starts(
         self, task_id: str, at: float, published: float | None = None, **fields: Any
@@ -136,11 +144,6 @@ class Process:
     def lines(self) -> list[str]:
         """As a worker writes them."""
         return [json.dumps(written(record)) for record in self.records]
-
-    @property
-    def former_lines(self) -> list[str]:
-        """As a worker of the version before wrote them."""
-        return [json.dumps(record | {"v": 1}) for record in self.records]
 
 
 def written(record: dict[str, Any]) -> dict[str, Any]:

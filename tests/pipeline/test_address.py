@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.pointer import read_pointer
+from celery_fair.pipeline.storage import store_at
 from celery_fair.pipeline.storage.address import is_remote, local_path, refuse_secrets
-from celery_fair.pipeline.storage.chosen import store_at
 from celery_fair.pipeline.storage.java_files import JavaFiles
 
 
@@ -57,14 +56,6 @@ def test_a_password_in_an_address_is_not_told(address: str) -> None:
 )
 def test_what_is_no_password(address: str) -> None:
     refuse_secrets(address)
-
-
-def test_a_copy_of_a_warehouse_elsewhere_is_no_empty_one(tmp_path: Path) -> None:
-    """A first version would remove what the copy has."""
-    for version in (11, 12):
-        (tmp_path / f"current-{version:06d}.json").write_text("{}")
-    with pytest.raises(PipelineError, match=r"rename current-000012\.json to current\.json"):
-        read_pointer(tmp_path)
 
 
 @pytest.mark.parametrize("fails", [True, False])

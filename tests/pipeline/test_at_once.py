@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.pointer import read_pointer
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
 from tests.waiting import wait_for
@@ -48,7 +47,7 @@ def check(warehouse: Warehouse) -> None:
     assert present.version == 1
     runs = warehouse.root.glob("*/run=*")
     assert {f"{path.parent.name}/{path.name}" for path in runs} == present.folders
-    assert {path.name for path in warehouse.root.glob(".*")} <= {".publishing"}
+    assert not list(warehouse.root.glob(".*"))
 
 
 def test_another_ingests_meanwhile(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -75,7 +74,7 @@ def test_two_processes_at_once(spark: SparkSession, logs: Logs, tmp_path: Path) 
     plant(logs)
     root = tmp_path / "warehouse"
     root.mkdir()
-    with (root / ".publishing").open("w") as lock:
+    with (root / ".current-000001.json.draft").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         both = [start(logs, root) for _ in range(2)]
         wait_for(lambda: {process.pid for process in both} <= waiting(), 120, "both to begin")

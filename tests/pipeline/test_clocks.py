@@ -13,6 +13,7 @@ from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.ingest import _unset_clocks
 from celery_fair.pipeline.silver.gaps import gaps
+from celery_fair.pipeline.silver.unread import UNREAD
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze
 
@@ -190,8 +191,8 @@ def test_what_started_before_it_was_published_was_published_before(judged: Judge
 def test_a_file_that_is_named_by_a_clock_that_is_ahead_may_be_of_any_time(
     spark: SparkSession, judged: Judged
 ) -> None:
-    rows = [(7, "ahead", T0 + AHEAD), (8, "here", T0 + 590)]
-    unread = spark.createDataFrame(rows, "pid bigint, boot string, since double")
+    rows = [(7, "ahead", T0 + AHEAD, None), (8, "here", T0 + 590, None)]
+    unread = spark.createDataFrame(rows, UNREAD)
     found = doubts(judged.silver.processes, None, unread)
     found = found.where("boot in ('ahead', 'here')").collect()
     assert {row["boot"]: (row["since"], row["open"]) for row in found} == {

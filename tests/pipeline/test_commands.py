@@ -18,11 +18,8 @@ from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.schema import RECORD
-from celery_fair.pipeline.warehouse import Warehouse
-from celery_fair.web.past import Span
-from celery_fair.web.warehouse_history import WarehouseHistory
+from celery_fair.pipeline.warehouse import FORMAT, Warehouse, read_pointer
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import T0, Logs, Process
 
@@ -96,16 +93,10 @@ def test_ingest_and_audit(
     assert failed.exit_code == 1
     assert "1 DUPLICATE, 1 LOST, 1 REPLAYABLE, 1 FINISHED" in failed.stdout
 
-    assert "has no shares yet" in WarehouseHistory(warehouse).look(Span(3600)).trouble
     (q, r) = json.loads(run("fairness", warehouse, "--json").stdout)["queues"]
     assert (q["queue"], q["share"], q["target"], q["verdicts"]) == ("q", 1.0, 0.5, {"FAIR": 1})
     assert (r["queue"], r["share"]) == ("r", 0.0)
     assert "100.00%  50.00%" in run("fairness", warehouse).stdout
-    past = WarehouseHistory(warehouse).look(Span(3600))  # as fair web shows it, without Spark
-    assert past.trouble == ""
-    assert (past.queues["q"].share, past.queues["q"].target) == (1.0, 0.5)
-    assert past.queues["q"].started == 3
-    assert past.queues["q"].p95 == 0.5
 
     (waits,) = json.loads(run("waits", warehouse, "--json").stdout)
     assert (waits["queue"], waits["started"], waits["timed"], waits["p95"]) == ("q", 3, 1, 0.5)
@@ -197,7 +188,7 @@ def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> 
     logs.write("other.jsonl", ['{"some": "other log"}'])
     ingested = run("ingest", logs.folder, tmp_path / "warehouse")
     assert ingested.exit_code == 1
-    assert "quarantined: 1 × does not name its process and time" in ingested.stdout
+    assert "quarantined: 1 × does not name its version, process and time" in ingested.stdout
     audited = run("audit", tmp_path / "warehouse")
     assert audited.stdout == "there is no attempt\n"
 
@@ -280,12 +271,17 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     unknown = run("audit", tmp_path, "--fail-on", "broken")
     assert unknown.exit_code == 2
     assert "broken is no verdict; there are duplicate, lost" in unknown.stderr
-    lost = {"v": 2, "version": 1, "tables": {"attempts": ["a"]}, "schemas": {"attempts": "id long"}}
-    (tmp_path / "current.json").write_text(json.dumps(lost))
+    lost = {
+        "v": FORMAT,
+        "version": 1,
+        "tables": {"attempts": ["a"]},
+        "schemas": {"attempts": "id long"},
+    }
+    (tmp_path / "current-000001.json").write_text(json.dumps(lost))
     gone = run("waits", tmp_path)
     assert gone.exit_code == 1
     assert "Error: Spark failed: [PATH_NOT_FOUND]" in gone.stderr
-    (tmp_path / "current.json").unlink()
+    (tmp_path / "current-000001.json").unlink()
     missing = run("audit", tmp_path)
     assert missing.exit_code == 1
     (tmp_path / "logs").mkdir()

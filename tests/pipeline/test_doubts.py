@@ -62,8 +62,7 @@ def killed() -> tuple[Process, Process]:
     """Between the records that are there and the last, which has the word of death alone."""
     killed, whole = Process().boots(0), Process().boots(0)
     for process, last in ((killed, 4), (whole, 0)):
-        process.write("process", 9, state="dead", last=last)
-        process.records[-1].pop("seq")
+        process.dies(9, last)
     return killed, whole
 
 
@@ -72,8 +71,7 @@ def set_back() -> tuple[Process, Process]:
     for process in (cut, gappy):
         process.beats(3600)
     cut.beats(10)
-    cut.write("process", 20, state="dead", last=2, dropped=1)
-    cut.records[-1].pop("seq")
+    cut.dies(20, last=2, dropped=1)
     gappy.beats(20)
     gappy.forgets()
     gappy.beats(30)

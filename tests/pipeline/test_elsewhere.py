@@ -23,10 +23,15 @@ from click.testing import CliRunner, Result
 
 from celery_fair.cli import fair
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
-from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
 from celery_fair.pipeline.storage.hadoop import HadoopStore
 from celery_fair.pipeline.storage.java_files import JavaFiles
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import (
+    Pointer,
+    Warehouse,
+    _written,
+    read_pointer,
+    write_pointer,
+)
 from tests.conftest import running
 from tests.documentation.commands import ROOT
 from tests.pipeline.hdfs import JARS, Hdfs
@@ -112,7 +117,7 @@ def test_what_is_found_there(place: Elsewhere, logs: Logs, tmp_path: Path) -> No
         "FINISHED": 1,
     }
     store = place.store("ware/house")
-    assert {name.partition("/")[0] for name in store.written()} == {
+    assert {name.partition("/")[0] for name in _written(store)} == {
         name.partition("/")[0] for name in read_pointer(store).folders
     }
 
@@ -120,7 +125,6 @@ def test_what_is_found_there(place: Elsewhere, logs: Logs, tmp_path: Path) -> No
 def test_of_those_who_publish_at_once_one_does(place: Elsewhere) -> None:
     """By themselves, where the store promises it; else those who come after the first see it."""
     root = place.store("warehouse")
-    root.make()
     promised = place.uri.startswith("hdfs:")
     start, at_once = Barrier(3 if promised else 1), 3
 
@@ -140,15 +144,17 @@ def test_of_those_who_publish_at_once_one_does(place: Elsewhere) -> None:
     present = read_pointer(root)
     assert present.version == 1
     assert present.tables["t"] == [f"t/run=000001-{answers.index(True)}"]
-    assert not root.point(1, "{}")  # who had looked before
-    assert root.point(1, root.present() or "")  # who has not heard that it was done
+    name = "current-000001.json"
+    assert not root.put(name, b"{}", new=True)  # who had looked before
+    text = root.open(root.address(name))
+    assert root.put(name, text, new=True)  # who has not heard that it was done
     assert read_pointer(root) == present
-    assert not root.written()
-    files = root._files  # what a store is asked for whose files are seen when they are whole
-    files.create("once", b"1", conditional=False)
+    assert not _written(root)
+    # What a store is asked for whose files are seen when they are whole.
+    root.create("once", b"1", conditional=False)
     with pytest.raises(FileExistsError, match="there is one"):
-        files.create("once", b"2", conditional=False)
-    assert files.read(root.address("once")) == b"1"
+        root.create("once", b"2", conditional=False)
+    assert root.open(root.address("once")) == b"1"
 
 
 def test_who_is_gone_holds_nothing_when_its_lease_is_over(place: Elsewhere) -> None:
@@ -161,38 +167,36 @@ def test_who_is_gone_holds_nothing_when_its_lease_is_over(place: Elsewhere) -> N
     first.release()
     gone = Warehouse(place.spark, place.store("warehouse")).begin()
     gone.replace("u", rows)
-    left, beats = f"u/run={gone._number}", gone.hold._beats
+    (left,) = gone.pointer.tables["u"]
+    beats = gone.hold.check.__self__
     beats._over.set()  # as if its machine had lost its power
 
     with here.publishing() as run:
         run.replace("t", rows)
-    assert left in here.store.written()
+    assert left in _written(here.store)
     beats._last -= 60
     with pytest.raises(PipelineError, match=r"for more than 60 seconds: .* run it again"):
         gone.publish()
-    place.age(f"warehouse/{beats.name_of_file}", 119)
-    assert beats.name_of_file.endswith(tuple(here.store.held().marks))
-    place.age(f"warehouse/{beats.name_of_file}", 121)
+    now = here.store.changed("current-000002.json")
+    place.age(f"warehouse/{beats.file}", 0)
+    lived = here.store.changed(beats.file)
+    found = here.store.held(lived + 119)
+    assert found is not None
+    assert beats.file.endswith(tuple(found.marks))
+    here.store.write(beats.file, b"")  # as one sees it that is just being written
+    assert here.store.held(now) is None
+    place.age(f"warehouse/{beats.file}", 121)
     with here.publishing() as run:
         run.replace("t", rows)
-    assert left not in here.store.written()
+    assert left not in _written(here.store)
     assert read_pointer(here.store).version == 3
-
-    lone, files = (".held-aaaaaa.beat", ".clock-1-2"), place.store("warehouse")._files
-    for seconds, there in ((86_300, lone), (86_500, ())):
-        for name in lone:
-            files.write(name, b"")
-            place.age(f"warehouse/{name}", seconds)
-        assert not here.store.held().folders
-        assert sorted(files.fitting(".*")) == sorted(there)
 
 
 def test_an_error_after_a_version_was_published_is_none(
     place: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store may make the file, and its answer be lost, or be one that nobody knows."""
-    store, made = place.store("warehouse"), JavaFiles.rename
-    store.make()
+    store, made, name = place.store("warehouse"), JavaFiles.rename, "current-000001.json"
 
     def unheard(files: JavaFiles, name: str, target: str) -> bool:
         if loses:
@@ -200,13 +204,13 @@ def test_an_error_after_a_version_was_published_is_none(
         raise PipelineError("409")
 
     monkeypatch.setattr(JavaFiles, "rename", unheard)
-    monkeypatch.setattr("celery_fair.pipeline.storage.hadoop._RENAMES", (store._files.scheme,))
+    monkeypatch.setattr("celery_fair.pipeline.storage.hadoop._RENAMES", (store.scheme(),))
     loses = False
     with pytest.raises(PipelineError, match="409"):
-        store.point(1, "{}")
+        store.put(name, b"{}", new=True)
     assert store.in_doubt
     loses = True
-    assert store.point(1, "{}")
+    assert store.put(name, b"{}", new=True)
     assert not store.in_doubt
 
 
@@ -215,9 +219,6 @@ def test_what_cannot_be_done_is_told(spark: SparkSession, logs: Logs, tmp_path: 
     warehouse = tmp_path / "warehouse"
     said = refused("ingest", "nosuch://bucket/logs", warehouse)
     assert 'No FileSystem for scheme "nosuch"' in said
-    said = refused("ingest", "ftp://127.0.0.1/logs", warehouse)
-    assert "cannot be read" in said
-    assert "copy them" in said
     said = refused("ingest", "s3a://bucket/logs", warehouse)
     assert "spark.jars.packages=org.apache.hadoop:hadoop-aws:3." in said
     with socket.socket() as nobody:
@@ -260,11 +261,11 @@ def test_a_store_is_tried_that_speaks_like_one_that_promises(
         said = refused("ingest", logs.folder, there)
         assert "has let a file be replaced that was to be made only once" in said
         assert "say so with --one-writer" in said
-        assert not place.store("warehouse").written()
+        assert not _written(place.store("warehouse"))
         assert asked("ingest", logs.folder, there, "--one-writer")["version"] == 1
         monkeypatch.setattr(JavaFiles, "rename", rename)
         assert asked("waits", there)
-        assert not place.store("warehouse")._files.fitting("*tried*")
+        assert not place.store("warehouse").names("*tried*")
 
 
 @pytest.mark.wide
@@ -298,12 +299,21 @@ def test_an_ingest_is_killed(spark: SparkSession, hdfs: Hdfs, logs: Logs) -> Non
     assert ids() == {"a"}
     assert ingested("c")["version"] == 2
     assert ids() == {"a", "b", "c"}
-    wait_for(lambda: len(warehouse.store.held().marks) == 0, 30)
+    brief = place.store("warehouse", seconds=1.0)
+    (left,) = brief.names(".held-*")
+    wait_for(lambda: is_over(brief, left), 30)
     ingested("d")
     present = read_pointer(warehouse.store)
-    former = json.loads(warehouse.store.read(f"{place.uri}/warehouse/current-000002.json"))
+    former = json.loads(brief.open(brief.address("current-000002.json")))
     kept = {folder for folders in former["tables"].values() for folder in folders}
-    assert set(warehouse.store.written()) <= present.folders | kept
+    assert set(_written(brief)) <= present.folders | kept
+
+
+def is_over(store: HadoopStore, lease: str) -> bool:
+    """Whether a lease is, and has been removed."""
+    store.write("now", b"")
+    found = store.held(store.changed("now"))
+    return found is not None and not store.names(lease)
 
 
 @pytest.mark.wide

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from celery_fair.cli.pipeline.context import _work
-from celery_fair.cli.pipeline.options import _cause
+from celery_fair.cli.pipeline.context import _cause, _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
 from celery_fair.pipeline.session import Work, _for, _java_says, work_below
@@ -50,7 +49,7 @@ def test_a_broken_file(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_full_disk() -> None:
     told = "No space left on device; the disk is full: make room, or name another folder"
     assert root_cause(RuntimeError(FULL)) == f"IOException: {told}"
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current.json")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current-000001.json")
     assert root_cause(full).endswith("the disk is full: make room, or name another folder")
 
 

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 PUBLISHED, REJECTED = 115.0, 130.0
 
 
-def dies(process: Process, at: float, **fields: object) -> None:
-    """Another process declares it dead."""
-    process.write("process", at, state="dead", **fields)
-    process.records[-1].pop("seq")
-    process.seq -= 1
-
-
 def file_of(process: Process, since: float = 0) -> str:
     return f"host/{FileName(int(T0 + since), 'celery@n', process.pid, process.boot, 0)}"
 
@@ -43,21 +36,21 @@ def letters(*queues: str) -> Process:
 def suspects() -> dict[str, Process]:
     """Processes that may have started the message of their queue when nobody saw it."""
     resumed = Process(queue="resumed").boots(0)  # its host had been asleep
-    dies(resumed, 50, last=0)
+    resumed.dies(50, last=0)
     resumed.beats(60)
 
     resumed_earlier = Process(queue="resumed_earlier").boots(0)  # by its own clock
-    dies(resumed_earlier, 50, last=0)
+    resumed_earlier.dies(50, last=0)
     resumed_earlier.beats(40)
 
     ended = Process(queue="ended").boots(0)
-    dies(ended, 50, last=0)
+    ended.dies(50, last=0)
     ended.beats(60)
     ended.ends(180, dropped=3)
 
     corrected = Process(queue="corrected").boots(5000)  # and so was the clock, after a power loss
     corrected.beats(5060)
-    dies(corrected, 200, last=1, dropped=1)
+    corrected.dies(200, last=1, dropped=1)
 
     parent = Process(queue="parent").boots(5000)
     parent.write("process", 5010, state="child", parent=parent.boot, child=77)
@@ -91,7 +84,7 @@ def suspects() -> dict[str, Process]:
     again.ends(180)
 
     retold = Process(queue="retold").boots(0)
-    dies(retold, 50, last=0)
+    retold.dies(50, last=0)
 
     every = (
         *(resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed),
@@ -112,9 +105,9 @@ def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: 
         file_of(retold).replace("host/", "copied/"), [retold.lines[0], json.dumps(written(later))]
     )
     twice = Process(queue="twice").boots(0)  # the second time it was true
-    dies(twice, 50, last=0)
+    twice.dies(50, last=0)
     twice.beats(60)
-    dies(twice, 70, last=1)
+    twice.dies(70, last=1)
     for process in (*found.values(), child, of_again, twice, letters("nobodys", "twice", *found)):
         logs.write(file_of(process), process.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
@@ -136,7 +129,7 @@ def test_files_that_do_not_say_whose_they_are(
     names = [f"{T0:.0f}-00ff{PACKED}", "empty.jsonl", "1:2.jsonl"]
     for name in names:
         (logs.folder / "host" / name).write_text("{}" if ":" in name else "")
-    logs.write("host/collected.jsonl", ['{"v":2,"ki'])
+    logs.write("host/collected.jsonl", ['{"v":1,"ki'])
     there = logs.write(f"host/_open-{file_of(gone, 100).removeprefix('host/')}", [])
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)

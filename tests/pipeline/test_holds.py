@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from celery_fair.pipeline.holds import Hold, held
+from celery_fair.pipeline.storage.local import LocalStore
 
 
 def test_who_is_gone_holds_nothing(tmp_path: Path) -> None:
     """However it ended: here it could not remove what it had left."""
-    hold = Hold(tmp_path, "aaaaaa", ["t/run=1"])
+    store = LocalStore(tmp_path)
+    hold = store.hold("aaaaaa", ["t/run=1"])
     left = tmp_path / ".held-bbbbbb"
     left.write_text(json.dumps(["t/run=2"]))
-    found = held(tmp_path)
-    assert (found.folders, found.marks) == ({"t/run=1"}, {"aaaaaa"})
+    assert store.held() == ({"t/run=1"}, {"aaaaaa"})
     assert not left.exists()
     hold.release()
     assert not list(tmp_path.iterdir())
-    assert held(tmp_path) == (set(), set())
+    assert store.held() == (set(), set())
 
 
 def test_a_hold_that_cannot_be_written_is_none(
@@ -30,14 +30,14 @@ def test_a_hold_that_cannot_be_written_is_none(
     """Half of the folders would be worse."""
     monkeypatch.setattr(os, "write", lambda _fd, text: len(text) - 1)
     with pytest.raises(OSError, match="No space left"):
-        Hold(tmp_path, "aaaaaa", ["t/run=1"])
+        LocalStore(tmp_path).hold("aaaaaa", ["t/run=1"])
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_read_counts_as_held(
+def test_where_it_cannot_be_read_what_is_held_nobody_knows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another user's, for one."""
+    """Another user's, for one: nothing is removed then."""
     path = tmp_path / ".held-aaaaaa"
     path.write_text("[")
 
@@ -45,5 +45,5 @@ def test_what_cannot_be_read_counts_as_held(
         raise PermissionError
 
     monkeypatch.setattr(Path, "open", refused)
-    assert held(tmp_path) == (set(), {"aaaaaa"})
+    assert LocalStore(tmp_path).held() is None
     assert path.exists()

@@ -1,4 +1,4 @@
-"""Logs as they are found: torn, copied, late, of an older version; ingested once and again."""
+"""Logs as they are found: torn, copied, late, of another version; ingested once and again."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from celery_fair.eventlog.records import VERSION
 from celery_fair.pipeline.bronze import parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.numbering import distinct, numbers, suspects
-from celery_fair.pipeline.pointer import read_pointer
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 GARBAGE = {
     "": "empty",
@@ -30,7 +29,7 @@ GARBAGE = {
     "not json": "torn or no JSON",
     "[1, 2]": "torn or no JSON",
     '"text"': "torn or no JSON",
-    "{}": "does not name its process and time",
+    "{}": "does not name its version, process and time",
     '{"v": 1, "kind": "started"': "torn or no JSON",
     '{"v": 1, "quanta": {"a": 1.0}': "torn, or a value of another type",
     '{"v": 1}{"v": 1}': "two records in one line",
@@ -44,8 +43,11 @@ def wrong(**changes: Any) -> str:
 
 
 GARBAGE |= {
+    wrong(v=VERSION + 1): f"of version {VERSION + 1}, and this celery-fair reads {VERSION}",
+    wrong(v=0, at=1.5): f"of version 0, and this celery-fair reads {VERSION}",
+    wrong(v="left out"): "does not name its version, process and time",
     wrong(seq=None): "does not name its number",
-    wrong(node="left out"): "does not name its process and time",
+    wrong(node="left out"): "does not name its version, process and time",
     wrong(at="yesterday"): "torn, or a value of another type",
     wrong(retries=[1]): "torn, or a value of another type",
     wrong(at=1e300): "impossible time",
@@ -58,16 +60,16 @@ GARBAGE |= {
 }
 
 
-def old_record() -> str:
-    """One of a version that knew fewer fields."""
-    known = {"v": 0, "kind": "started", "node": "celery@old", "pid": 3, "boot": "o", "seq": 0}
-    return json.dumps(known | {"at": T0, "id": "old"})
+def bare_record() -> str:
+    """One that lacks fields."""
+    known = {"v": VERSION, "kind": "started", "node": "celery@odd", "pid": 3, "boot": "o", "seq": 0}
+    return json.dumps(known | {"at": T0 * 1e6, "id": "bare"})
 
 
-def new_record() -> str:
-    """One of a version that knows another kind, and a field more."""
-    known = {"v": 3, "kind": "moved", "node": "celery@old", "pid": 3, "boot": "o", "seq": 1}
-    return json.dumps(known | {"at": T0 * 1e6, "id": "old", "to": "elsewhere"})
+def unknown_record() -> str:
+    """One of a kind that nobody knows, with a field of that."""
+    known = {"v": VERSION, "kind": "moved", "node": "celery@odd", "pid": 3, "boot": "o", "seq": 1}
+    return json.dumps(known | {"at": T0 * 1e6, "id": "bare", "to": "elsewhere"})
 
 
 def test_lines_that_are_no_records(spark: SparkSession) -> None:
@@ -129,10 +131,8 @@ def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
 
 
 def test_who_is_taken_for_dead_and_goes_on(spark: SparkSession) -> None:
-    """The record that said so once had the number that the process's next one has."""
     process = Process().boots(0)
     process.ends(1, "dead")
-    process.seq -= 1
     process.starts("a", 2)
     events = bronze_of_lines(spark, [*process.lines, *process.lines])
     assert events.count() == 3
@@ -148,6 +148,7 @@ def test_wait_below_zero_is_told_as_it_is(spark: SparkSession) -> None:
     assert (row["wait"], row["skewed"]) == (-2.5, True)
 
 
+@pytest.mark.wide
 def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     process = Process(node="celery@é b", pid=5).boots(0)
@@ -156,7 +157,7 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     (path,) = logs.plant(process, under="deep/er [1]")
     shutil.copy(path, path.with_name("copy.jsonl"))
     torn = json.dumps(process.write("queue", 30, queue="q", state="ready"))[:-9]
-    logs.write("garbage.jsonl", [*GARBAGE, old_record(), new_record()], torn)
+    logs.write("garbage.jsonl", [*GARBAGE, bare_record(), unknown_record()], torn)
     logs.write("_open-now.jsonl", [wrong()], torn)
 
     first = ingest(warehouse, logs.folder)
@@ -171,13 +172,13 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert {row["text"]: row["reason"] for row in quarantine if row["text"] != torn} == GARBAGE
 
     attempts = {row["id"]: row for row in warehouse.table("attempts").collect()}
-    assert set(attempts) == {"skewed", "plain", "old"}
+    assert set(attempts) == {"skewed", "plain", "bare"}
     assert (attempts["skewed"]["wait"], attempts["skewed"]["skewed"]) == (-2.0, True)
     assert (attempts["plain"]["wait"], attempts["plain"]["skewed"]) == (0.5, False)
-    assert (attempts["old"]["wait"], attempts["old"]["queue"]) == (None, None)
+    assert (attempts["bare"]["wait"], attempts["bare"]["queue"]) == (None, None)
     processes = {row["node"]: row for row in warehouse.table("processes").collect()}
     assert processes["celery@é b"]["missing"] == 0
-    assert processes["celery@old"]["records"] == 2
+    assert processes["celery@odd"]["records"] == 2
 
     assert ingest(warehouse, logs.folder).as_dict() == {
         "version": 1,
@@ -206,27 +207,23 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert (row["missing"], row["complete"]) == (1, False)
 
 
-@pytest.mark.wide
-def test_logs_of_the_version_before(spark: SparkSession) -> None:
-    """Both versions at once, as while workers are being replaced: the same events come of both."""
-    process = Process(node="celery@n", pid=5, boot="b").boots(0.25)
-    process.runs("a", 1.125, 0.7, published=0.999999, received=T0 + 1.1)
-    process.rejects("r", 3.000001, published=2.5)
-    process.says("q", "empty", 3.5, quantum=1.5, depth=7)
-    process.ends(4.75)
-    former, now = (bronze_of_lines(spark, lines) for lines in (process.former_lines, process.lines))
-    assert rows(former) == rows(now)
-    (run,) = attempts(now).where("id = 'a'").collect()
-    assert (run["started_at"], run["runtime"], run["received"]) == (T0 + 1.125, 0.7, T0 + 1.1)
-
-    both = bronze_of_lines(spark, [*process.former_lines, *process.lines])
-    assert len(rows(both)) == len(process.records)
-    assert distinct(now, suspects(numbers(now), numbers(former))).count() == 0
-
-
-def rows(events: DataFrame) -> list[str]:
-    """In order, without the version that has written them."""
-    return sorted(map(str, events.drop("v").collect()))
+def test_records_of_another_version_leave_their_process_in_doubt(
+    spark: SparkSession, logs: Logs, tmp_path: Path
+) -> None:
+    """As after a torn line; times that another version has written are not read."""
+    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    process = Process().boots(0)
+    process.runs("of this", 1)
+    process.ends(9)
+    (path,) = logs.plant(process)
+    other = [
+        json.dumps(record | {"v": 7, "seq": n + 9}) for n, record in enumerate(process.records)
+    ]
+    path.write_text("".join(f"{line}\n" for line in [*process.lines, *other]))
+    told = f"of version 7, and this celery-fair reads {VERSION}"
+    assert ingest(warehouse, logs.folder).quarantined == {told: len(other)}
+    (row,) = warehouse.table("processes").collect()
+    assert (row["records"], row["complete"]) == (len(process.records), False)
 
 
 def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -256,7 +253,7 @@ def test_a_log_with_a_torn_line_is_not_whole(
         process.ends(9)
     path, _ = logs.plant(torn, whole)
     ingest(warehouse, logs.folder)
-    path.with_name(path.name.replace("-0.jsonl", "-1.jsonl")).write_text('{"v":2,"kind":"sta')
+    path.with_name(path.name.replace("-0.jsonl", "-1.jsonl")).write_text('{"v":1,"kind":"sta')
     assert ingest(warehouse, logs.folder).quarantined == {"torn or no JSON": 1}
     complete = {row["boot"]: row["complete"] for row in warehouse.table("processes").collect()}
     assert complete == {torn.boot: False, whole.boot: True}
@@ -304,13 +301,3 @@ def test_version_before_last_is_removed(spark: SparkSession, tmp_path: Path) -> 
     assert warehouse.table("numbers").count() == 3
     assert read_pointer(tmp_path).version == 3
     assert len(list((tmp_path / "numbers").iterdir())) == 2
-
-
-@pytest.mark.wide
-def test_pointer_of_another_format(tmp_path: Path) -> None:
-    (tmp_path / "current.json").write_text('{"v": 9}')
-    with pytest.raises(PipelineError, match="format 9"):
-        read_pointer(tmp_path)
-    (tmp_path / "current.json").write_text("{")
-    with pytest.raises(PipelineError, match="is this a warehouse"):
-        read_pointer(tmp_path)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.pointer import read_pointer
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.documentation.commands import ROOT
 from tests.pipeline.killed import STEPS
 from tests.pipeline.planted import Logs, Process
@@ -28,7 +27,7 @@ WIDE = STEPS.keys() - {"drafted"}
 def left(warehouse: Warehouse) -> set[str]:
     """What is in a warehouse besides the present version, and is no folder of a table."""
     root = warehouse.root
-    hidden = {path.name for path in root.glob(".*")} - {".publishing"}
+    hidden = {path.name for path in root.glob(".*")}
     runs = {f"{path.parent.name}/{path.name}" for path in root.glob("*/run=*")}
     return hidden | runs - read_pointer(root).folders
 

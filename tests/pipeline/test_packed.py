@@ -80,7 +80,7 @@ def test_what_a_pack_does_not_tell(spark: SparkSession) -> None:
     whole, odd, killed = Process().boots(0), Process().boots(0), Process().boots(0)
     for process in (whole, odd):
         process.ends(9)
-    killed.ends(9, "dead", last=None, seq=None)
+    killed.dies(9, None)
     events = bronze(spark, [whole, odd, killed])
     line = json.dumps({"boot": odd.boot, "at": "never"})
     for file, cut in ((f"1-n-7-{odd.boot}-0.jsonl.gz", False), (f"/logs/3600-00{PACKED}", True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -9,7 +10,7 @@ from threading import Barrier
 import pytest
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.warehouse import FORMAT, Pointer, read_pointer, write_pointer
 
 AT_ONCE = 4
 
@@ -37,15 +38,23 @@ def test_of_those_who_publish_at_once_one_does(tmp_path: Path) -> None:
             assert won == [read_pointer(tmp_path)]
             assert all(f"has published version {version} of" in answer for answer in refused)
             (before,) = won
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == [
-        ".publishing"
-    ]
+    assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"v": 2}', "[]", '{"v": 2, "version": "x"}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"v": 1}', "[]", '{"v": 1, "version": "x"}'])
 def test_what_is_no_pointer(tmp_path: Path, text: str) -> None:
-    (tmp_path / "current.json").write_text(text)
+    (tmp_path / "current-000001.json").write_text(text)
     with pytest.raises(PipelineError, match="is this a warehouse"):
+        read_pointer(tmp_path)
+
+
+def test_a_warehouse_of_another_format(tmp_path: Path) -> None:
+    text = {"v": FORMAT + 8, "version": 1, "tables": {}, "schemas": {}}
+    (tmp_path / "current-000001.json").write_text(json.dumps(text))
+    told = (
+        f"a warehouse of format {FORMAT + 8}, and this celery-fair reads {FORMAT}: use the version"
+    )
+    with pytest.raises(PipelineError, match=told):
         read_pointer(tmp_path)
 
 
@@ -53,17 +62,18 @@ def test_who_may_read_the_tables_may_read_which_they_are(tmp_path: Path) -> None
     """One user ingests, another one asks."""
     write_pointer(tmp_path, Pointer(), Pointer(1))
     (tmp_path / "table").touch()
-    assert (tmp_path / "current.json").stat().st_mode == (tmp_path / "table").stat().st_mode
+    assert (tmp_path / "current-000001.json").stat().st_mode == (tmp_path / "table").stat().st_mode
 
 
 def test_who_publishes_other_tables_is_not_in_the_way(tmp_path: Path) -> None:
     before = Pointer().with_table("old", ["old/run=1"], "id string")
     _, before = write_pointer(tmp_path, Pointer(), before)
-    silver = before.with_table("attempts", ["attempts/run=2"], "id string").without("old")
+    silver = before.with_table("attempts", ["attempts/run=2"], "id string")
     gold = before.with_table("audit", ["audit/run=2"], "id long")
     write_pointer(tmp_path, before, silver)
     present, published = write_pointer(tmp_path, before, gold)
     assert (present.version, published.version) == (2, 3)
     assert published == read_pointer(tmp_path)
-    assert published.tables == {"attempts": ["attempts/run=2"], "audit": ["audit/run=2"]}
-    assert published.schemas == {"attempts": "id string", "audit": "id long"}
+    tables = {"old": ["old/run=1"], "attempts": ["attempts/run=2"], "audit": ["audit/run=2"]}
+    assert published.tables == tables
+    assert published.schemas == {"old": "id string", "attempts": "id string", "audit": "id long"}

@@ -14,9 +14,8 @@ from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline import publish
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.ingest import Ingested
-from celery_fair.pipeline.pointer import Pointer, read_pointer, write_pointer
 from celery_fair.pipeline.storage.address import local_path
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import Pointer, Warehouse, read_pointer, write_pointer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +48,9 @@ class Folders(Warehouse):
 
 
 def version(root: Path, number: int) -> None:
-    """Publish a version with two tables of its own."""
-    tables = {name: [f"{name}/run={number:06d}-abcdef"] for name in ("attempts", "processes")}
+    """Publish a version with tables of its own."""
+    names = ("attempts", "processes", "gaps", "unread")
+    tables = {name: [f"{name}/run={number:06d}-abcdef"] for name in names}
     for (folder,) in tables.values():
         (root / folder).mkdir(parents=True)
     pointer = Pointer(number, tables, dict.fromkeys(tables, "id string"))
@@ -67,7 +67,7 @@ def test_a_run_reads_one_version(tmp_path: Path) -> None:
         assert found.folders == ["processes/run=000001-abcdef"]
         run.replace("audit", cast("DataFrame", Table([])))
     present = read_pointer(tmp_path)
-    assert (present.version, run.version) == (3, 3)
+    assert (present.version, run.pointer.version) == (3, 3)
     assert present.tables["attempts"] == ["attempts/run=000002-abcdef"]
     assert (tmp_path / present.tables["audit"][0]).is_dir()
 
@@ -87,7 +87,6 @@ def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ]
         return attempts
 
-    monkeypatch.setattr(publish, "_completed", lambda table, _: table)
     monkeypatch.setattr(publish, "doubts", doubts)
     monkeypatch.setattr(publish, "audit", audit)
     for name in ("replayable", "changes"):
@@ -146,6 +145,7 @@ def test_a_slow_run_is_not_cleared_away_under_its_hands(tmp_path: Path) -> None:
     slow = Folders(tmp_path).begin()
     slow.replace("events", cast("DataFrame", Table([])))
     scratch = slow.scratch("open")
+    slow.warehouse.store.put(f"{scratch}/1.jsonl", b"")
     for _ in range(3):
         with Folders(tmp_path).publishing() as run:
             run.replace("waits", cast("DataFrame", Table([])))
@@ -195,7 +195,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_an_interrupt_just_after_publishing_removes_nothing(tmp_path: Path) -> None:
     run = Folders(tmp_path).begin()
     run.replace("waits", cast("DataFrame", Table([])))
-    write_pointer(tmp_path, Pointer(), run._after)  # as far as `publish` has come
+    write_pointer(tmp_path, Pointer(), run.pointer)  # as far as `publish` has come
     run.discard()
     (folder,) = read_pointer(tmp_path).tables["waits"]
     assert (tmp_path / folder).is_dir()

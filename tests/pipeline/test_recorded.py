@@ -121,30 +121,6 @@ def test_options_of_keys() -> None:
     assert Scenario.from_json(scenario.to_json()) == scenario
 
 
-def test_an_older_worker_says_it_with_its_signs_of_life() -> None:
-    had = {
-        "quanta": {"a": 3.0, "b": 1.0, "c": 1.0},
-        "costs": "runtime",
-        "max_wait": 30.0,
-        "classes": {"a": 2.0, "b": 0.0, "c": 0.0},
-        "rates": {"b": 10.0},
-        "shared_rates": {"c": 4.0},
-        "bursts": {"b": 5.0, "c": 3.0},
-        "caps": {"a": 2.0},
-    }
-    two = [Process(node=f"celery@{name}").boots(0, concurrency=4) for name in "ab"]
-    for process in two:
-        process.beats(1, **had)
-        process.ends(60, **had)
-    scenario = said(*two, until=50)
-    assert (scenario.concurrency, scenario.cost, scenario.max_wait) == (8, "runtime", 30.0)
-    assert scenario.queues == {
-        "a": Plan(3.0, level=2, max_in_flight=4),
-        "b": Plan(1.0, rate=20.0, burst=10.0),
-        "c": Plan(1.0, rate=4.0, burst=3.0),
-    }
-
-
 def test_nothing_starts_while_no_worker_is_there() -> None:
     fleets = (Fleet(("a",), ((T0, 1), (T0 + 10, 0), (T0 + 20, 1))),)
     trace = [Message(T0 + at, "a", "t", None, 2.0) for at in (1, 9, 11)]

@@ -59,20 +59,17 @@ def tell(draw: random.Random, process: Process, what: str, at: float) -> None:
 
 
 def end(draw: random.Random, process: Process, at: float, task: str) -> None:
-    """Let it end, or another say so, in one of the ways in which that was ever said."""
+    """Let it end, or another say so."""
     goes_on = "found, and it goes on"
-    how = draw.choice(["", "exit", "found", "found, by a number", goes_on, f"{goes_on}, and dies"])
+    how = draw.choice(["", "exit", "found", "found", goes_on, f"{goes_on}, and dies"])
     if how == "exit":
         process.ends(at)
-    elif how == "found":
-        process.ends(at, "dead", seq=None, last=process.seq - 1)
     elif how:
         process.ends(at, "dead")
     if how.startswith(goes_on):
-        process.seq -= 1
         process.runs(task, at + 1)
     if how.endswith("and dies"):
-        process.ends(at + 3, "dead", seq=None, last=process.seq - 1)
+        process.ends(at + 3, "dead")
 
 
 def files(draw: random.Random, processes: list[Process]) -> list[tuple[str, list[str], str]]:
@@ -83,7 +80,7 @@ def files(draw: random.Random, processes: list[Process]) -> list[tuple[str, list
         cuts = sorted({0, *draw.sample(range(len(lines)), min(2, len(lines))), len(lines)})
         for number, (begin, end) in enumerate(pairwise(cuts)):
             name = f"1-n-{process.pid}-{process.boot}-{number}.jsonl"
-            torn = draw.choice(["", "", "", '{"v":2,"ki'])
+            torn = draw.choice(["", "", "", '{"v":1,"ki'])
             found.append((name, lines[begin:end], torn))
             if draw.random() < 0.15:
                 found.append((f"copy-of-{name}", lines[begin : end + 3], ""))

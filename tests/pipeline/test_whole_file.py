@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from celery_fair.pipeline.owned import owned
 from celery_fair.pipeline.whole_file import whole_file
+from tests.waiting import wait_for
 
 
 def test_who_reads_meanwhile_sees_the_old_one(tmp_path: Path) -> None:
@@ -42,15 +45,47 @@ def test_what_is_not_finished_is_not_there(tmp_path: Path, error: type[BaseExcep
 
 
 def test_what_a_killed_writer_has_left_goes(tmp_path: Path) -> None:
-    """What one writes who is alive stays, and what has another name."""
-    path, left = tmp_path / "report.html", tmp_path / ".report.html.7"
-    others = {tmp_path / name for name in (".report.html.old", ".report2html.7", "x.report.html.7")}
-    for each in (left, *others):
-        each.touch()
-    with owned(tmp_path / ".report.html.8") as theirs:
+    """It is written over, however much it was; and what has another name stays."""
+    path, other = tmp_path / "report.html", tmp_path / ".report.html.old"
+    for left in (tmp_path / ".report.html.draft", other):
+        left.write_text("half of a much longer one")
+    with whole_file(path) as file:
+        file.write("new")
+    assert path.read_text() == "new"
+    assert {*tmp_path.iterdir()} == {path, other}
+
+
+def test_of_two_who_write_one_waits(tmp_path: Path) -> None:
+    path, begun = tmp_path / "report.html", Event()
+
+    def second() -> None:
+        begun.set()
         with whole_file(path) as file:
-            file.write("new")
-        assert {*tmp_path.iterdir()} == {path, Path(theirs.name), *others}
+            file.write("second")
+
+    with ThreadPoolExecutor(1) as threads:
+        with whole_file(path) as file:
+            done = threads.submit(second)
+            begun.wait()
+            wait_for(is_waited_for, 20, "the second to wait")
+            file.write("first")
+        done.result()
+    assert path.read_text() == "second"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def is_waited_for() -> bool:
+    """Whether a thread of this process waits for a lock."""
+    return f"-> FLOCK  ADVISORY  WRITE {os.getpid()} " in Path("/proc/locks").read_text()
+
+
+def test_who_is_to_be_the_first_is_told_that_it_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "current-000001.json"
+    for text in ("first", "second"):
+        with suppress(FileExistsError), whole_file(path, new=True) as file:
+            file.write(text)
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from celery_fair.brokers.depths import Depth
-from celery_fair.cli.live.answers import Answers
+from celery_fair.operate.answers import Answers
 
 
 def row(**figures: Any) -> dict[str, Any]:

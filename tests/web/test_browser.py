@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from tests.integration.conftest import module_space, start_module_worker
 from tests.processes import ROOT, Process
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
-from tests.web.test_warehouse import fill, interval
+from tests.web.test_history import line
 from tests.workers import DEFAULT_APP, StartWorker, WorkerProcess
 
 __all__ = ["module_space", "start_module_worker"]
@@ -37,7 +38,7 @@ CONF: dict[str, Any] = {
 }
 pytestmark = pytest.mark.timeout(300)  # a browser, a server and a worker have to start
 
-PAST = "/warehouse?queue=left"
+PATHS = ("/queues", "/workers", "/dead-letters", "/doctor")
 
 PATIENCE = 60_000
 """Milliseconds, against hanging."""
@@ -76,9 +77,9 @@ def server(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("web")
     log = str(folder / "actions.jsonl")
-    past = folder / "warehouse"
-    fill(past, 1, {"fairness": {"000001-a": [interval("left", 2, 5), interval("right", 8, 5)]}})
-    options = ("--allow-changes", "--action-log", log, "--warehouse", str(past))
+    (host := folder / "events" / "host").mkdir(parents=True)
+    (host / "_open-1-a.jsonl").write_bytes(line("left", 0, time() - 600) + b"\n")
+    options = ("--allow-changes", "--action-log", log, "--event-log", str(host.parent))
     with serving(module_space, folder, *options) as address:
         yield address
 
@@ -170,8 +171,7 @@ def test_names_of_others_stay_text(server: str, page: Page, module_space: Space)
     box = Box(module_space.url)
     with box.connection:
         box.put("named", b'["<script>document.title=1</script>"]', task=HOSTILE, worker=HOSTILE)
-    paths = ("/queues", "/workers", "/dead-letters", f"/queue?name={HOSTILE}", "/doctor")
-    for path in paths:
+    for path in (*PATHS, f"/queue?name={HOSTILE}"):
         page.goto(f"{server}{path}")
         expect(page.locator("h1")).to_be_visible()
         if path in {"/queues", "/dead-letters"}:
@@ -216,34 +216,10 @@ def test_a_queue_is_paused_and_has_that_taken_back(
 def test_at_every_width_nothing_is_cut_off(server: str, page: Page) -> None:
     for width in (400, 900, 1600):
         page.set_viewport_size({"width": width, "height": 800})
-        for path in ("/queues", "/queue?name=left", "/workers", "/dead-letters", "/doctor", PAST):
+        for path in (*PATHS, "/queue?name=left", "/history"):
             page.goto(f"{server}{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
-
-@pytest.mark.either_broker
-def test_past_days_in_the_dark(server: str, page: Page) -> None:
-    """By keyboard, from a share to its reason; the lines are there."""
-    page.emulate_media(color_scheme="dark")
-    page.goto(f"{server}/warehouse")
-    expect(page.locator(".plot canvas").first).to_be_visible()
-    page.get_by_label("The last").select_option("week")
-    page.get_by_role("button", name="Show").focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("link", name="20.0 %").focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="left got its share")).to_be_visible()
-    assert "span=7d" in page.url
-
-
-DRAWN = """
-window.told = [];
-const fill = CanvasRenderingContext2D.prototype.fillText;
-CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
-  window.told.push(text);
-  return fill.call(this, text, ...where);
-};
-"""
 
 BLUE = """() => {
   const canvas = document.querySelector('.plot canvas');
@@ -257,32 +233,10 @@ BLUE = """() => {
 
 
 @pytest.mark.either_broker
-def test_lines_of_past_days_are_in_utc_and_show_what_was_but_once(
-    server: str, chromium: Browser
-) -> None:
-    """As all that the page says of times, wherever the browser is."""
-    with chromium.new_context(timezone_id="Asia/Tokyo") as context:
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-        page.add_init_script(DRAWN)
-        page.goto(f"{server}{PAST}&span=1h")
-        expect(page.get_by_text("2025-11-21 09:14:00 to 2025-11-21 10:14:00 UTC")).to_be_visible()
-        wait_for(lambda: page.evaluate(BLUE), 60)
-        assert "10:00:00" in page.evaluate("window.told")
-
-
-@pytest.mark.either_broker
-def test_past_days_until_a_time(server: str, page: Page) -> None:
-    """The field keeps it, as UTC; what is no time is said, and the last day is shown."""
-    page.goto(f"{server}/warehouse?until=2025-11-21T11:00:30%2B01:00")
-    expect(page.get_by_label("until (UTC)")).to_have_value("2025-11-21T10:00")
-    expect(page.get_by_text("2025-11-20 10:05:00 to 2025-11-21 10:05:00 UTC")).to_be_visible()
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    page.goto(f"{server}/warehouse?until=0001-01-01T00:00")
-    expect(page.get_by_text("0001-01-01T00:00 is no time such as")).to_be_visible()
-    expect(page.get_by_label("until (UTC)")).to_have_value("")
-    expect(page.get_by_role("link", name="20.0 %")).to_be_visible()
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+def test_what_was_in_one_minute_only_is_drawn(server: str, page: Page) -> None:
+    page.goto(f"{server}/history")
+    expect(page.get_by_text("100.0 %")).to_be_visible()
+    wait_for(lambda: page.evaluate(BLUE), 60)
 
 
 @pytest.mark.either_broker

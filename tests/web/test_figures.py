@@ -5,24 +5,32 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from celery_fair.cli.live.answers import Answers, NoAnswer
+from celery_fair.operate.answers import Answers
+from celery_fair.operate.errors import NoAnswerError
 from celery_fair.web.collector import Collector
 from celery_fair.web.history import History
-from celery_fair.web.looks import Looks
-from celery_fair.web.pages.listing import listing
-from celery_fair.web.queue_change import foreseen_target
-from celery_fair.web.sentences import held, limits, sentences
+from celery_fair.web.looks import Answer, Looks
+from celery_fair.web.pages.listing import Listing, listing
+from celery_fair.web.pages.queues import foreseen_target
+from celery_fair.web.site import templates
 from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
 from celery_fair.worker.dispatch.observed import BOUNDS
 from tests.web.answered import KnownDepths, answers, row
 from tests.web.visit import Visit, site_of
+
+
+def why(name: str, queue: Queue) -> str:
+    """What a page says of a figure."""
+    return str(getattr(templates().get_template("why.html").module, name)(queue))
 
 
 def snapshot(workers: dict[str, Any], **more: Any) -> Snapshot:
@@ -45,7 +53,7 @@ def test_a_share_is_of_what_all_workers_served() -> None:
     ).queues
     assert {name: queue.share for name, queue in found.items()} == {"bulk": 0.75, "mail": 0.25}
     assert {name: queue.target for name, queue in found.items()} == {"bulk": 0.375, "mail": 0.625}
-    assert {name: queue.workers for name, queue in found.items()} == {"bulk": 1, "mail": 2}
+    assert {name: queue.rows for name, queue in found.items()} == {"bulk": 1, "mail": 2}
 
 
 def test_starts_are_counted_of_workers_that_were_there_before() -> None:
@@ -87,16 +95,16 @@ def test_the_age_of_a_backlog_is_that_of_the_oldest_at_a_worker() -> None:
     }
     found = snapshot(workers).queues
     assert (found["bulk"].age, found["mail"].age) == (60.0, None)
-    assert "was published 60.0 s ago" in sentences(found["bulk"])["oldest"]
-    assert "not known" in sentences(found["mail"])["oldest"]
+    assert "was published 60.0 s ago" in why("oldest", found["bulk"])
+    assert "not known" in why("oldest", found["mail"])
 
 
 def test_what_holds_a_queue_back() -> None:
     rows = [row(held="cap", max_in_flight=2), row(held="cap", max_in_flight=2), row()]
     queue = snapshot({str(n): {"bulk": each} for n, each in enumerate(rows)}).queues["bulk"]
-    assert held(queue) == "cap at 2 of 3"
-    assert limits(queue) == "at most 2 at once"
-    assert "at 2 of 3 workers" in sentences(queue)["held"]
+    assert why("reasons", queue) == "cap at 2 of 3"
+    assert why("limits", queue) == "at most 2 at once"
+    assert "at 2 of 3 workers" in why("held", queue)
 
 
 def test_waits_of_late_are_those_since_then() -> None:
@@ -141,45 +149,47 @@ def test_a_target_that_is_foreseen() -> None:
     [
         (Queue("q", target=0.5, share=0.5), "it is on target"),
         (Queue("q", target=0.1, share=0.5), "what they leave goes to those"),
-        (Queue("q", target=0.5, share=0.1, workers=1, held={"cap": 1}), "max_in_flight"),
+        (Queue("q", target=0.5, share=0.1, rows=1, held={"cap": 1}), "max_in_flight"),
         (Queue("q", target=0.5, share=0.1, waiting=9), "higher class"),
         (Queue("q", target=0.5, share=0.1), "left the rest to others"),
         (Queue("q"), "it had nothing"),
     ],
 )
 def test_why_a_share_is_what_it_is(queue: Queue, said: str) -> None:
-    assert said in sentences(queue)["share"]
+    assert said in why("share", queue)
 
 
 # History --------------------------------------------------------------------
 
 
 def test_lines_end_with_now_and_have_gaps() -> None:
-    history = History(ticks=3)
-    for number in range(5):
-        queues = {"always": row(share=number / 10)} | ({"late": row()} if number >= 3 else {})
-        history.add(Snapshot(number=number, time=float(number), workers={"a": queues}))
-    assert history.times() == [2.0, 3.0, 4.0]
-    assert history.line("always", "share") == [0.2, 0.3, 0.4]
-    assert history.line("late", "share") == [None, 0.0, 0.0]
-    assert history.line("late", "share", 1) == [0.0]
-    assert history.line("never", "share") == [None] * 3
+    said = [
+        {"always": row(share=number / 10)} | ({"late": row()} if number >= 3 else {})
+        for number in range(5)
+    ]
+    history = drawn(said, _TICKS=3)
+    told = history.lines(["always", "late", "never"], ["share", "median"])
+    assert told["times"] == sorted(told["times"])
+    assert told["lines"][::2] == [[0.2, 0.3, 0.4], [None, 0.0, 0.0], [None] * 3]
+    assert told["lines"][1::2] == [[None] * 3] * 3
+    assert history.lines(["late"], ["share"], slice(-1, None))["lines"] == [[0.0]]
 
 
-def test_a_queue_that_has_gone_is_forgotten() -> None:
-    history = History(ticks=3)
-    for number in range(8):
-        queues = {"gone": row()} if number < 2 else {}
-        history.add(Snapshot(number=number, time=float(number), workers={"a": queues}))
-    assert history._lines == {}
+def test_lines_are_of_so_many_queues_and_ticks() -> None:
+    history = drawn([{"one": row(), "two": row()}] * 20, _TICKS=2, _MOST=1)
+    assert [list(tick.rows) for tick in history.ticks] == [["one"]] * 2
 
 
-def test_history_is_of_so_many_queues() -> None:
-    history = History(ticks=2, most=1)
-    for number in range(20):
-        history.add(Snapshot(time=float(number), workers={"a": {"one": row(), "two": row()}}))
-    assert list(history._lines) == ["one"]
-    assert len(history._lines["one"]) < 2 * 2 * 7
+def drawn(said: list[dict[str, Any]], **bounds: int) -> History:
+    """What is kept of answers for the lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in bounds.items():
+            patch.setattr(f"celery_fair.web.collector.{name}", value)
+        answered = iter(said)
+        collector = Collector(lambda: answers({"a": next(answered)}), KnownDepths())
+        for _ in said:
+            collector.take()
+    return collector.history
 
 
 # The collector --------------------------------------------------------------
@@ -221,7 +231,7 @@ def test_workers_are_asked_once_however_many_look() -> None:
 
 def test_no_answer_is_said() -> None:
     def ask() -> Answers:
-        raise NoAnswer("nobody is there")
+        raise NoAnswerError("nobody is there")
 
     site = site_of({})
     site.collector._ask = ask  # type: ignore[method-assign]
@@ -310,12 +320,12 @@ def test_who_has_seen_an_answer_gets_it_while_another_asks() -> None:
             assert go.wait(10)
         return f"{name} {number}"
 
-    looks = Looks(ask, lambda: 10.0 * next(times))
-    assert looks.of("a") == "a 1"
+    looks = Looks(asking(ask), lambda: 10.0 * next(times))
+    assert said(looks, "a") == "a 1"
     with ThreadPoolExecutor() as threads:
-        second = threads.submit(looks.of, "a")
+        second = threads.submit(said, looks, "a")
         assert begun.wait(30)
-        assert looks.of("a") == "a 1"
+        assert said(looks, "a") == "a 1"
         go.set()
         assert second.result(30) == "a 2"
 
@@ -328,17 +338,58 @@ def test_a_look_is_shown_to_others_and_rests_as_long_as_it_took() -> None:
         now[0] += took[0]
         return next(numbers)
 
-    looks = Looks(ask, lambda: now[0])
-    assert [looks.of("a") for _ in range(3)] == [1, 1, 1]
+    looks = Looks(asking(ask), lambda: now[0])
+    assert [said(looks, "a") for _ in range(3)] == [1, 1, 1]
     now[0] += 1.0
     took[0] = 5.0
-    assert looks.of("a") == 2
+    assert said(looks, "a") == 2
     now[0] += 4.9
-    assert looks.of("a") == 2
-    assert looks.of("b") == 3
+    assert said(looks, "a") == 2
+    assert said(looks, "b") == 3
     now[0] += 61.0
-    assert looks.of("b") == 4
+    assert said(looks, "b") == 4
     assert list(looks._known) == ["b"]
+
+
+def test_what_is_looked_at_goes_on_by_one_connection_until_that_fails_or_is_left_alone() -> None:
+    now, begun, ended = [0.0], count(1), []
+
+    def ask(name: str) -> Iterator[dict[str, Any]]:
+        number = next(begun)
+        try:
+            yield {"said": number}
+            yield {"said": number}
+            raise ValueError("gone")
+        finally:
+            ended.append(number)
+
+    looks = Looks(ask, lambda: now[0])
+
+    def later(seconds: float) -> Answer:
+        now[0] += seconds
+        return looks.of("a")
+
+    assert [later(2.0).found["said"] for _ in range(2)] == [1, 1]
+    assert later(2.0).trouble == "gone"
+    assert later(2.0).found["said"] == 2
+    assert ended == [1]
+    assert later(90.0).found["said"] == 3
+    gc.collect()
+    assert ended == [1, 2]
+
+
+def asking(ask: Callable[[str], Any]) -> Callable[[str], Iterator[dict[str, Any]]]:
+    """What asks again and again."""
+
+    def asked(name: str) -> Iterator[dict[str, Any]]:
+        while True:
+            yield {"said": ask(name)}
+
+    return asked
+
+
+def said(looks: Looks, name: str) -> Any:
+    return looks.of(name).found["said"]
 
 
 # Lists ----------------------------------------------------------------------
@@ -346,9 +397,15 @@ def test_a_look_is_shown_to_others_and_rests_as_long_as_it_took() -> None:
 
 def test_a_long_list_is_shown_a_hundred_at_a_time() -> None:
     names = [f"queue-{number:03}" for number in range(250)]
+    rows = [SimpleNamespace(name=name, end=name[-1], rare=None) for name in names]
+    rows[7].rare = 7.0
+
+    def asked(**query: str) -> Listing:
+        return listing(rows, query, ("name", "end", "rare"), "name")
 
     def shown(**query: str) -> Any:
-        return listing(names, query, str, {"name": str, "end": lambda name: name[-1]}, "name")
+        found = asked(**query)
+        return found._replace(rows=[row.name for row in found.rows])
 
     assert shown().rows == names[:100]
     assert shown(page="3").rows == names[200:]
@@ -358,3 +415,4 @@ def test_a_long_list_is_shown_a_hundred_at_a_time() -> None:
     assert shown(sort="other").rows == shown().rows
     assert shown(q="QUEUE-24").rows == names[240:250]
     assert shown(sort="-end").rows[:2] == ["queue-009", "queue-019"]
+    assert shown(sort="-rare").rows[:2] == ["queue-007", "queue-000"]

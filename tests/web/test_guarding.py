@@ -7,6 +7,7 @@ import json
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -14,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.web.addresses import is_loopback
+from celery_fair.web.guard import Changers, ProxyHeader, Visitor, WithPassword
 from celery_fair.web.passwords import Cost, Passwords, line_for
-from celery_fair.web.visitors import Changers, ProxyHeader, Visitor, WithPassword
+from celery_fair.web.server import is_loopback
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
 
@@ -215,11 +216,11 @@ def test_a_file_without_names_lets_nobody_in() -> None:
 
 
 def test_web_password_writes_a_line() -> None:
-    done = CliRunner().invoke(fair, ["web-password", "alice"], input="secret\n")
+    done = CliRunner().invoke(fair, ["web", "password", "alice"], input="secret\n")
     assert (done.exit_code, done.stderr) == (0, "")
     assert Passwords(done.stdout.splitlines()).verify("alice", "secret")
     for name, password in (("a:b", "secret"), ("#a", "secret"), ("alice", "")):
-        refused = CliRunner().invoke(fair, ["web-password", name], input=f"{password}\n")
+        refused = CliRunner().invoke(fair, ["web", "password", name], input=f"{password}\n")
         assert refused.exit_code == 2
 
 
@@ -262,7 +263,7 @@ def test_behind_a_path() -> None:
 )
 def test_options_that_contradict_each_other(options: list[str], said: str) -> None:
     site = site_of(ONE)
-    done = CliRunner().invoke(fair, ["web", *options], obj=site.ctx.obj)
+    done = CliRunner().invoke(fair, ["web", *options], obj=SimpleNamespace(app=site.app))
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())
 
@@ -271,7 +272,9 @@ def test_options_that_contradict_each_other(options: list[str], said: str) -> No
 def test_a_file_that_is_not_there(option: str, tmp_path: Path) -> None:
     site = site_of(ONE)
     path = tmp_path / "folder" / "file"
-    done = CliRunner().invoke(fair, ["web", "--port", "0", option, str(path)], obj=site.ctx.obj)
+    done = CliRunner().invoke(
+        fair, ["web", "--port", "0", option, str(path)], obj=SimpleNamespace(app=site.app)
+    )
     assert done.exit_code == 1
     assert f"{option} {path}" in done.stderr
 
@@ -350,4 +353,4 @@ def test_live_is_of_pages_alone(visit: Visit) -> None:
 
 def test_command_group_knows_it() -> None:
     assert isinstance(fair, click.Group)
-    assert {"web", "web-password"} <= {*fair.list_commands(click.Context(fair))}
+    assert "web" in fair.list_commands(click.Context(fair))

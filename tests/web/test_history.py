@@ -11,11 +11,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
 
+from celery_fair.cli import fair
+from celery_fair.cli.web import web
 from celery_fair.eventlog.packer import pack
-from celery_fair.web.log_history import LogHistory
-from celery_fair.web.log_reader import LogReader
-from celery_fair.web.minutes import Minutes
+from celery_fair.eventlog.records import VERSION
+from celery_fair.web.log_collector import LogCollector, LogReader
 from tests.web.visit import Visit, site_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -26,15 +28,27 @@ def line(queue: str, seq: int, at: float, kind: str = "started", **fields: Any) 
     """A record as a worker writes it; times of `fields` in seconds."""
     for name in {"published", "received"} & fields.keys():
         fields[name] = int(fields[name] * 1e6)
-    record = {"v": 2, "boot": "b", "kind": kind, "seq": seq, "at": int(at * 1e6), "queue": queue}
+    record = {
+        "v": VERSION,
+        "boot": "b",
+        "kind": kind,
+        "seq": seq,
+        "at": int(at * 1e6),
+        "queue": queue,
+    }
     return json.dumps(record | fields, separators=(",", ":")).encode()
 
 
-def minutes(*lines: bytes, count: int = 3, **more: Any) -> Minutes:
-    made = Minutes(count, **more)
+def minutes(*lines: bytes, **more: Any) -> LogCollector:
+    made = LogCollector(Path(), minutes=3, **more)
     made.advance(NOW)
     made.take_in(lines)
     return made
+
+
+def test_records_of_another_version_are_not_counted() -> None:
+    assert not minutes(line("mail", 0, NOW, v=VERSION + 1)).sums()
+    assert minutes(line("mail", 0, NOW)).sums()
 
 
 def test_what_is_counted() -> None:
@@ -47,7 +61,7 @@ def test_what_is_counted() -> None:
         line("bulk", 4, NOW, "queue", depth=20),
         line("bulk", 5, NOW - 100_000, cost=99.0),
     )
-    assert found.queues == ["bulk", "mail"]
+    assert list(found.sums()) == ["bulk", "mail"]
     assert found.sums()["mail"] | {"median": None, "p95": None} == {
         "starts": 2,
         "share": 0.5,
@@ -58,10 +72,9 @@ def test_what_is_counted() -> None:
     assert found.sums()["bulk"]["depth"] == 70
     assert found.sums()["bulk"]["p95"] == pytest.approx(0.005, abs=0.005)
     assert found.sums()["mail"]["median"] == pytest.approx(0.025)
-    [share, starts] = found.lines(["mail"], ["share", "per_second"])
-    assert share == [None, None, 0.5]
-    assert starts == [None, None, 0.03333]
-    assert found.times()[-1] <= NOW < found.times()[-1] + 60
+    told = found.history.lines(["mail"], ["share", "per_second"])
+    assert told["lines"] == [[None, None, 0.5], [None, None, 0.03333]]
+    assert told["times"][-1] <= NOW < told["times"][-1] + 60
 
 
 def test_no_record_counts_twice() -> None:
@@ -86,22 +99,24 @@ def test_no_record_counts_twice() -> None:
 def test_what_is_no_record_does_no_harm(record: bytes) -> None:
     found = minutes(record, line("bulk", 9, NOW))
     assert found.sums()["bulk"]["starts"] == 1
-    json.dumps(found.lines(found.queues, ["share", "depth", "median"]), allow_nan=False)
+    told = found.history.lines(found.sums(), ["share", "depth", "median"])
+    json.dumps(told, allow_nan=False)
 
 
 def test_minutes_pass_and_queues_are_forgotten() -> None:
     found = minutes(line("mail", 0, NOW), line("bulk", 1, NOW - 60))
     found.advance(NOW + 60)
-    assert found.lines(["mail"], ["share"]) == [[None, 1.0, None]] or found.queues
+    assert found.history.lines(["mail"], ["share"])["lines"] == [[0.0, 1.0, None]]
     found.advance(NOW + 120)
-    assert found.queues == ["mail"]
+    assert list(found.sums()) == ["mail"]
     found.advance(NOW + 10_000)
-    assert found.queues == []
+    assert len(found.history.ticks) == 3
+    assert found.sums() == {}
 
 
 def test_so_many_queues_have_a_line() -> None:
     found = minutes(*(line(f"q{n}", n, NOW) for n in range(5)), most=2)
-    assert set(found.queues) == {"q0", "q1", "other"}
+    assert set(found.sums()) == {"q0", "q1", "other"}
     assert found.sums()["other"]["starts"] == 3
 
 
@@ -167,7 +182,7 @@ def test_a_pack_that_is_none(host: Path, content: bytes) -> None:
 def test_the_page_is_text_and_says_what_is_missing(host: Path) -> None:
     site = site_of({})
     assert "--event-log FOLDER" in Visit(site).get("/history").text
-    site.record = LogHistory(host.parent)
+    site.record = LogCollector(host.parent)
     visit = Visit(site)
     assert "is being read" in visit.get("/history").text
     site.record.read()
@@ -185,7 +200,7 @@ def test_the_page_is_text_and_says_what_is_missing(host: Path) -> None:
 
 def test_a_folder_that_may_not_be_read_is_said(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = site_of({})
-    site.record = LogHistory(host.parent)
+    site.record = LogCollector(host.parent)
 
     def denied(*_: Any, onerror: Any, **__: Any) -> Any:
         onerror(PermissionError(13, "Permission denied", str(host)))
@@ -194,3 +209,27 @@ def test_a_folder_that_may_not_be_read_is_said(host: Path, monkeypatch: pytest.M
     monkeypatch.setattr("os.walk", denied)
     site.record.read()
     assert "Permission denied" in Visit(site).get("/history").text
+
+
+# Which folder -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["s3a://bucket/logs", "hdfs://host/x", "file://nas/x"])
+def test_an_address_is_refused(address: str) -> None:
+    outcome = CliRunner().invoke(fair, ["web", "--event-log", address])
+    assert outcome.exit_code == 2
+    assert "is not on this machine: give a path here" in outcome.output
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "file://localhost"])
+def test_a_file_is_refused_before_anything_starts(scheme: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    outcome = CliRunner().invoke(fair, ["web", "--event-log", f"{scheme}{tmp_path / 'file'}"])
+    assert outcome.exit_code == 2
+    assert f"Directory '{tmp_path / 'file'}' is a file" in outcome.output
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "FILE://localhost"])
+def test_a_folder_is_named_as_for_the_pipeline(scheme: str, tmp_path: Path) -> None:
+    asked = ["--event-log", f"{scheme}{tmp_path}"]
+    assert web.make_context("web", asked).params["event_log"] == tmp_path

@@ -16,8 +16,8 @@ from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
 from celery_fair.settings import Settings
 from celery_fair.web.actions import ActionLog
+from celery_fair.web.guard import Changers, ProxyHeader
 from celery_fair.web.orders import Order
-from celery_fair.web.visitors import Changers, ProxyHeader
 from tests.brokers import Space
 from tests.dead_letters.conftest import Box
 from tests.waiting import wait_for

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-import click
 import httpx
 from celery import Celery
 
 from celery_fair import install
-from celery_fair.cli.live.answers import Answers
+from celery_fair.operate.answers import Answers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
+from celery_fair.web.guard import Changers, Visitors
 from celery_fair.web.orders import Orders
 from celery_fair.web.site import Site
-from celery_fair.web.visitors import Changers, Local, Visitors
 from tests.web.answered import KnownDepths, answers
 
 HOSTS = {"fair.test"}
@@ -37,11 +35,10 @@ def site_of(
     app = Celery("shop", broker=broker, set_as_current=False)
     app.conf.update(conf or {})
     install(app)
-    context = click.Context(click.Command("web"), obj=SimpleNamespace(app=app))
     said = workers if isinstance(workers, Answers) else answers(workers)
     collector = Collector(lambda: said, depths or KnownDepths())
     collector.take()
-    return Site(context, collector, log or ActionLog(), Orders(context), timeout=0.2)
+    return Site(app, collector, log or ActionLog(), Orders(app), timeout=0.2)
 
 
 class Visit:
@@ -62,7 +59,7 @@ class Visit:
         root_path: str = "",
     ) -> None:
         self.site = site
-        self.app = application(site, visitors or Local(Changers(changes)), HOSTS)
+        self.app = application(site, visitors or Visitors(Changers(changes)), HOSTS)
         self._headers = dict(headers or {})
         self._transport = httpx.ASGITransport(
             self.app, client=(address, 12345), root_path=root_path
@@ -97,6 +94,6 @@ class Visit:
         """The token of this visitor's forms, whether they are shown any or not."""
         name = re.search(r'<span class="faint">([^<]*): may', self.get(path).text)
         assert name
-        from celery_fair.web.visitors import Visitor
+        from celery_fair.web.guard import Visitor
 
         return self.site.tokens.of(Visitor(name[1], True))

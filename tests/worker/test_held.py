@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kombu import Queue
 from kombu.asynchronous.timer import Timer
 
 from celery_fair.worker import host
-from celery_fair.worker.queues.held import Held
+from celery_fair.worker.queues.held import LONGEST_WAIT, Held, longest_wait
 from tests.worker.parts import Shelf, shelf
 
 LIMIT = 600.0
@@ -57,6 +58,15 @@ class Scene:
 
 def held(feed: Shelf) -> list[Any]:
     return [*feed.buffer, *feed.aside.messages]
+
+
+def test_it_waits_for_half_of_what_the_broker_is_known_for() -> None:
+    """On RabbitMQ a queue may say so; Redis has one time for all."""
+    own = [Queue("a", queue_arguments={"x-consumer-timeout": 60_000}), Queue("b")]
+    rabbitmq, redis = SimpleNamespace(), SimpleNamespace(visibility_timeout=100)
+    assert longest_wait(rabbitmq, own) == 30
+    assert longest_wait(rabbitmq, own[1:]) == longest_wait(rabbitmq, []) == LONGEST_WAIT
+    assert longest_wait(redis, own[1:]) == 50
 
 
 def test_a_queue_that_waits_for_too_long_is_asked_from_then_on() -> None:

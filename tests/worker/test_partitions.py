@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from amqp import PreconditionFailed
 
-from celery_fair.core.membership import Group, Turn
+from celery_fair.core.membership import Group, Terms, Turn
 from celery_fair.groups.keeper import Taken
-from celery_fair.settings import GroupOptions
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.partitions import Partitions
 
@@ -68,7 +67,7 @@ def test_what_fails_with_one_partition_revokes_the_others_and_assigns_all() -> N
     gates: Any = Gates()
     tokens: dict[str, int] = {}
     queues = dict.fromkeys("abc")
-    partitions = Partitions(keeper, GroupOptions(""), gates, InFlight(), tokens, queues, None)
+    partitions = Partitions(keeper, Terms(), gates, InFlight(), tokens, queues, None)
     keeper.granted(a=1, b=1)
     partitions.look(consumed)
 
@@ -88,7 +87,7 @@ def test_what_cannot_be_declared_keeps_no_other_from_being_consumed(
     consumed: Any = Consumed()
     gates: Any = Gates()
     queues = dict(zip("abc", "abc", strict=True))
-    partitions = Partitions(keeper, GroupOptions(""), gates, InFlight(), {}, queues, None)
+    partitions = Partitions(keeper, Terms(), gates, InFlight(), {}, queues, None)
     consumed.refused = "b"
     keeper.granted(a=1, b=1, c=1)
     for _ in range(3):

@@ -147,7 +147,7 @@ class Folder:
         last = files[-1]
         torn = bool(last.text) and not last.text.endswith(b"\n")
         behind = process.records[-1].lost  # it died while it could not write
-        record: dict[str, Any] = {"v": 2, "node": process.node, "pid": process.pid}
+        record: dict[str, Any] = {"v": 1, "node": process.node, "pid": process.pid}
         record |= {"boot": process.boot, "kind": "process", "state": "dead", "last": max(found)}
         record["at"] = _micros(T0 + at + process.host.skew)
         if process.how == "power" or torn or behind:
@@ -215,7 +215,7 @@ def _text(process: Process, record: Record, draw: random.Random) -> bytes:
             fields[name] = _micros(fields[name])
     if fields.get("published") is not None:
         fields["published"] = _micros(T0 + fields["published"])
-    head = {"v": 2, "node": process.node, "pid": process.pid, "boot": process.boot}
+    head = {"v": 1, "node": process.node, "pid": process.pid, "boot": process.boot}
     head |= {"kind": record.kind, "seq": record.number}
     head["at"] = _micros(T0 + record.at + process.host.skew)
     text = json.dumps(head | fields).encode()

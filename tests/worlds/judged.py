@@ -17,6 +17,7 @@ from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.gaps import gaps
 from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.unread import UNREAD
 from tests.worlds.files import T0, Folder
 from tests.worlds.truth import Truth
 from tests.worlds.world import CLOCKS, SINCE, World
@@ -100,7 +101,7 @@ def _verdicts(
     spark: SparkSession, folders: Sequence[Folder], late_ones: bool, scratch: Path
 ) -> dict[tuple[str, int], tuple[str, str]]:
     lines = [line for folder in folders for line in folder.lines(late_ones)]
-    unread = [row for folder in folders for row in folder.unread(late_ones)]
+    unread = [(*row, None) for folder in folders for row in folder.unread(late_ones)]
     files, texts = zip(*lines, strict=True)
     path = scratch / f"lines-{folders[0].world.name}-{late_ones}.parquet"
     schema = pa.schema([("file", pa.string()), ("value", pa.string())])
@@ -109,7 +110,7 @@ def _verdicts(
     staged = parsed(spark.read.parquet(str(path)))
     found = events(staged).localCheckpoint()
     lived = processes(found, quarantine(staged)).localCheckpoint()
-    not_read = spark.createDataFrame(unread, "pid long, boot string, since double")
+    not_read = spark.createDataFrame(unread, UNREAD)
     doubted = _within_its_world(doubts(lived, gaps(found, lived), not_read)).localCheckpoint()
     # Who says since when all write logs adds what the clocks may be off by.
     audited = audit(attempts(found), lived, doubted, T0 + SINCE + 2 * CLOCKS)

@@ -1,20 +1,15 @@
-"""``celery fair demo``: real workers on a known backlog, and what can be measured from outside.
+"""``celery fair demo``: how long a password mail waits behind bulk work, measured from outside.
 
-The command's own process only watches. A worker process publishes (the in-memory broker reaches no
-further than its process), consumes, and leaves a record in a trace of each message published and
-each task started; all figures are computed from these traces, not from what a worker says of
-itself. There are two demonstrations: how long a password mail waits behind bulk work, first with
-Celery's own worker and then with a fair one, and the shares of ten queues. What they share::
+First Celery's own worker consumes, then a fair one. The command's own process only watches. A
+worker process publishes (the in-memory broker reaches no further than its process), consumes, and
+leaves a record in a trace of each message published and each task started; all figures are computed
+from this trace, not from what a worker says of itself::
 
     command.py        the options
-    demonstration.py  a demonstration from its introduction to its page
+    demonstration.py  both runs, on the screen and as JSON
+    page.py           the same as a page with plots
+    scenario.py       what is published and when, and how long it waited
     broker.py         a place on a broker: checked before, cleaned after
-    order.py          what the worker process is told
-    app.py            the Celery app of the worker process
-    trace.py          the records that pass between the two processes
-    worker.py         the worker process: started, watched, stopped
-
-and in ``waits/`` and ``shares/`` each: what is published (scenario, workload), the tasks of the
-worker process (tasks), what was measured (run), how it is drawn (plot) and what is said of it
-(demonstration).
+    worker.py         the worker process: told, watched, stopped
+    tasks.py          its app, its tasks, and what it publishes
 """

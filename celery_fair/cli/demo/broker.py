@@ -7,18 +7,18 @@ with the prefix. Nothing without the prefix is read, changed or deleted.
 
 import os
 import re
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
+import click
 from kombu import Connection
 
 from celery_fair.brokers.refused import missing_client
-from celery_fair.cli.connecting import trouble_with
-from celery_fair.cli.demo.errors import DemoError
+from celery_fair.cli.demo.scenario import QUANTA
+from celery_fair.operate.broker import trouble_with
 from celery_fair.settings.values import harmless
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "DemoError"]
 
 _SCHEMES = ("memory", "amqp", "amqps", "pyamqp", "redis", "rediss")
 _PATIENCE = 5  # seconds
@@ -29,6 +29,12 @@ _UNREADABLE = (
     " percent-encoded (an @ as %40, a / as %2F), a port is a number up to 65535, and options behind"
     " a ? are those of kombu's Connection"
 )
+
+
+class DemoError(click.ClickException):
+    """The demo came to no verdict. The message says what was attempted and what to do."""
+
+    exit_code = 2
 
 
 class Broker:
@@ -74,16 +80,17 @@ class Broker:
         if trouble is not None:
             raise DemoError(trouble)
 
-    def clean(self, queues: Sequence[str]) -> None:
-        """Delete what the demo made: these queues, named without the prefix, or all its keys."""
+    def clean(self) -> None:
+        """Delete what the demo made: its queues, or all its keys."""
         if self.in_memory:
             return
         with self._connection() as connection:
             channel: Any = connection.default_channel
             if self.on_redis:
-                _delete_keys(channel.client, self.prefix)
+                for key in channel.client.scan_iter(match=f"{self.prefix}*", count=1000):
+                    channel.client.delete(key)
             else:
-                for queue in queues:
+                for queue in QUANTA:
                     channel.queue_delete(self.prefix + queue)
 
     def _connection(self) -> Connection:
@@ -93,8 +100,3 @@ class Broker:
             return Connection(self.url, connect_timeout=_PATIENCE)
         except Exception:  # noqa: BLE001 - ValueError, TypeError, KeyError…, for each mistake another
             raise DemoError(_UNREADABLE) from None
-
-
-def _delete_keys(client: Any, prefix: str) -> None:
-    for key in client.scan_iter(match=f"{prefix}*", count=1000):
-        client.delete(key)

@@ -2,26 +2,18 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from celery_fair.cli.options import NEW_FILE, Seconds
-
-if TYPE_CHECKING:
-    from celery_fair.cli.demo.demonstration import Demonstration
-    from celery_fair.cli.demo.worker import Setup
 
 __all__ = ["demo"]
 
 _POOLS = ("solo", "threads", "prefork", "gevent", "eventlet")
 _INTERRUPTED = 130
 
-_OWN = {"waits": ("seconds",), "shares": ("messages", "stop", "work", "event_log")}
-"""The options that only one of the demonstrations has."""
 
-
-def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if value in {"gevent", "eventlet"} and not find_spec(value):
         raise click.BadParameter(
             f"{value!r} needs a package that is not installed: pip install celery[{value}]"
@@ -30,11 +22,6 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
 
 
 @click.command()
-@click.option(
-    "--shares",
-    is_flag=True,
-    help="Show the shares of ten queues instead, beside published figures.",
-)
 @click.option(
     "--broker",
     metavar="URL",
@@ -45,7 +32,8 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
     "--pool",
     type=click.Choice(_POOLS),
     callback=_pool,
-    help="The workers' pool.  [default: threads; with --shares solo]",
+    default="threads",
+    help="The workers' pool.",
 )
 @click.option(
     "--concurrency",
@@ -59,29 +47,10 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
     help="How long password mails are published, to each worker.",
 )
 @click.option(
-    "--messages",
-    metavar="N",
-    type=int,
-    default=1200,
-    help="With --shares: messages published to each of the ten queues.",
-)
-@click.option(
-    "--stop",
-    metavar="N",
-    type=int,
-    help="With --shares: starts after which a run ends.  [default: five times --messages]",
-)
-@click.option(
-    "--work",
-    metavar="MICROSECONDS",
-    type=click.IntRange(0, 10_000_000),
-    help="With --shares: work of each task, for one run only.  [default: two runs, 100 and 1]",
-)
-@click.option(
     "--event-log",
     metavar="FOLDER",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
-    help="With --shares: where the worker writes its event log.  [default: nowhere]",
+    help="Where the fair worker writes its event log.  [default: nowhere]",
 )
 @click.option(
     "--html",
@@ -96,14 +65,14 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
 def demo(
     ctx: click.Context,
     /,
-    shares: bool,
     broker: str,
-    pool: str | None,
+    pool: str,
     concurrency: int | None,
+    seconds: float,
+    event_log: Path | None,
     html: Path,
     no_html: bool,
     as_json: bool,
-    **own: Any,
 ) -> None:
     """Watch a password mail wait behind bulk work, with Celery's own worker and with a fair one.
 
@@ -115,59 +84,36 @@ def demo(
     and 95 % quantiles of both, and a page with one run above the other. With prefork, Celery's own
     worker fetches ahead on RabbitMQ and Redis, but not in memory.
 
-    With --shares, ten queues, p0 to p9, have quanta from 4 to 40: p9 is entitled to ten times what
-    p0 gets, and p0 to 1.82 % of the worker. Each is filled with messages of equal cost; a fair
-    worker then consumes them until half of all are started, when every queue still has a backlog.
-    This is done twice: with tasks that take 100 µs, and with tasks that take 1 µs, so little that
-    a worker with equal windows outruns its broker and all shares become equal. Published figures
-    of such a worker stand beside the result; they come from 40,000 messages a queue and a stop at
-    200,000.
-
     \b
     Examples:
       celery fair demo
       celery fair demo --concurrency 4 --seconds 10
       celery fair demo --broker amqp://guest:guest@localhost:5672// --pool prefork
       celery fair demo --json --no-html | python -m json.tool
-      celery fair demo --shares
-      celery fair demo --shares --messages 40000 --stop 200000 --work 1
-      celery fair demo --shares --event-log demo-log
+      celery fair demo --event-log demo-log
 
     On a real broker, the queues begin with a prefix of their own and are deleted at the end, also
     after Ctrl-C. No other queue is touched.
 
-    Exit status: 0 if mails waited less with the fair worker, by their medians; with --shares, if
-    every share was within 2 % of its target (in a short run, within one round of the scheduler).
-    1 if not, 2 if there is no result, 130 after Ctrl-C.
+    Exit status: 0 if mails waited less with the fair worker, by their medians. 1 if not, 2 if there
+    is no result, 130 after Ctrl-C.
     """
     from celery_fair.cli.demo.broker import Broker
     from celery_fair.cli.demo.demonstration import demonstrate
-    from celery_fair.cli.demo.waits.demonstration import WaitsDemonstration
+    from celery_fair.cli.demo.scenario import Scenario
     from celery_fair.cli.demo.worker import Setup
     from celery_fair.cli.interrupt import interruptible
 
-    _refuse_others(ctx, shares)
-    pool = pool or ("solo" if shares else "threads")
-    setup = Setup(Broker(broker), pool, _slots(pool, concurrency))
-    shown: Demonstration[Any] = WaitsDemonstration(setup, own.pop("seconds"))
-    if shares:
-        shown = _of_shares(setup, **own)
+    scenario = Scenario(seconds, _slots(pool, concurrency))
+    setup = Setup(Broker(broker), pool, scenario, event_log and event_log.absolute())
     setup.broker.check()
     try:
         with interruptible():
-            good = demonstrate(shown, None if no_html else html.absolute(), as_json)
+            good = demonstrate(setup, None if no_html else html.absolute(), as_json)
     except KeyboardInterrupt:
         click.echo("Interrupted; the worker has ended, and its queues are deleted.", err=True)
         ctx.exit(_INTERRUPTED)
     ctx.exit(0 if good else 1)
-
-
-def _refuse_others(ctx: click.Context, shares: bool) -> None:
-    """Refuse options of the demonstration that was not asked for."""
-    for name in _OWN["waits" if shares else "shares"]:
-        if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            way = "does not go with --shares;" if shares else "goes with --shares: add that, or"
-            raise click.UsageError(f"--{name.replace('_', '-')} {way} leave it out")
 
 
 def _slots(pool: str, concurrency: int | None) -> int:
@@ -177,19 +123,3 @@ def _slots(pool: str, concurrency: int | None) -> int:
             param_hint="--concurrency",
         )
     return concurrency or (1 if pool == "solo" else 2)
-
-
-def _of_shares(
-    setup: "Setup", messages: int, stop: int | None, work: int | None, event_log: Path | None
-) -> "Demonstration[Any]":
-    from celery_fair.cli.demo.shares.demonstration import SharesDemonstration
-    from celery_fair.cli.demo.shares.published import TABLES
-    from celery_fair.cli.demo.shares.workload import Workload
-
-    try:
-        workloads = [
-            Workload.of(messages, each, stop) for each in (TABLES if work is None else (work,))
-        ]
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from exc
-    return SharesDemonstration(setup, workloads, event_log and event_log.absolute())

@@ -1,240 +1,224 @@
-"""A demonstration: runs of workers, shown while they go, then as a page and as JSON.
+"""Both runs, beside each other: on the screen while they go, then as a page and as JSON."""
 
-Each of the demonstrations says what it runs, and turns a run into text, tables and a plot. When
-these are shown, and where, is the same for all, and stands here.
-"""
-
+import errno
 import json
+import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from html import escape
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from celery_fair import html_page
-from celery_fair.cli.demo.errors import DemoError, printed
-from celery_fair.cli.demo.trace import Record
-from celery_fair.cli.demo.worker import Setup, worker
+import click
+
+from celery_fair.cli.demo.broker import DemoError
+from celery_fair.cli.demo.page import page
+from celery_fair.cli.demo.scenario import (
+    BULK,
+    INTERACTIVE,
+    MAIL_TAKES,
+    NEWSLETTER_TAKES,
+    QUANTA,
+    Run,
+    Waits,
+)
+from celery_fair.cli.demo.worker import Setup, watched
 from celery_fair.cli.screen import Bar, Line, PlainScreen, Rows, Screen, Table, suitable_screen
 
-__all__ = ["Demonstration", "Progress", "Run", "demonstrate", "page", "run", "show", "suitable"]
+__all__ = ["demonstrate", "figures", "run", "show", "suitable", "verdict", "written"]
 
 _NARROWEST = 80
 """Columns of a terminal without which a drawn table would lose some of its own."""
+_PREFETCHED = 4  # a slot; Celery's worker_prefetch_multiplier
+_BAR = 16  # characters of the longest
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come.
-
-    Attributes:
-        bar: what is being done, and how much of it is.
-        line: the same in short, for a place that cannot be drawn over.
-        step: a line is due when this has changed.
-    """
-
-    bar: Bar
-    line: str
-    step: int
-
-
-@dataclass(frozen=True)
-class Run(ABC):
-    """One worker's run, as far as it has come.
-
-    Attributes:
-        work: what is published, a dataclass: the worker process is told its fields.
-        fair: whether the worker is a fair one.
-        published: records of the messages.
-        started: records of the tasks.
-    """
-
-    work: Any
-    fair: bool = True
-    published: Sequence[Record] = ()
-    started: Sequence[Record] = ()
-
-    @property
-    @abstractmethod
-    def complete(self) -> bool:
-        """Whether the worker has done enough."""
-
-
-R = TypeVar("R", bound=Run)
-
-
-class Demonstration(ABC, Generic[R]):
-    """What is run, and what is said and drawn of it.
-
-    Attributes:
-        package: where its style sheet is, and its worker's tasks.
-        queues: their names without the prefix.
-        heading: the page's, after the name of the command.
-        drawn: what the page's plots show.
-        plot_note: how to read them.
-        note: what else there is to know about the figures.
-        introduction: what is about to be done.
+def demonstrate(setup: Setup, html: Path | None, as_json: bool) -> bool:
+    """Show both runs, write their page, print the report; return whether mails waited less.
 
     Arguments:
-        begun: its runs, before they begin.
-        event_log: the folder of the workers' event log, if they write one.
+        html: where the page goes, if anywhere.
+
+    Raises:
+        DemoError: there is no result, or it cannot be written.
     """
-
-    package: str
-    queues: Sequence[str]
-    heading: str
-    drawn: str
-    plot_note: str
-    note: str
-    introduction: str
-
-    def __init__(self, setup: Setup, begun: Sequence[R], event_log: Path | None = None) -> None:
-        self.setup = setup
-        self.begun = begun
-        self.event_log = event_log
-
-    @abstractmethod
-    def title(self, run: R) -> str:
-        """Return a run's name."""
-
-    @abstractmethod
-    def progress(self, run: R) -> Progress:
-        """Return how far a run has come."""
-
-    @abstractmethod
-    def tables(self, run: R) -> list[Rows]:
-        """Return a run's figures; the first table is shown while it goes, too."""
-
-    def summary(self, runs: Sequence[R], bars: bool) -> Rows:
-        """Return the runs' figures beside each other, with bars or without, if they compare."""
-        return []
-
-    @abstractmethod
-    def verdicts(self, runs: Sequence[R]) -> list[tuple[bool, str]]:
-        """Return what the runs have shown, and whether that is what they were to show."""
-
-    @abstractmethod
-    def plots(self, runs: Sequence[R]) -> list[str]:
-        """Return an SVG picture of each run."""
-
-    @abstractmethod
-    def report(self, runs: Sequence[R]) -> dict[str, Any]:
-        """Return all that the other outputs show, in types of JSON."""
-
-
-def demonstrate(shown: Demonstration[R], html: Path | None, as_json: bool) -> bool:
-    """Show the runs, write their page, print the report; return whether all went as it should."""
+    if html is not None and not os.access(html if html.exists() else html.parent, os.W_OK):
+        # better refused now than after the runs
+        raise DemoError(f"this user may not write --html {html}; name another, or use --no-html")
+    event_log = setup.event_log
+    if event_log is not None:
+        with _writing("--event-log", event_log, "folder, or leave it out"):
+            event_log.mkdir(parents=True, exist_ok=True)
+    runs = show(setup, suitable(as_json))
     if html is not None:
-        _try_to_write(html)  # better refused now than after the runs
-    if shown.event_log is not None:
-        with _writing("--event-log", shown.event_log, "folder, or leave it out"):
-            shown.event_log.mkdir(parents=True, exist_ok=True)
-    runs = show(shown, suitable(as_json))
-    if html is not None:
-        with _writing_page(html):
-            html.write_text(page(shown, runs), encoding="utf-8")
-    setup = shown.setup
+        with _writing("--html", html, "file, or use --no-html"):
+            html.write_text(written(setup, runs), encoding="utf-8")
+    shorter, sentence = verdict(runs)
     if as_json:
         report = {
             "html": None if html is None else str(html),
+            "event_log": None if event_log is None else str(event_log),
             "broker": str(setup.broker),
             "pool": setup.pool,
-            "concurrency": setup.concurrency,
-            **shown.report(runs),
+            "concurrency": setup.scenario.slots,
+            "shorter": shorter,
+            "sentence": sentence,
+            "runs": [
+                {
+                    "worker": run.worker,
+                    "mails": _document(run.mails, run.begin),
+                    "newsletters": _document(run.newsletters, run.begin),
+                }
+                for run in runs
+            ],
         }
-        printed(json.dumps(report, indent=2))
+        _printed(json.dumps(report, indent=2))
     else:
-        for what, path in (("Event log", shown.event_log), (shown.drawn, html)):
+        for what, path in (("Event log", event_log), ("Both runs as a plot", html)):
             if path is not None:
-                printed(f"{what}: {path}")
-    return all(good for good, _ in shown.verdicts(runs))
+                _printed(f"{what}: {path}")
+    return shorter
 
 
-def run(shown: Demonstration[R], begun: R, draw: Callable[[R], object]) -> R:
-    """Let a worker run until it has done enough, and clean up, also after an error or Ctrl-C."""
-    so_far, tasks = begun, f"{shown.package}.tasks"
-    told = asdict(begun.work), begun.fair, shown.event_log
-    with worker(shown.setup, tasks, shown.queues, *told) as child:
-        for published, started in child.records():
-            so_far = replace(begun, published=published, started=started)
+def suitable(as_json: bool) -> Screen:
+    """With ``--json``, standard output is for the result; a terminal may still show the runs."""
+
+    def write(text: str, _: bool) -> None:
+        if not as_json:
+            _printed(text)
+        elif sys.stderr.isatty():
+            click.echo(text, err=True)
+
+    return suitable_screen(PlainScreen(write), err=as_json, narrowest=_NARROWEST)
+
+
+def show(setup: Setup, screen: Screen) -> list[Run]:
+    """Show both runs, one after the other, and what they have shown."""
+    runs = list[Run]()
+    screen.show(Line(_introduction(setup)))
+    try:
+        for fair in (False, True):
+            runs.append(_show(setup, Run(setup.scenario, fair), runs, screen))
+        screen.draw(Table(figures(runs)), lines=[Line(), Table(figures(runs))])
+    finally:
+        screen.close()
+    shorter, sentence = verdict(runs)
+    screen.show(Line(), Line(_reason(setup), "dim"), Line())
+    screen.show(Line(sentence, "bold green" if shorter else "bold red"))
+    return runs
+
+
+def _show(setup: Setup, begun: Run, before: Sequence[Run], screen: Screen) -> Run:
+    title = Line(begun.title, "bold")
+    screen.draw(Table(figures(before)), title, Line("  it starts …", "dim"), lines=[Line(), title])
+    told = 0
+
+    def draw(so_far: Run) -> None:
+        nonlocal told
+        now = int(so_far.seconds)
+        lines = [Line(f"  {_progress(so_far)}")] if now != told else []  # one a second
+        told = now
+        bar = Bar("mails started", len(so_far.mails.ended), len(so_far.scenario.times))
+        screen.draw(Table(figures([*before, so_far])), title, bar, lines=lines)
+
+    return run(setup, begun, draw)
+
+
+def run(setup: Setup, begun: Run, draw: Callable[[Run], object]) -> Run:
+    """Let a worker run until all mails have started; clean up, also after an error or Ctrl-C."""
+    so_far = begun
+    with watched(setup, begun.fair) as growing:
+        for records in growing:
+            so_far = replace(begun, records=records)
             draw(so_far)
             if so_far.complete:
                 break
     return so_far
 
 
-def suitable(as_json: bool) -> Screen:
-    """With ``--json``, standard output is for the result; a terminal may still show the runs."""
-    silent = as_json and not sys.stderr.isatty()
-    plain = PlainScreen(lambda text, _: None if silent else printed(text, err=as_json))
-    return suitable_screen(plain, err=as_json, narrowest=_NARROWEST)
+def written(setup: Setup, runs: Sequence[Run]) -> str:
+    """Return both runs as a page."""
+    table = figures(runs, bars=False)
+    return page(_introduction(setup), verdict(runs), runs, table, _reason(setup))
 
 
-def show(shown: Demonstration[R], screen: Screen) -> list[R]:
-    """Show all runs, one after the other, and what they have shown."""
-    screen.show(Line(shown.introduction))
-    try:
-        runs = [_show(shown, begun, screen) for begun in shown.begun]
-    finally:
-        screen.close()
-    screen.show(Line())
-    if summary := shown.summary(runs, bars=True):
-        screen.show(Table(summary))
-    screen.show(Line(shown.note, "dim"), Line())
-    for good, text in shown.verdicts(runs):
-        screen.show(Line(text, "bold green" if good else "bold red"))
-    return runs
-
-
-def _show(shown: Demonstration[R], begun: R, screen: Screen) -> R:
-    title = Line(shown.title(begun), "bold")
-    screen.show(Line())
-    screen.draw(title, Line("  a worker starts …", "dim"), lines=[title])
-    step = 0
-
-    def draw(so_far: R) -> None:
-        nonlocal step
-        progress, (rows, *_) = shown.progress(so_far), shown.tables(so_far)
-        due = [Line(f"  {progress.line}")] if progress.step != step else []
-        step = progress.step
-        screen.draw(_table(rows, title.text), progress.bar, lines=due)
-
-    ended = run(shown, begun, draw)
-    first, *others = tables = shown.tables(ended)
-    screen.draw(
-        *(_table(first, title.text), *map(_table, others)),
-        lines=[part for rows in tables for part in (Line(), Table(rows))],
+def verdict(runs: Sequence[Run]) -> tuple[bool, str]:
+    """Return whether the second worker's mails waited less, by their medians, and both's waits."""
+    celery, fair = (
+        f"{_seconds(run.mails.median)} (95 % quantile {_seconds(run.mails.most)})" for run in runs
     )
-    screen.close()
-    return ended
-
-
-def _table(rows: Rows, caption: str = "") -> Table:
-    # The widest head takes two lines, or the first column would have to give way.
-    heads = [head.replace(" (Table ", "\n(Table ") for head in rows[0]]
-    return Table([heads, *rows[1:]], caption)
-
-
-def page(shown: Demonstration[R], runs: Sequence[R]) -> str:
-    """Return the HTML file: everything is in it, nothing is loaded."""
-    parts = [html_page.verdict(*verdict) for verdict in shown.verdicts(runs)]
-    for each, plot in zip(runs, shown.plots(runs), strict=True):
-        parts += [f"<h2>{escape(shown.title(each))}</h2>", plot]
-        parts += [html_page.table(heads, rows) for heads, *rows in shown.tables(each)]
-    parts.append(f'<p class="note">{escape(shown.plot_note)}</p>')
-    if summary := shown.summary(runs, bars=False):
-        parts.append(html_page.table(summary[0], summary[1:]))
-    parts.append(f'<p class="note">{escape(shown.note)}</p>')
-    return html_page.page(
-        title=f"celery fair demo{shown.heading}",
-        introduction=shown.introduction,
-        style=files(shown.package).joinpath("plot.css").read_text(encoding="utf-8"),
-        body="\n".join(parts),
+    return runs[1].mails.median < runs[0].mails.median, (
+        f"Behind the same bulk work a password mail waited {celery} with {runs[0].worker} and"
+        f" {fair} with {runs[1].worker}: medians, from publishing to start."
     )
+
+
+def figures(runs: Sequence[Run], bars: bool = True) -> Rows:
+    """Return the runs' figures beside each other, of those whose mails have begun to start."""
+    rows = [["password mails waited", "median", "95 %", "newsletters meanwhile"]]
+    rows[0] += [""] if bars else []
+    waited = [run for run in runs if run.mails.ended]
+    for run in waited:
+        times = map(_seconds, (run.mails.median, run.mails.most))
+        rows.append([run.title, *times, f"{run.meanwhile:,}"])
+        if bars:
+            longest = max(run.mails.median for run in waited)
+            length = max(1, round(_BAR * run.mails.median / longest))
+            rows[-1].append(("█" * length).ljust(_BAR, "░"))
+    return rows
+
+
+def _introduction(setup: Setup) -> str:
+    seconds, count = setup.scenario.seconds, setup.scenario.slots
+    slots = "1 slot" if count == 1 else f"{count} slots"
+    return (
+        f"Two workers on {setup.broker}, one after the other: pool {setup.pool} with {slots},"
+        f" else Celery's defaults (prefetch multiplier {_PREFETCHED}). Queue {BULK!r} has a"
+        f" backlog of newsletters, {NEWSLETTER_TAKES:g} s each; into queue {INTERACTIVE!r}"
+        f" comes a password mail now and then, {MAIL_TAKES:g} s each, for {seconds:g} s. Both"
+        f" workers get the same messages at the same times. The fair one has the quanta"
+        f" {QUANTA[BULK]} and {QUANTA[INTERACTIVE]}. A wait is measured from publishing to the"
+        " start of the task."
+    )
+
+
+def _reason(setup: Setup) -> str:
+    """Return why Celery's own worker lets mails wait longer, where it does."""
+    if setup.pool == "threads" or (setup.pool == "prefork" and not setup.broker.in_memory):
+        return (
+            "Celery's own worker has fetched newsletters before a mail arrives, as many as its"
+            " prefetch multiplier says, and the mail stands behind them. A fair worker chooses the"
+            " next task when a slot is free."
+        )
+    return (
+        "With this pool on this broker Celery's own worker may fetch less ahead than its prefetch"
+        " multiplier says; with threads, and on RabbitMQ and Redis with prefork, it fetches that."
+    )
+
+
+def _progress(run: Run) -> str:
+    last = f", the last after {_seconds(run.mails.seconds[-1])}" if run.mails.ended else ""
+    return (
+        f"password mails: {run.mails.published:,} published, {len(run.mails.ended):,} started"
+        f"{last}; newsletters: {len(run.newsletters.ended):,} started"
+    )
+
+
+def _document(waits: Waits, begin: float) -> dict[str, Any]:
+    return {
+        "published": waits.published,
+        "median": waits.median,
+        "quantile_95": waits.most,
+        "messages": [
+            {"published": each.published - begin, "started": each.started - begin}
+            for each in waits.ended
+        ],
+    }
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s"
 
 
 @contextmanager
@@ -247,13 +231,12 @@ def _writing(option: str, path: Path, other: str) -> Iterator[None]:
         ) from exc
 
 
-def _writing_page(path: Path) -> Any:
-    return _writing("--html", path, "file, or use --no-html")
-
-
-def _try_to_write(path: Path) -> None:
-    new = not path.exists()
-    with _writing_page(path), path.open("ab"):
-        pass
-    if new:
-        path.unlink()
+def _printed(text: str) -> None:
+    """Print some text, or explain why that cannot be done: the disk may be full."""
+    try:
+        click.echo(text)
+    except OSError as exc:
+        if exc.errno == errno.EPIPE:
+            raise  # click ends the command quietly
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is in its buffer
+        raise DemoError(f"cannot write to standard output: {exc.strerror}") from exc

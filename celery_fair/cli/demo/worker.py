@@ -1,141 +1,190 @@
-"""The worker process: started, watched, stopped, and what it made at the broker deleted."""
+"""The worker process: told what to do, watched, stopped, and what it made at the broker deleted."""
 
+import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import BinaryIO, NamedTuple
 
-from celery_fair.cli.demo.broker import Broker
-from celery_fair.cli.demo.errors import DemoError
-from celery_fair.cli.demo.order import FOLDER_VARIABLE, Order
-from celery_fair.cli.demo.trace import Record, TraceReader
+from celery_fair.cli.demo.broker import Broker, DemoError
+from celery_fair.cli.demo.scenario import Record, Scenario
 from celery_fair.cli.interrupt import uninterrupted
 
-__all__ = ["Child", "Setup", "worker"]
+__all__ = ["ORDER_VARIABLE", "Order", "Setup", "TraceWriter", "new_records", "watched"]
+
+ORDER_VARIABLE = "FAIR_DEMO_ORDER"
 
 _TICK = 0.1
 _STALLED = 30.0
 """Seconds without a new record after which the run is given up."""
 _WARM_SHUTDOWN = 5  # seconds that a worker is given to end by itself
 _LOG_LINES = 15
+_RECORD = struct.Struct("<?Id")
 
 # What workers tell one another takes seconds at the start, and leaves exchanges behind.
 _ALONE = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What the runs of one command have in common."""
+class Setup(NamedTuple):
+    """What is asked for.
+
+    Attributes:
+        pool: that of both workers; its size is the scenario's slots.
+        event_log: the folder of the fair worker's event log, if it is to write one.
+    """
 
     broker: Broker
     pool: str
-    concurrency: int
+    scenario: Scenario
+    event_log: Path | None = None
 
 
-class Child:
-    """A ``celery worker``, with its defaults where nothing else is said here."""
+@dataclass(frozen=True)
+class Order:
+    """What the worker process is told: one run.
 
-    def __init__(self, order: Order, tasks: str, setup: Setup) -> None:
-        self._order = order
-        command = [sys.executable, "-m", "celery", "-A", tasks, "worker"]
-        command += ["-n", "fair-demo@%h", "-P", setup.pool, "-c", str(setup.concurrency)]
-        with order.log.open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - this interpreter, checked options
-                [*command, *_ALONE],
-                env=os.environ | {FOLDER_VARIABLE: order.folder},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the command, which then stops the worker
-            )
+    Attributes:
+        broker: the broker's URL, which may have a password.
+        prefix: begins every name at the broker.
+        trace: the file of the records.
+        seconds, slots: the scenario's.
+        fair: whether the worker is a fair one.
+        event_log: the folder of the worker's event log, if it is to write one.
+        command: the process of the command, for which the worker works.
+    """
 
-    def records(self) -> Iterator[tuple[list[Record], list[Record]]]:
-        """Yield what has been published and what has started, again and again as they grow.
+    broker: str
+    prefix: str
+    trace: str
+    seconds: float
+    slots: int
+    fair: bool
+    event_log: str | None
+    command: int
 
-        Raises `DemoError` if the worker has ended, or does nothing any more.
-        """
-        traces = TraceReader(self._order.published), TraceReader(self._order.started)
-        published, started = list[Record](), list[Record]()
-        last_news = monotonic()
-        while True:
-            self._tick()
-            news = [trace.read() for trace in traces]
-            if any(news):
-                last_news = monotonic()
-            elif monotonic() - last_news > _STALLED:
-                raise DemoError(
-                    f"nothing has happened for {_STALLED:g} s, after {len(published)} messages"
-                    f" published and {len(started)} tasks started. The worker's log:\n{self._log()}"
-                )
-            published += news[0]
-            started += news[1]
-            yield published, started
+    def environment(self) -> dict[str, str]:
+        """Return the variables of a process that is given this order; others do not see them."""
+        return os.environ | {ORDER_VARIABLE: json.dumps(asdict(self))}
 
-    def stop(self) -> None:
-        """Return when nothing is left of it.
+    @classmethod
+    def received(cls) -> "Order":
+        """Return the order that this process was given, and keep it from its own children."""
+        return cls(**json.loads(os.environ.pop(ORDER_VARIABLE)))
 
-        Nobody needs what it still holds. But an event log wants to be closed: then it is asked for
-        a warm shutdown, and only after a while told.
-        """
-        if self._order.event_log is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.terminate()
-                self._process.wait(_WARM_SHUTDOWN)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
-    def _tick(self) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(_TICK)
-            raise DemoError(
-                f"the worker ended early, with status {status}. Its log:\n{self._log()}"
-            )
+class TraceWriter:
+    """Notes what happens, from many processes and threads for one reader.
 
-    def _log(self) -> str:
-        lines = self._order.log.read_text(errors="replace").splitlines()
-        return "\n".join(lines[-_LOG_LINES:])
+    A record is one `write` of a few bytes on a descriptor opened with O_APPEND. So records never
+    interleave, their order is the order of the writes, and what a killed process wrote stays.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+
+    def write(self, is_start: bool, number: int) -> None:
+        """Note what happens to a message now: that its task starts, or that it is published."""
+        os.write(self._file, _RECORD.pack(is_start, number, monotonic()))
+
+
+def new_records(trace: BinaryIO) -> list[Record]:
+    """Return what was noted since the last time, whole records only."""
+    new = trace.read()
+    torn = len(new) % _RECORD.size
+    trace.seek(-torn, os.SEEK_CUR)
+    return [Record(*fields) for fields in _RECORD.iter_unpack(new[: len(new) - torn])]
 
 
 @contextmanager
-def worker(
-    setup: Setup,
-    tasks: str,
-    queues: Sequence[str],
-    work: dict[str, Any],
-    fair: bool,
-    event_log: Path | None,
-) -> Iterator[Child]:
+def watched(setup: Setup, fair: bool) -> Iterator[Iterator[list[Record]]]:
     """Run a worker for the time of the block; nothing of it stays, not even after Ctrl-C.
 
-    Arguments:
-        tasks: the module of its app.
-        queues: their names without the prefix.
-        work: the fields of what is to be published.
+    Gives all its records so far, again and again as they grow; raises `DemoError` if the worker
+    has ended, or does nothing any more.
     """
-    broker, log = setup.broker, None if event_log is None else str(event_log)
-    with tempfile.TemporaryDirectory(prefix="fair-demo-") as folder, _cleaning(broker, queues):
-        order = Order(folder, broker.url, broker.prefix, work, fair, log, os.getpid())
-        order.write()
-        child = Child(order, tasks, setup)
-        try:
-            yield child
-        finally:
-            with uninterrupted():
-                child.stop()
+    broker, scenario = setup.broker, setup.scenario
+    event_log = str(setup.event_log) if fair and setup.event_log else None
+    with tempfile.TemporaryDirectory(prefix="fair-demo-") as folder:
+        trace, output = Path(folder, "trace"), Path(folder, "worker.log")
+        order = Order(
+            broker=broker.url,
+            prefix=broker.prefix,
+            trace=str(trace),
+            seconds=scenario.seconds,
+            slots=scenario.slots,
+            fair=fair,
+            event_log=event_log,
+            command=os.getpid(),
+        )
+        with trace.open("x+b", buffering=0) as records, output.open("wb") as written:
+            process = _started(order, setup, written)
+            try:
+                yield _growing(process, records, output)
+            finally:
+                with uninterrupted():
+                    _stop(process, warmly=event_log is not None)
+                    broker.clean()
 
 
-@contextmanager
-def _cleaning(broker: Broker, queues: Sequence[str]) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with uninterrupted():
-            broker.clean(queues)
+def _started(order: Order, setup: Setup, output: BinaryIO) -> "subprocess.Popen[bytes]":
+    """Start a ``celery worker``, with its defaults where nothing else is said here."""
+    command = [sys.executable, "-m", "celery", "-A", "celery_fair.cli.demo.tasks", "worker"]
+    command += ["-n", "fair-demo@%h", "-P", setup.pool, "-c", str(setup.scenario.slots), *_ALONE]
+    return subprocess.Popen(  # noqa: S603 - this interpreter, checked options
+        command,
+        env=order.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,  # Ctrl-C is for the command, which then stops the worker
+    )
+
+
+def _growing(
+    process: "subprocess.Popen[bytes]", trace: BinaryIO, output: Path
+) -> Iterator[list[Record]]:
+    records = list[Record]()
+    last_news = monotonic()
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(_TICK)
+            raise DemoError(
+                f"the worker ended early, with status {status}. Its log:\n{_end_of(output)}"
+            )
+        if news := new_records(trace):
+            last_news = monotonic()
+        elif monotonic() - last_news > _STALLED:
+            started = sum(record.is_start for record in records)
+            raise DemoError(
+                f"nothing has happened for {_STALLED:g} s, after {len(records) - started} messages"
+                f" published and {started} tasks started. The worker's log:\n{_end_of(output)}"
+            )
+        records += news
+        yield records
+
+
+def _end_of(output: Path) -> str:
+    return "\n".join(output.read_text(errors="replace").splitlines()[-_LOG_LINES:])
+
+
+def _stop(process: "subprocess.Popen[bytes]", warmly: bool) -> None:
+    """Return when nothing is left of it.
+
+    Nobody needs what it still holds. But an event log wants to be closed: then it is asked for a
+    warm shutdown, and only after a while told.
+    """
+    if warmly:
+        with suppress(subprocess.TimeoutExpired):
+            process.terminate()
+            process.wait(_WARM_SHUTDOWN)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

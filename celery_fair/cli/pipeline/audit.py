@@ -3,27 +3,39 @@
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from celery_fair.cli.escaped import escaped
-from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, moment, table
-from celery_fair.cli.pipeline.context import Context
-from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, premises
+from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, moment
+from celery_fair.cli.pipeline.context import (
+    Columns,
+    Context,
+    Row,
+    by_key_option,
+    collected,
+    laid_out,
+    on_warehouse,
+    premises,
+)
+from celery_fair.operate.text import escaped
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = ["audit"]
 
 _SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node", "why")
-_HEADS = ("id", "retries", "verdict", "task", "queue", "started", "rejected", "node", "why")
+_LISTED: Columns = (
+    *_SHOWN[:5],
+    ("started", lambda row: _moment(row["started_at"])),
+    ("rejected", lambda row: _moment(row["rejected_at"])),
+    *_SHOWN[7:],
+)
 _DOUBT = ("why", "node", "pid", "boot", "since", "until")
-_TIMES = ("started_at", "rejected_at")
 _LIMIT = 1000
 
 
@@ -124,20 +136,20 @@ def audit(
         return _by_key(audit_by_key(audited) if non_repeatable else made, counts, good)
     verdict = col("verdict")
     listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*WELL))
-    rows = listed.orderBy(worst_first(), "id", "retries").select(*_SHOWN).limit(limit).collect()
+    rows = collected(listed.orderBy(worst_first(), "id", "retries").select(*_SHOWN).limit(limit))
     more = sum(counts[name] for name in only or counts.keys() - WELL) - len(rows)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     doubts, changed = _doubts(audited, limit), _changed(there)
     return Outcome(
         {
             "verdicts": counts,
-            "attempts": [row.asDict() for row in rows],
+            "attempts": rows,
             "more": more,
-            "unknown": [row.asDict() for row in doubts],
-            "changed": [row.asDict() for row in changed],
+            "unknown": doubts,
+            "changed": changed,
         },
         [
-            *table(_HEADS, map(_row, rows), _none_listed(counts, only, limit)),
+            *laid_out(rows, _LISTED, _none_listed(counts, only, limit)),
             *([f"and {more} more: --limit, --verdict"] if rows and more else []),
             *([summary] if summary else []),
             *(_of_doubt(row) for row in doubts),
@@ -150,9 +162,8 @@ def audit(
     )
 
 
-def _row(row: "Row") -> list[Any]:
-    cells = ((name, row[name]) for name in _SHOWN)
-    return [moment(cell) if name in _TIMES and cell is not None else cell for name, cell in cells]
+def _moment(at: float | None) -> str | None:
+    return None if at is None else moment(at)
 
 
 def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
@@ -172,25 +183,23 @@ def _by_key(made: "DataFrame", counts: dict[str, int], good: bool) -> Outcome:
     from pyspark.sql.functions import desc
 
     order = (desc("to_look_at"), desc("attempts"), "queue", "tenant")
-    rows = [row.asDict() for row in made.orderBy(*order).limit(_LIMIT).collect()]
-    names = ["attempts", *(name.lower() for name in counts)]
-    lines = ([row["queue"], named(row), *(row[name] for name in names)] for row in rows)
-    heads = ["queue", "key", *names]
-    document = {"verdicts": counts, "keys": rows}
-    return Outcome(document, table(heads, lines, "no attempt is of a queue with keys"), good=good)
+    rows = collected(made.orderBy(*order).limit(_LIMIT))
+    names = ("attempts", *map(str.lower, counts))
+    lines = laid_out(rows, ("queue", ("key", named), *names), "no attempt is of a queue with keys")
+    return Outcome({"verdicts": counts, "keys": rows}, lines, good)
 
 
-def _doubts(audited: "DataFrame", limit: int) -> "list[Row]":
+def _doubts(audited: "DataFrame", limit: int) -> list[Row]:
     """Why attempts are UNKNOWN, and how many of them."""
     from pyspark.sql.functions import col, count, desc, lit
 
     names = [col(f"doubt_{name}").alias(name) for name in _DOUBT[1:]]
     unknown = audited.where("verdict = 'UNKNOWN'").select("why", *names)
     counted = unknown.groupBy(*_DOUBT).agg(count(lit(1)).alias("attempts"))
-    return counted.orderBy(desc("attempts"), *_DOUBT).limit(limit).collect()
+    return collected(counted.orderBy(desc("attempts"), *_DOUBT).limit(limit))
 
 
-def _of_doubt(row: "Row") -> str:
+def _of_doubt(row: Row) -> str:
     """As a line."""
     unknown = f"UNKNOWN, {row['attempts']} attempt{'s' if row['attempts'] != 1 else ''}"
     if row["boot"] is None:
@@ -205,10 +214,11 @@ def _times(since: float, until: float) -> str:
     return f"from {moment(since)} " + ("on" if math.isinf(until) else f"to {moment(until)}")
 
 
-def _changed(warehouse: "Warehouse") -> "list[Row]":
+def _changed(warehouse: "Warehouse") -> list[Row]:
     """What the last audit said of attempts, and this one, and of how many."""
     changes = warehouse.table("changes").groupBy("before", "verdict").count()
-    return changes.withColumnRenamed("count", "attempts").orderBy("before", "verdict").collect()
+    changes = changes.withColumnRenamed("count", "attempts")
+    return collected(changes.orderBy("before", "verdict"))
 
 
 def _write_ids(audited: "DataFrame", path: Path) -> None:

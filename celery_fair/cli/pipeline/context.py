@@ -1,59 +1,101 @@
-"""What a pipeline command is given: a session, a warehouse, and where to say and show things."""
+"""What pipeline commands are given: a session, a warehouse, where to say things; how they end."""
 
 import os
-from contextlib import suppress
+import re
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from celery_fair.cli.options import (
+    NUMBER,
+    SECONDS,
+    Local,
+    conclude,
+    json_option,
+    table,
+)
 from celery_fair.cli.screen import Bar, Line, PlainScreen, suitable_screen
+from celery_fair.pipeline.storage.address import is_remote
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from celery_fair.pipeline.progress import Read, Show
     from celery_fair.pipeline.session import Work
     from celery_fair.pipeline.storage.store import Store
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["Context", "see_to_it_that_it_can_be_written"]
+__all__ = [
+    "PLACE",
+    "Columns",
+    "Context",
+    "Place",
+    "Row",
+    "by_key_option",
+    "collected",
+    "laid_out",
+    "on_warehouse",
+    "one_writer_option",
+    "part",
+    "premises",
+    "see_to_it_that_it_can_be_written",
+    "with_options",
+    "with_spark",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
+
+_OPTIONS = {"spark.master": "--master", "spark.driver.memory": "--driver-memory"}
+"""Settings that have an option."""
+
+_BITS = {"m": 20, "g": 30, "t": 40}
+_LEAST_MEMORY = 512 << 20
 
 
+@dataclass
 class Context:
     """What a command is given: a session when it asks for one, and where to say and show things.
 
-    Arguments:
+    Attributes:
         master: the cluster's URL, or None.
         memory: the driver's.
         conf: further settings of Spark's.
         as_json: whether the result is printed as JSON.
         quiet: whether progress is not told.
+        publishes: whether the command writes to a warehouse.
+        one_writer: whether no other command does so meanwhile.
+        tables_in: the schema of a catalog in which what is published becomes tables, too.
+        of_warehouse: whether it is about a warehouse, and no trace, which is somebody else's file.
     """
 
-    def __init__(
-        self, master: str | None, memory: str, conf: dict[str, str], as_json: bool, quiet: bool
-    ) -> None:
-        self._session: SparkSession | None = None
-        self._one_writer = False
-        self._catalog: str | None = None
-        self._master = master
-        self._memory = memory
-        self._conf = conf
-        self.as_json = as_json
-        self.publishes = False
-        self.of_warehouse = True  # and of no trace, which is somebody else's file
-        self._quiet = quiet
+    master: str | None
+    memory: str
+    conf: dict[str, str]
+    as_json: bool
+    quiet: bool
+    publishes: bool = False
+    one_writer: bool = False
+    tables_in: str | None = None
+    of_warehouse: bool = True
+    _session: "SparkSession | None" = field(default=None, init=False)
 
     def say(self, what: str) -> None:
         """Tell on stderr what is being done."""
-        if not self._quiet:
+        if not self.quiet:
             click.echo(f"{what} …", err=True)
 
     def bar(self) -> "Show | None":
         """Return what shows on stderr how much has been read; None if that is no terminal."""
         plain = PlainScreen()
-        screen = plain if self._quiet else suitable_screen(plain, err=True)
+        screen = plain if self.quiet else suitable_screen(plain, err=True)
         if screen is plain:
             return None
 
@@ -76,25 +118,16 @@ class Context:
 
         if self._session is None:
             self.say("starting Spark")
-            self._session = open_session(
-                self._master, self._memory, self._conf, Work.MUCH if work is None else work
-            )
+            work = Work.MUCH if work is None else work
+            self._session = open_session(self.master, self.memory, self.conf, work)
         return self._session
-
-    def tables_in(self, schema: str) -> None:
-        """Have tables of a catalog's schema made, too, of all that is published."""
-        self._catalog = schema
-
-    def one_writer(self) -> None:
-        """Take it that no other command writes to the warehouse meanwhile."""
-        self._one_writer = True
 
     def store(self, where: Path | str) -> "Store":
         """Return the store of an address; Spark is started for one that is elsewhere."""
-        from celery_fair.pipeline.storage.chosen import store_at
+        from celery_fair.pipeline.storage import store_at
 
         spark = self.spark() if isinstance(where, str) else None
-        return store_at(where, spark, self._one_writer)
+        return store_at(where, spark, self.one_writer)
 
     def warehouse(self, where: Path | str, logs: Path | str | None = None) -> "Warehouse":
         """Return the warehouse in a folder: to ask, as it is now, whatever is published meanwhile.
@@ -110,7 +143,7 @@ class Context:
         if self.publishes and isinstance(where, Path):
             see_to_it_that_it_can_be_written(where)
         spark = self.spark(_work(where, logs))
-        catalog = None if self._catalog is None else Catalog(spark, self._catalog)
+        catalog = None if self.tables_in is None else Catalog(spark, self.tables_in)
         found = Warehouse(spark, self.store(where), catalog)
         return found.pin() if logs is None else found
 
@@ -167,3 +200,207 @@ def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
         runs = warehouse.glob("files/run=*")
         read = max((folder.stat().st_mtime for folder in runs), default=None)
     return max(Work.SOME, work_below(logs, LOG, since=read))
+
+
+# Options ----------------------------------------------------------------------
+
+
+class Place(Local):
+    """A path of this machine, or a URI of a file system that Spark reads, as it was given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and is_remote(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
+PLACE = Place(file_okay=False, path_type=Path)
+
+
+def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not value or not key.startswith("spark."):
+            hint = f"; Hadoop's is spark.hadoop.{key}=…" if key.startswith("fs.") else ""
+            raise click.BadParameter(  # without the value, which may be a secret
+                f"{key!r} is no setting of Spark's, which is written like"
+                f" spark.sql.shuffle.partitions=64{hint}"
+            )
+        if key in _OPTIONS:
+            raise click.BadParameter(f"{key!r} is given by {_OPTIONS[key]}: use that")
+        if key in found:
+            raise click.BadParameter(f"{key!r} is given twice; give each setting once")
+        found[key] = value
+    return found
+
+
+def _memory(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
+    """A size as Java takes it, with which Spark starts."""
+    from celery_fair.pipeline.doctor import memory_here
+
+    found = re.fullmatch(r"(\d+)([mgt])b?", word.lower())
+    if found is None:
+        raise click.BadParameter(f"{word!r} is no size such as 4g or 1500m")
+    size = int(found[1]) << _BITS[found[2]]
+    if size < _LEAST_MEMORY:
+        raise click.BadParameter(f"{word!r} is less than Spark starts with, 512m")
+    if (total := memory_here()) and size > total:
+        raise click.BadParameter(f"{word!r} is more than this machine has, {total >> 20}m")
+    return f"{found[1]}{found[2]}"
+
+
+def with_options(command: F, options: Iterable[Callable[[F], F]]) -> F:
+    """Give a command these, in the order in which its help shows them."""
+    for option in reversed(list(options)):
+        command = option(command)
+    return command
+
+
+_SPARK = (
+    click.option(
+        "--master",
+        metavar="URL",
+        help="Spark's master, such as spark://host:7077.  [default: all cores of this machine]",
+    ),
+    click.option(
+        "--driver-memory",
+        "memory",
+        metavar="SIZE",
+        callback=_memory,
+        default="1g",
+        help="Memory of the driver; without --master, for everything.",
+    ),
+    click.option(
+        "--conf",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_settings,
+        help="A setting of Spark's own, such as spark.local.dir=/mnt/fast. May be given again.",
+    ),
+    json_option("Print the result as JSON."),
+    click.option("-q", "--quiet", is_flag=True, help="Tell no progress."),
+)
+
+one_writer_option = click.option(
+    "--one-writer",
+    is_flag=True,
+    help="No other command writes to the warehouse meanwhile; for file systems without locks.",
+)
+
+_WAREHOUSE = (
+    one_writer_option,
+    click.option(
+        "--tables-in",
+        metavar="CATALOG.SCHEMA",
+        help="Make what is published a table of this catalog, too, such as lake.fair.",
+    ),
+    click.argument("warehouse", type=PLACE),
+)
+
+_PREMISES = (
+    click.option(
+        "--complete-since",
+        metavar="SECONDS",
+        type=NUMBER,
+        help="Since when every worker has written its log, in seconds since 1970.",
+    ),
+    click.option(
+        "--redelivered-within",
+        metavar="SECONDS",
+        type=SECONDS,
+        help="How long after its start a message may be delivered again.  [default: any time]",
+    ),
+)
+
+_OF_CONTEXT = ("master", "memory", "conf", "as_json", "quiet", "one_writer", "tables_in")
+
+
+def with_spark(command: F) -> F:
+    """Give a command a `Context`; print its outcome, or the message of a `PipelineError`."""
+
+    @wraps(command)
+    def wrapped(**options: Any) -> None:
+        given = {name: options.pop(name) for name in _OF_CONTEXT if name in options}
+        context = Context(**given, publishes="one_writer" in given)
+        with _told_in_one_line(context):
+            found = command(context, **options)
+            if found is not None:
+                conclude(found, context.as_json)
+
+    return with_options(wrapped, _SPARK)  # type: ignore[return-value]
+
+
+def on_warehouse(command: F) -> F:
+    """Give a command the argument WAREHOUSE besides, and what it needs to publish there."""
+    return with_spark(with_options(command, _WAREHOUSE))
+
+
+def premises(command: F) -> F:
+    """Give a command the options that say what an audit may rest on."""
+    return with_options(command, _PREMISES)
+
+
+def by_key_option(text: str) -> Callable[[F], F]:
+    """Give a command the option ``--by``, which is "queue" or "key"."""
+    kinds = click.Choice(["queue", "key"])
+    return click.option("--by", type=kinds, default="queue", show_default=True, help=text)
+
+
+# Ends -------------------------------------------------------------------------
+
+
+@contextmanager
+def _told_in_one_line(context: Context) -> Iterator[None]:
+    from celery_fair.pipeline.errors import PipelineError, RefusedError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Aborted!", err=True)
+        click.get_current_context().exit(128 + signal.SIGINT)
+    except ModuleNotFoundError as exc:
+        if str(exc.name).partition(".")[0] not in _PACKAGES:
+            raise
+        raise click.ClickException(f"{exc}: pip install celery-fair[spark]") from exc
+    except PipelineError as exc:
+        kind = click.UsageError if isinstance(exc, RefusedError) else click.ClickException
+        raise kind(str(exc)) from exc
+    except OSError as exc:  # a full disk, a folder that may not be written to, or Java is gone
+        raise click.ClickException(_cause(exc)) from exc
+    except Exception as exc:  # Spark's errors have no common class; others are re-raised
+        if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        raise click.ClickException(f"Spark failed: {_cause(exc, context.of_warehouse)}") from exc
+
+
+def _cause(exc: Exception, of_warehouse: bool = True) -> str:
+    from celery_fair.pipeline.errors import root_cause
+    from celery_fair.pipeline.session import memory_ran_out
+
+    said = memory_ran_out()
+    return root_cause(RuntimeError(said) if said else exc, of_warehouse=of_warehouse)
+
+
+Row = dict[str, Any]
+Columns = Sequence[str | tuple[str, str | Callable[[Row], Any]]]
+"""Fields of a row; or a column's head, with the field or what makes a cell of a row."""
+
+
+def collected(frame: "DataFrame") -> list[Row]:
+    """Return the rows of a frame, which are few."""
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def laid_out(rows: Iterable[Row], columns: Columns, empty: str) -> list[str]:
+    """Return rows as lines for a reader, or `empty` where there are none."""
+    pairs = [(each, each) if isinstance(each, str) else each for each in columns]
+    cells = (
+        [row[take] if isinstance(take, str) else take(row) for _, take in pairs] for row in rows
+    )
+    return list(table([head for head, _ in pairs], cells, empty))
+
+
+def part(name: str, form: str = ".2%") -> Callable[[Row], str | None]:
+    """Return what reads a part of a whole from a row; None if it is not known."""
+    return lambda row: None if row[name] is None else format(row[name], form)

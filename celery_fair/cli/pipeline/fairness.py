@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from celery_fair.cli.options import INTERVAL, Number, Outcome, table
-from celery_fair.cli.pipeline.context import Context
-from celery_fair.cli.pipeline.options import by_key_option, on_warehouse, percent
+from celery_fair.cli.options import INTERVAL, Number, Outcome
+from celery_fair.cli.pipeline.context import (
+    Columns,
+    Context,
+    Row,
+    by_key_option,
+    collected,
+    laid_out,
+    on_warehouse,
+    part,
+)
 from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
@@ -15,19 +23,36 @@ if TYPE_CHECKING:
 
 __all__ = ["fairness"]
 
-_HEADS = (
-    *("queue", "quantum", "of", "share", "target", "off by", "of seconds"),
-    *("intervals", "starved s", "held s", "verdict", "intervals that are"),
+
+def _verdicts(row: Row) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(row["verdicts"].items()))
+
+
+_SHARES: Columns = (
+    ("share", part("share")),
+    ("target", part("target")),
+    ("off by", part("deviation", "+.2%")),
 )
-_BY_KEY = (
-    *("queue", "key", "weight", "of", "served", "share", "target", "off by", "seconds"),
-    *("intervals", "verdict"),
+_BY_QUEUE: Columns = (
+    *("queue", "quantum", ("of", "unit")),
+    *_SHARES,
+    ("of seconds", part("share_of_seconds")),
+    *("intervals", ("starved s", "starved_seconds"), ("held s", "held_seconds")),
+    *("verdict", ("intervals that are", _verdicts)),
 )
-_NOISY = (
-    *("queue", "noisy key", "intervals", "in flight", "others' p95", "share", "target"),
-    "fair in",
+_BY_KEY: Columns = (
+    *("queue", ("key", named), "weight", ("of", "unit"), "served"),
+    *_SHARES,
+    *("seconds", "intervals", "verdict"),
+)
+_NOISY: Columns = (
+    *("queue", ("noisy key", named), "intervals"),
+    *(("in flight", part("in_flight")), ("others' p95", "others_p95")),
+    *_SHARES[:2],
+    ("fair in", "fair"),
 )
 _NONE = "no queue had work in any interval, by what the log says of their states"
+_NO_KEY = "no queue is shared by key, or no two of its keys had work at one time: see fair_keys"
 _LIMIT = 1000
 _KEYS = 10_000
 """Rows by key of all queues; of each there are 1001, and as many of parts, at the most."""
@@ -88,28 +113,29 @@ def fairness(
 
     Exit status: 0; 1 if a queue, or a key, is UNFAIR and --fail-on-unfair was given.
     """
+    from celery_fair.pipeline import publish
     from celery_fair.pipeline.gold.fairness import by_queue
-    from celery_fair.pipeline.publish import write_fairness
+    from celery_fair.pipeline.gold.fairness_by_key import by_key
+    from celery_fair.pipeline.gold.noisy import by_tenant
 
+    asked = context.warehouse(warehouse), interval, tolerance, context.say
+    found: dict[str, Any] = {"interval": interval, "tolerance": tolerance}
     if by == "key":
-        return _by_key(context, warehouse, interval, tolerance, fail_on_unfair)
-    made = write_fairness(context.warehouse(warehouse), interval, tolerance, context.say)
-    queues, judged, unfair = _judged(by_queue(made, tolerance), _LIMIT)
-    lines = table(_HEADS, map(_row, queues), _NONE)
-    return Outcome(
-        {
-            "interval": interval,
-            "tolerance": tolerance,
-            "judged": judged,
-            "unfair": unfair,
-            "queues": queues,
-        },
-        [*lines, *_left_out(queues, judged)],
-        good=not (fail_on_unfair and unfair),
-    )
+        made, loud = publish.write_fairness_by_key(*asked)
+        rows, found["judged"], found["unfair"] = _judged(by_key(made, tolerance), _KEYS)
+        noisy = collected(by_tenant(loud).limit(_LIMIT))
+        found |= {"keys": rows, "noisy": noisy}
+        lines = laid_out(rows, _BY_KEY, _NO_KEY) + _left_out(rows, found["judged"])
+        lines += ["", *laid_out(noisy, _NOISY, "")] if noisy else []
+    else:
+        made = publish.write_fairness(*asked)
+        rows, found["judged"], found["unfair"] = _judged(by_queue(made, tolerance), _LIMIT)
+        found["queues"] = rows
+        lines = laid_out(rows, _BY_QUEUE, _NONE) + _left_out(rows, found["judged"])
+    return Outcome(found, lines, good=not (fail_on_unfair and found["unfair"]))
 
 
-def _judged(rows: "DataFrame", most: int) -> tuple[list[dict[str, Any]], int, int]:
+def _judged(rows: "DataFrame", most: int) -> tuple[list[Row], int, int]:
     """Return the rows to show; of how many they are, and how many of all are UNFAIR.
 
     These are the first to be shown where not all are.
@@ -120,96 +146,13 @@ def _judged(rows: "DataFrame", most: int) -> tuple[list[dict[str, Any]], int, in
     judged = rows.count()
     [(unfair,)] = rows.agg(count_if(is_unfair)).collect()
     if judged <= most:
-        shown = rows.collect()
-    else:
-        shown = rows.where(is_unfair).limit(most).collect()
-        shown += rows.where(~is_unfair).limit(most - len(shown)).collect()
-    return [row.asDict(recursive=True) for row in shown], judged, unfair
+        return collected(rows), judged, unfair
+    shown = collected(rows.where(is_unfair).limit(most))
+    shown += collected(rows.where(~is_unfair).limit(most - len(shown)))
+    return shown, judged, unfair
 
 
-def _left_out(shown: list[dict[str, Any]], judged: int) -> list[str]:
+def _left_out(shown: list[Row], judged: int) -> list[str]:
     if len(shown) == judged:
         return []
     return [f"{len(shown):,} of {judged:,} are shown: first those that are UNFAIR"]
-
-
-def _by_key(
-    context: Context, warehouse: Path | str, interval: float, tolerance: float, fail_on_unfair: bool
-) -> Outcome:
-    from celery_fair.pipeline.gold.fairness_by_key import by_key
-    from celery_fair.pipeline.gold.noisy import by_tenant
-    from celery_fair.pipeline.publish import write_fairness_by_key
-
-    known = context.warehouse(warehouse)
-    made, loud = write_fairness_by_key(known, interval, tolerance, context.say)
-    keys, judged, unfair = _judged(by_key(made, tolerance), _KEYS)
-    noisy = [row.asDict() for row in by_tenant(loud).limit(_LIMIT).collect()]
-    lines = [
-        *table(
-            _BY_KEY,
-            map(_key_row, keys),
-            "no queue is shared by key, or no two of its keys had work at one time: see fair_keys",
-        )
-    ]
-    lines += _left_out(keys, judged)
-    if noisy:
-        lines += ["", *table(_NOISY, map(_noisy_row, noisy), "")]
-    return Outcome(
-        {
-            "interval": interval,
-            "tolerance": tolerance,
-            "judged": judged,
-            "unfair": unfair,
-            "keys": keys,
-            "noisy": noisy,
-        },
-        lines,
-        good=not (fail_on_unfair and unfair),
-    )
-
-
-def _key_row(key: dict[str, Any]) -> list[Any]:
-    return [
-        key["queue"],
-        named(key),
-        key["weight"],
-        key["unit"],
-        key["served"],
-        percent(key["share"]),
-        percent(key["target"]),
-        percent(key["deviation"], "+.2%"),
-        key["seconds"],
-        key["intervals"],
-        key["verdict"],
-    ]
-
-
-def _noisy_row(key: dict[str, Any]) -> list[Any]:
-    return [
-        key["queue"],
-        named(key),
-        key["intervals"],
-        percent(key["in_flight"]),
-        key["others_p95"],
-        percent(key["share"]),
-        percent(key["target"]),
-        key["fair"],
-    ]
-
-
-def _row(queue: dict[str, Any]) -> list[Any]:
-    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(queue["verdicts"].items()))
-    return [
-        queue["queue"],
-        queue["quantum"],
-        queue["unit"],
-        percent(queue["share"]),
-        percent(queue["target"]),
-        percent(queue["deviation"], "+.2%"),
-        percent(queue["share_of_seconds"]),
-        queue["intervals"],
-        queue["starved_seconds"],
-        queue["held_seconds"],
-        queue["verdict"],
-        verdicts,
-    ]

@@ -1,22 +1,30 @@
-"""``fair pipeline``: its commands, each imported when it is used."""
+"""``fair pipeline``: its commands, each imported when it is used, and whether Spark can run here.
+
+For spark-submit, which wants a file, it is this one: ``spark-submit group.py audit warehouse``.
+``python -m celery_fair pipeline doctor`` prints its path.
+"""
+
+from pathlib import Path
 
 import click
 
-from celery_fair.cli.lazy import LazyGroup
+from celery_fair.cli.groups import LazyGroup
+from celery_fair.cli.options import Outcome, outcome
 
-__all__ = ["pipeline"]
+__all__ = ["doctor", "pipeline"]
 
 _COMMANDS = {
     "audit": "celery_fair.cli.pipeline.audit:audit",
-    "ingest": "celery_fair.cli.pipeline.ingest:ingest",
+    "ingest": "celery_fair.cli.pipeline.ingest_and_report:ingest",
     "fairness": "celery_fair.cli.pipeline.fairness:fairness",
-    "waits": "celery_fair.cli.pipeline.waits:waits",
-    "costs": "celery_fair.cli.pipeline.costs:costs",
-    "whatif": "celery_fair.cli.pipeline.whatif:whatif",
-    "advise": "celery_fair.cli.pipeline.advise:advise",
-    "report": "celery_fair.cli.pipeline.report:report",
+    "waits": "celery_fair.cli.pipeline.waits_and_costs:waits",
+    "costs": "celery_fair.cli.pipeline.waits_and_costs:costs",
+    "whatif": "celery_fair.cli.pipeline.replay:whatif",
+    "advise": "celery_fair.cli.pipeline.replay:advise",
+    "report": "celery_fair.cli.pipeline.ingest_and_report:report",
     "stream": "celery_fair.cli.pipeline.stream:stream",
-    "doctor": "celery_fair.cli.pipeline.doctor:doctor",
+    "doctor": "celery_fair.cli.pipeline.group:doctor",
+    "seal": "celery_fair.cli.pipeline.seal:seal",
 }
 
 
@@ -34,3 +42,39 @@ def pipeline() -> None:
       python -m celery_fair pipeline ingest /var/log/celery-fair warehouse
       python -m celery_fair pipeline audit warehouse --fail-on duplicate,lost
     """
+
+
+@click.command()
+@outcome("Print the findings as JSON.")
+@click.option("--start", is_flag=True, help="Start a Spark session too, and let it compute.")
+def doctor(start: bool) -> Outcome:
+    """Say whether Spark can run here, and what to install if not.
+
+    Looks for Java in JAVA_HOME, on PATH and in the usual places, for PySpark, pandas and PyArrow,
+    and for memory.
+
+    \b
+    Examples:
+      python -m celery_fair pipeline doctor
+      python -m celery_fair pipeline doctor --start
+
+    Exit status: 0; 1 if something is missing.
+    """
+    from celery_fair.pipeline.doctor import examined, started
+
+    found = list(examined())
+    if start and all(finding.good for finding in found):
+        found.append(started())
+    width = max(len(finding.topic) for finding in found)
+    lines = []
+    for finding in found:
+        level = "ok" if finding.good else "wrong"
+        mend = f"; {finding.mend}" if finding.mend else ""
+        lines.append(f"{level:<6} {finding.topic:<{width}}  {finding.text}{mend}")
+    lines.append(f"for spark-submit: {Path(__file__)}")
+    document = [finding._asdict() for finding in found]
+    return Outcome(document, lines, good=all(finding.good for finding in found))
+
+
+if __name__ == "__main__":
+    pipeline(prog_name="spark-submit group.py")

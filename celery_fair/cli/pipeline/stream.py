@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import FOLDER, NUMBER, SECONDS, moment
-from celery_fair.cli.pipeline.context import Context, see_to_it_that_it_can_be_written
-from celery_fair.cli.pipeline.options import with_spark
+from celery_fair.cli.pipeline.context import Context, see_to_it_that_it_can_be_written, with_spark
+from celery_fair.operate.text import escaped
 from celery_fair.pipeline.stream.watches import Limits
 
 __all__ = ["stream"]

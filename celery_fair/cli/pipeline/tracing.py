@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from celery_fair.cli.escaped import escaped
 from celery_fair.cli.options import NUMBER
-from celery_fair.cli.pipeline.options import Place
+from celery_fair.cli.pipeline.context import Place, with_options
+from celery_fair.operate.text import escaped
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.storage.address import refuse_secrets
@@ -100,6 +100,27 @@ class Source(NamedTuple):
             raise PipelineError(f"no message was published {self._when()}: name another time")
         return trace
 
+    def check(self) -> None:
+        """Refuse what cannot be read, before Spark starts."""
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise click.UsageError(
+                f"--since {_plain(self.since)} is not before --until {_plain(self.until)}, and so"
+                " no message is between them: exchange them, or name another time"
+            )
+        if self.format == "warehouse" and isinstance(self.path, Path) and self.path.is_file():
+            raise click.BadParameter(
+                f"{self.path} is a file, and a warehouse is a folder: say with --format what it is,"
+                f" {', '.join(_FORMATS[1:-1])} or {_FORMATS[-1]}",
+                param_hint="SOURCE",
+            )
+        source_of = click.get_current_context().get_parameter_source
+        for name, kinds in _OF.items():
+            if self.format not in kinds and source_of(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError(
+                    f"--{name} is for --format {' or '.join(kinds)}, and the format is"
+                    f" {self.format}: say another, or leave --{name} out"
+                )
+
     def _when(self) -> str:
         """In words, which time is looked at."""
         since = "" if self.since is None else f"at {_plain(self.since)} or later"
@@ -117,94 +138,71 @@ def _plain(seconds: float) -> str:
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
-def _check_options(kind: str) -> None:
-    """Refuse options that are of another kind of trace."""
-    context = click.get_current_context()
-    for name, kinds in _OF.items():
-        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        if given and kind not in kinds:
-            raise click.UsageError(
-                f"--{name} is for --format {' or '.join(kinds)}, and the format is {kind}:"
-                f" say another, or leave --{name} out"
-            )
+_OPTIONS = (
+    click.argument("path", metavar="SOURCE", type=Place(path_type=Path)),
+    click.option(
+        "--format",
+        type=click.Choice(_FORMATS),
+        default="warehouse",
+        help="What SOURCE is.",
+    ),
+    click.option(
+        "--columns",
+        metavar="FIELD=COLUMN,…",
+        default="",
+        show_default=False,
+        help="Of csv, jsonl and parquet: which column is published, runtime, queue, task,"
+        " cost_key, key, id.",
+    ),
+    click.option(
+        "--units",
+        metavar="FIELD=UNIT,…",
+        default="",
+        show_default=False,
+        help="Of these: the units of published and runtime, if not s: ms, us, ns, m, h.",
+    ),
+    click.option(
+        "--runtime",
+        metavar="EXPRESSION",
+        help="Of these: the run time, in Spark's SQL, such as 'tokens * 0.03'.",
+    ),
+    click.option(
+        "--queue",
+        type=click.Choice(("user", "group", "queue", "partition")),
+        default="queue",
+        help="Of swf: what becomes the queue.",
+    ),
+    click.option(
+        "--since",
+        metavar="SECONDS",
+        type=NUMBER,
+        help="Leave out what was published before this time, in seconds since 1970 (or as the"
+        " trace counts).",
+    ),
+    click.option(
+        "--until",
+        metavar="SECONDS",
+        type=NUMBER,
+        help="Leave out what was published at this time or later.",
+    ),
+    click.option(
+        "--base",
+        metavar="'CHANGE …'",
+        default="",
+        show_default=False,
+        help="What is supposed in all scenarios, such as 'concurrency=2 mail.quantum=4'; the"
+        " changes are those of whatif --help.",
+    ),
+)
 
 
 def on_trace(command: F) -> F:
     """Give a command the argument SOURCE and the options that say how to read it."""
-    options = [
-        click.argument("source", type=Place(path_type=Path)),
-        click.option(
-            "--format",
-            type=click.Choice(_FORMATS),
-            default="warehouse",
-            help="What SOURCE is.",
-        ),
-        click.option(
-            "--columns",
-            metavar="FIELD=COLUMN,…",
-            default="",
-            show_default=False,
-            help="Of csv, jsonl and parquet: which column is published, runtime, queue, task,"
-            " cost_key, key, id.",
-        ),
-        click.option(
-            "--units",
-            metavar="FIELD=UNIT,…",
-            default="",
-            show_default=False,
-            help="Of these: the units of published and runtime, if not s: ms, us, ns, m, h.",
-        ),
-        click.option(
-            "--runtime",
-            metavar="EXPRESSION",
-            help="Of these: the run time, in Spark's SQL, such as 'tokens * 0.03'.",
-        ),
-        click.option(
-            "--queue",
-            type=click.Choice(("user", "group", "queue", "partition")),
-            default="queue",
-            help="Of swf: what becomes the queue.",
-        ),
-        click.option(
-            "--since",
-            metavar="SECONDS",
-            type=NUMBER,
-            help="Leave out what was published before this time, in seconds since 1970 (or as the"
-            " trace counts).",
-        ),
-        click.option(
-            "--until",
-            metavar="SECONDS",
-            type=NUMBER,
-            help="Leave out what was published at this time or later.",
-        ),
-        click.option(
-            "--base",
-            metavar="'CHANGE …'",
-            default="",
-            show_default=False,
-            help="What is supposed in all scenarios, such as 'concurrency=2 mail.quantum=4'; the"
-            " changes are those of whatif --help.",
-        ),
-    ]
 
     @wraps(command)
-    def wrapped(*args: Any, **values: Any) -> Any:
-        path, since, until = values.pop("source"), values["since"], values["until"]
-        if since is not None and until is not None and since >= until:
-            raise click.UsageError(
-                f"--since {_plain(since)} is not before --until {_plain(until)}, and so no message"
-                " is between them: exchange them, or name another time"
-            )
-        if values["format"] == "warehouse" and isinstance(path, Path) and path.is_file():
-            raise click.BadParameter(
-                f"{path} is a file, and a warehouse is a folder: say with --format what it is,"
-                f" {', '.join(_FORMATS[1:-1])} or {_FORMATS[-1]}",
-                param_hint="SOURCE",
-            )
-        _check_options(values["format"])
-        return command(*args, source=Source(path, *map(values.pop, Source._fields[1:])), **values)
+    def wrapped(**options: Any) -> Any:
+        source = Source(**{name: options.pop(name) for name in Source._fields})
+        source.check()
+        return command(source=source, **options)
 
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value]
+    return with_options(wrapped, _OPTIONS)  # type: ignore[return-value]

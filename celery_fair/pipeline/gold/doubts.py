@@ -254,8 +254,7 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
     read = processes.select("pid", "boot")
     horizon = _horizon(processes)
     new = F.col("since") >= F.col("horizon") - _ROTATE - _BEATS * _BEAT
-    gone = F.col("until") if "until" in unread.columns else F.lit(None).cast("double")
-    opened = (new | F.col("horizon").isNull()) & gone.isNull()
+    opened = (new | F.col("horizon").isNull()) & F.col("until").isNull()
     return (
         unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")
         .crossJoin(F.broadcast(horizon))
@@ -266,7 +265,7 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
             F.lit(None).cast("array<string>").alias("queues"),
             F.lit("no file of its log was read yet").alias("why"),
             F.coalesce("since", F.lit(_EVER)).alias("since"),
-            F.coalesce(gone, F.lit(_FOR_EVER)).alias("until"),
+            F.coalesce("until", F.lit(_FOR_EVER)).alias("until"),
             F.coalesce(opened, F.lit(False)).alias("open"),
         )
     )

@@ -5,7 +5,7 @@ The share that is due
 What is shared is what the worker counts: its log says what costs are. If a message costs 1, shares
 are of messages (`unit`), else of what was charged for them, and under ``fair_cost = "runtime"`` of
 seconds; judged in another unit than it was shared in, a fair worker looks unfair. What was done in
-seconds stands beside it. Where a log of an earlier version does not say, shares are of seconds.
+seconds stands beside it.
 
 While queues have messages each is due its part by their quanta; see `virtual_time`, with quanta for
 weights:

@@ -15,11 +15,8 @@ def units(processes: DataFrame) -> DataFrame:
     """One row per process: its worker's `unit` and `concurrency`, and `slots`, those of them whose
     charges are not settled before a task ends.
 
-    A log that does not say what costs are is of a version before; its unit is the second.
+    Where the record of what costs are is missing, it is the second.
     """
-    for name, kind in (("costs", "string"), ("concurrency", "long")):
-        if name not in processes.columns:  # of an older warehouse
-            processes = processes.withColumn(name, F.lit(None).cast(kind))
     of_workers = processes.where("boot = worker").groupBy("node", "worker")
     said = of_workers.agg(*(F.max(name).alias(name) for name in ("costs", "concurrency")))
     costs, slots = F.col("costs"), F.coalesce("concurrency", F.lit(1))

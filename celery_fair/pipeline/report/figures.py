@@ -13,7 +13,6 @@ from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue, fairness
 from celery_fair.pipeline.gold.fairness_by_key import by_key
 from celery_fair.pipeline.gold.noisy import by_tenant
 from celery_fair.pipeline.publish import (
-    completed,
     write_audit,
     write_audit_by_key,
     write_capacity,
@@ -95,7 +94,7 @@ def figures(
         complete_since, redelivered_within: `since` and `within` of `gold.audit`.
     """
     processes = warehouse.table("processes")
-    state = _one(_states(completed(processes)))
+    state = _one(_states(processes))
     since, until = state["since"] or 0.0, state["until"] or 0.0
     fine = interval or nice_interval(until - since)
     interval = interval or max(INTERVAL, fine)

@@ -235,11 +235,8 @@ def _number() -> Column:
 
 
 def _number_found() -> Column:
-    """Of the last record that was there when the process was declared dead.
-
-    It was once the one before the number that this record had itself.
-    """
-    return F.when(_is_dead(), F.coalesce("last", F.col("seq") - 1))
+    """Of the last record that was there when the process was declared dead."""
+    return F.when(_is_dead(), F.col("last"))
 
 
 def _is_dead() -> Column:

@@ -56,7 +56,7 @@ def renew_by_process(run: Run, new: DataFrame) -> None:
         new, renewed = new.unionByName(earlier), touched
     for name, make in _BY_PROCESS.items():
         _renew(run, name, make(new), renewed)
-    _renew(run, "gaps", gaps(new, run.known("lives", run.schema("lives"))), renewed)
+    _renew(run, "gaps", gaps(new, run.table("lives")), renewed)
 
 
 def _renew(run: Run, table: str, made: DataFrame, renewed: DataFrame | None) -> None:

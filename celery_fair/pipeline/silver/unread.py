@@ -8,6 +8,7 @@ when it was made; if that file is gone, nobody knows. A file without a byte, fro
 read.
 """
 
+import fnmatch
 from collections.abc import Iterator
 from time import time
 
@@ -32,7 +33,8 @@ def files_there(logs: Store) -> list[str]:
     Call it after the files to read have been listed: every process that lived then has a file.
     """
     # A file that is renamed while its folder is listed may be overlooked, but not twice.
-    return sorted({path for _ in range(2) for path in logs.files("*.jsonl*")})
+    found = {path for _ in range(2) for path in logs.below()}
+    return sorted(fnmatch.filter(found, "*.jsonl*"))
 
 
 def unread(

@@ -1,211 +1,111 @@
-"""A folder elsewhere: of any file system that Spark reads; what it promises, the package says."""
+"""A folder elsewhere: of any file system that Spark reads; what it promises, the package says.
 
+A lease is a file, ``.held-<mark>``, that names the folders which somebody holds. It is written
+again and again while the owner lives, a third of its time apart. By when it was written last, and
+by when a file is written now, the store's own clock says how old it is: clocks of several machines
+are not compared.
+"""
+
+import json
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext, suppress
-from enum import Enum
-from fnmatch import fnmatchcase
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
+from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING
 
 from celery_fair.clock import elapsed
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.storage import lease
 from celery_fair.pipeline.storage.address import scheme_of
-from celery_fair.pipeline.storage.java_files import JavaFiles
-from celery_fair.pipeline.storage.local import POINTER, SCRATCH
-from celery_fair.pipeline.storage.store import Held, Hold
+from celery_fair.pipeline.storage.java_files import ONLY_IF_NONE, JavaFiles
+from celery_fair.pipeline.storage.store import HELD, SCRATCH, Held, Hold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Exclusive", "HadoopStore"]
+__all__ = ["SECONDS", "HadoopStore"]
 
-_KEPT = 2
-"""Pointers that a reader may have just seen."""
+SECONDS = 60.0
+"""How long a lease is good for if it is not renewed; others give it twice as long."""
 
-_NEVER = ("ftp", "http", "https")
+_PATIENCE = 5.0
+"""Seconds for a renewal that is under way: a store that is down is tried for minutes by Hadoop."""
+
 _RENAMES = ("hdfs", "webhdfs", "swebhdfs", "abfs", "abfss")
 
-
-class Exclusive(Enum):
-    """By what a file of a name is made once, whoever tries at the same time."""
-
-    RENAME = "a draft is renamed"
-    PUT = "a PUT on condition that there is none"
-    CREATE = "a file that is made only if there is none, and seen when it is whole"
-    NO = "nothing"
+_RENAME = "a draft is renamed"
+_PUT = "a PUT on condition that there is none"
+_CREATE = "a file that is made only if there is none, and seen when it is whole"
+"""By what a file of a name is made once, whoever tries at the same time."""
 
 
-class HadoopStore:
+class HadoopStore(JavaFiles):
     """See `celery_fair.pipeline.storage.store.Store`.
 
     Arguments:
         root: a URI.
         one_writer: whether nobody else writes there.
-        seconds: how long what it holds stays held if this process is gone.
+        seconds: how long what is held stays held if its owner is gone.
     """
 
     def __init__(
-        self,
-        spark: "SparkSession",
-        root: str,
-        one_writer: bool = False,
-        seconds: float = lease.SECONDS,
+        self, spark: "SparkSession", root: str, one_writer: bool = False, seconds: float = SECONDS
     ) -> None:
-        self.root: str = root
-        if scheme_of(root) in _NEVER:
-            raise PipelineError(
-                f"{root} cannot be read: Hadoop's files of {scheme_of(root)} can only be read from"
-                " their beginning, and Spark reads them in parts: copy them to this machine, or to"
-                " hdfs, s3a, gs or abfs"
-            )
-        self._files = JavaFiles(spark, root)
-        self._one_writer = one_writer
-        self._seconds = seconds
-        self._looked = elapsed()
+        super().__init__(spark, root)
+        self._one_writer, self._seconds = one_writer, seconds
         self.in_doubt = False
 
-    def address(self, name: str = "") -> str:
-        return f"{self.root.rstrip('/')}/{name}" if name else self.root
-
-    def files(self, pattern: str) -> Iterator[str]:
-        for address in self._files.below():
-            if fnmatchcase(address.rpartition("/")[2], pattern):
-                yield address
-
-    def has_any(self, patterns: Iterable[str]) -> bool:
-        wanted = list(patterns)
-        return any(
-            fnmatchcase(name, pattern) for name in self._files.first_below() for pattern in wanted
-        )
-
-    def read(self, address: str) -> bytes:
-        return self._files.read(address)
-
-    def write(self, name: str, content: bytes) -> None:
-        self._files.write(name, content)
-
-    def is_folder(self, name: str = "") -> bool:
-        return self._files.is_folder(name)
-
-    def make(self, name: str = "") -> None:
-        self._files.make(name)
-
-    def move(self, name: str, target: str) -> None:
-        self.make(target.rpartition("/")[0])
-        if not self._files.rename(name, target):
-            raise OSError(f"{self.address(name)} could not be renamed to {target}")
-
-    def remove(self, name: str) -> None:
-        with suppress(OSError, PipelineError):
-            self._files.remove(name)
-
-    def size(self, name: str) -> int:
-        return self._files.size(name)
-
-    def written(self) -> list[str]:
-        return [*self._files.fitting("*/run=*"), *self._files.fitting(f"{SCRATCH}*")]
-
-    def settle(self, names: Iterable[str]) -> None:
-        """What has been closed is the store's, and as safe as it makes it."""
-
-    def alone(self) -> nullcontext[None]:
-        """There are no locks: see `point`."""
-        return nullcontext()
-
-    def present(self) -> str | None:
-        """The newest pointer; else that of a warehouse that was copied from a machine."""
-        self._looked = elapsed()
-        missed = ""
-        while pointers := self._pointers():
-            try:
-                return self.read(self.address(pointers[-1])).decode()
-            except FileNotFoundError as exc:  # removed just now: there are newer ones
-                if missed == pointers[-1]:
-                    raise PipelineError(f"{exc}, though it is listed") from exc
-                missed = pointers[-1]
-        with suppress(FileNotFoundError):
-            return self.read(self.address(POINTER)).decode()
-        return None
-
-    def _pointers(self) -> list[str]:
-        found = self._files.fitting("current-*.json")
-        return sorted((name for name in found if _version(name) >= 0), key=_version)
-
-    def point(self, version: int, text: str) -> bool:
+    def put(self, name: str, content: bytes, new: bool = False) -> bool:
+        if not new:
+            self.write(name, content)
+            return True
         self.in_doubt = True  # if this is broken off, it may be done yet
-        done = self._points(version, text)
-        self.in_doubt = False
-        return done
-
-    def _points(self, version: int, text: str) -> bool:
-        name = f"current-{version:06d}.json"
-        # Whoever has not heard of its success tries again, and is told that there is one: its own.
-        if not (self._is_created(name, version, text) or self._is(name, text)):
-            return False
-        pointers = self._pointers()
-        # The pointer of the version may have been there, and been removed, since it was looked for.
-        if elapsed() - self._looked > self._seconds and pointers[-1] != name:
-            self._files.remove(name)
-            return False
-        self._forget(pointers)
-        return True
-
-    def _is_created(self, name: str, version: int, text: str) -> bool:
         try:
-            return self._create(name, version, text.encode())
+            made = self._makes(name, content)
         except (OSError, PipelineError):
             # An answer may have been lost, or be one that nobody knows, after the file was made.
-            with suppress(OSError, PipelineError):
-                if self._is(name, text):
-                    return True
-            raise
+            if not self._is(name, content):
+                raise
+            made = True
+        # Whoever has not heard of its success tries again, and is told that there is one: its own.
+        made = made or self._is(name, content)
+        self.in_doubt = False
+        return made
 
-    def _create(self, name: str, version: int, content: bytes) -> bool:
+    def _makes(self, name: str, content: bytes) -> bool:
         """Make a file, whole; return whether there was none."""
-        if self._exclusive in {Exclusive.PUT, Exclusive.CREATE}:
+        if self._by in (_PUT, _CREATE):
             try:
-                self._files.create(name, content, conditional=self._exclusive is Exclusive.PUT)
+                self.create(name, content, conditional=self._by == _PUT)
             except FileExistsError:
                 return False
             return True
-        if self._exclusive is Exclusive.NO and self._files.fitting(name):
+        if self._by is None and self.names(name):
             return False
-        draft = f"{SCRATCH}pointer-{version:06d}-{secrets.token_hex(3)}"
-        self._files.write(draft, content)
-        made = self._files.rename(draft, name)
+        draft = f"{SCRATCH}draft-000000-{secrets.token_hex(3)}"
+        self.write(draft, content)
+        made = self.rename(draft, name)
         if not made:
-            self._files.remove(draft)
+            self.remove(draft)
         return made
 
-    def _is(self, name: str, text: str) -> bool:
-        try:
-            return self.read(self.address(name)).decode() == text
-        except FileNotFoundError:
-            return False
-
-    def _forget(self, pointers: list[str]) -> None:
-        """Remove pointers that nobody can just be reading, or about to publish."""
-        past = pointers[:-_KEPT]
-        latest = self._files.changed(pointers[-1]) if past else 0
-        for name in past:
-            with suppress(FileNotFoundError):  # another run has removed it
-                if latest - self._files.changed(name) <= 2000 * self._seconds:
-                    return
-                self._files.remove(name)
+    def _is(self, name: str, content: bytes) -> bool:
+        with suppress(OSError, PipelineError):
+            return self.open(self.address(name)) == content
+        return False
 
     @cached_property
-    def _exclusive(self) -> Exclusive:
-        scheme = self._files.scheme
+    def _by(self) -> str | None:
+        """By what a file is made once; None if that is not promised."""
+        scheme = self.scheme()
         if scheme in _RENAMES:
-            return Exclusive.RENAME
-        if self._files.creates_only_if_none():
-            return Exclusive.PUT
-        return Exclusive.CREATE if scheme == "gs" else Exclusive.NO
+            return _RENAME
+        if self.can(ONLY_IF_NONE):
+            return _PUT
+        return _CREATE if scheme == "gs" else None
 
-    def hold(self, mark: str, folders: Iterable[str]) -> Hold:
-        return lease.Lease(self._files, mark, folders, self._seconds)
+    def settle(self, names: Iterable[str]) -> None:
+        """What has been closed is the store's, and as safe as it makes it."""
 
     def check(self) -> None:
         if self._one_writer:
@@ -215,7 +115,7 @@ class HadoopStore:
             "; if no other command writes there meanwhile, say so with --one-writer, and look that"
             " nobody does"
         )
-        if self._exclusive is Exclusive.NO:
+        if self._by is None:
             newer = (
                 " (S3A does from Hadoop 3.4.2 on, with fs.s3a.create.conditional.enabled)"
                 if scheme == "s3a"
@@ -225,32 +125,82 @@ class HadoopStore:
                 f"{self.root} does not promise that of two who publish a version at once only one"
                 f" does{newer}{hint}"
             )
-        if not self._keeps_its_promise():
+        # Twice, for who publishes meanwhile may take the file for what was left behind.
+        if not (self._makes_once() or self._makes_once()):
             raise PipelineError(
                 f"{self.root} has let a file be replaced that was to be made only once"
-                f" ({self._exclusive.value}): its store does not do what {scheme} does{hint}"
+                f" ({self._by}): its store does not do what {scheme} does{hint}"
             )
 
-    def _keeps_its_promise(self) -> bool:
-        """Try what publishing rests on: a store that speaks like another need not do what it does.
-
-        Twice, for who publishes meanwhile may take this for what was left behind.
-        """
-        return self._makes_once() or self._makes_once()
-
     def _makes_once(self) -> bool:
+        """Try what publishing rests on: who speaks like another store need not do what it does."""
         place = f"{SCRATCH}tried-000000-{secrets.token_hex(3)}"
         name = f"{place}/once"
-        self.make(place)
         try:
-            return self._create(name, 0, b"1") and not self._create(name, 0, b"2")
+            with self.asked("made", place):
+                self._files.mkdirs(self.path(place))
+            return self._makes(name, b"1") and not self._makes(name, b"2")
         finally:
             self.remove(place)
 
-    def held(self) -> Held:
-        return lease.leased(self._files)
+    def hold(self, mark: str, folders: Iterable[str]) -> Hold:
+        beats = _Beats(self, f"{HELD}{mark}", json.dumps(sorted(folders)).encode(), self._seconds)
+        return Hold(beats.check, beats.end)
+
+    def held(self, now: float) -> Held | None:
+        found = Held(set(), set())
+        for name in self.names(f"{HELD}*"):
+            try:
+                if now - self.changed(name) > 2 * self._seconds:
+                    self.remove(name)
+                    continue
+                found.marks.add(name.removeprefix(HELD))
+                found.folders.update(json.loads(self.open(self.address(name))))
+            except FileNotFoundError:  # released just now
+                continue
+            except ValueError:  # written just now
+                return None
+        return found
 
 
-def _version(pointer: str) -> int:
-    digits = pointer.removeprefix("current-").removesuffix(".json")
-    return int(digits) if digits.isdigit() else -1
+class _Beats(Thread):
+    """Renews a lease until it is told to stop, or is too late."""
+
+    def __init__(self, files: JavaFiles, name: str, text: bytes, seconds: float) -> None:
+        super().__init__(name=f"celery-fair {name}", daemon=True)
+        self._files, self.file, self._text, self._seconds = files, name, text, seconds
+        self._over = Event()
+        self._last = elapsed()
+        files.write(name, text)
+        self.start()
+
+    def run(self) -> None:
+        while not self._over.wait(self._seconds / 3):
+            began = elapsed()
+            if self._is_late():  # others may have taken it for left: it does not come back
+                return
+            with suppress(OSError, PipelineError):  # once more in a while
+                self._files.write(self.file, self._text)
+                self._last = began
+
+    def _is_late(self) -> bool:
+        return elapsed() - self._last > self._seconds
+
+    def check(self) -> None:
+        """See to it that it holds.
+
+        Raises:
+            PipelineError: it was not renewed in time.
+        """
+        if self._is_late():
+            raise PipelineError(
+                f"{self._files.root} could not be written to, or this process was held up, for more"
+                f" than {self._seconds:g} seconds: others may have removed what it wrote; nothing"
+                " was published: run it again"
+            )
+
+    def end(self) -> None:
+        self._over.set()
+        if self.is_alive() and current_thread() is not self:  # else it may write once more
+            self.join(_PATIENCE)
+        self._files.remove(self.file)  # or it runs out

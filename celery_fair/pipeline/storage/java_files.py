@@ -15,10 +15,10 @@ from celery_fair.pipeline.storage.address import scheme_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["JavaFiles"]
+__all__ = ["ONLY_IF_NONE", "JavaFiles"]
 
+ONLY_IF_NONE = "fs.option.create.conditional.overwrite"
 _BETWEEN = "\n"
-_ONLY_IF_NONE = "fs.option.create.conditional.overwrite"
 _JARS = {
     "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
     "abfs": "org.apache.hadoop:hadoop-azure:{hadoop}",
@@ -26,12 +26,13 @@ _JARS = {
     "gs": "com.google.cloud.bigdataoss:gcs-connector:(its newest version)",
 }
 _UNKNOWN = ("UnsupportedFileSystemException", "ClassNotFoundException", "NoClassDefFoundError")
-_REFUSED = ("AccessControlException", "AccessDeniedException")
+_REFUSED = ("AccessControlException", "AccessDeniedException", "FileNotFoundException")
+"""If a file is not there, that is told as such before."""
 _THERE = ("FileAlreadyExistsException", "RemoteFileChangedException")
 
 
 class JavaFiles:
-    """The file system of a folder, all of whose names are relative to it.
+    """A folder, all of whose names are relative to it; see `storage.store.Store`.
 
     Raises:
         PipelineError: there is no such file system, or it cannot be reached.
@@ -43,66 +44,57 @@ class JavaFiles:
         session: Any = spark
         self._java: Any = session.sparkContext._jvm
         self._gateway: Any = session.sparkContext._gateway
-        with self._asked("opened"):
+        with self.asked("opened"):
             conf = session._jsparkSession.sessionState().newHadoopConf()
-            self._folder = self._java.org.apache.hadoop.fs.Path(root)
-            self._files = self._folder.getFileSystem(conf)
+            self._files = self.path("").getFileSystem(conf)
+
+    def address(self, name: str = "") -> str:
+        return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
     def path(self, name: str) -> Any:
         """Return Hadoop's path of a name."""
-        if not name:
-            return self._folder
-        return self._java.org.apache.hadoop.fs.Path(f"{self.root.rstrip('/')}/{name}")
+        return self._java.org.apache.hadoop.fs.Path(self.address(name))
 
-    @property
     def scheme(self) -> str:
-        """That of the file system in which the folder, or the one above it, really is."""
-        path = self._folder
+        """Return that of the file system in which the folder, or one above it, really is."""
+        path = self.path("")
         while path is not None:
-            with suppress(FileNotFoundError), self._asked("found"):
+            with suppress(FileNotFoundError), self.asked("found"):
                 return str(self._files.resolvePath(path).toUri().getScheme())
             path = path.getParent()
         return scheme_of(self.root)
 
-    def creates_only_if_none(self) -> bool:
-        """Whether it says of itself that it can make a file only if there is none."""
-        with self._asked("asked what it can do"):
-            return bool(self._files.hasPathCapability(self._folder, _ONLY_IF_NONE))
+    def can(self, what: str) -> bool:
+        """Whether it says of itself that it can do something."""
+        with self.asked("asked what it can do"):
+            return bool(self._files.hasPathCapability(self.path(""), what))
 
-    def is_folder(self, name: str) -> bool:
-        try:
-            with self._asked("looked at", name):
-                return bool(self._files.getFileStatus(self.path(name)).isDirectory())
-        except FileNotFoundError:
-            return False
+    def is_folder(self, name: str = "") -> bool:
+        with suppress(FileNotFoundError), self.asked("looked at", name):
+            return bool(self._files.getFileStatus(self.path(name)).isDirectory())
+        return False
 
-    def changed(self, name: str) -> int:
-        """Return when a file was written, in milliseconds by the store's clock."""
-        with self._asked("looked at", name):
-            return int(self._files.getFileStatus(self.path(name)).getModificationTime())
+    def changed(self, name: str) -> float:
+        with self.asked("looked at", name):
+            return int(self._files.getFileStatus(self.path(name)).getModificationTime()) / 1000
 
-    def below(self) -> list[str]:
-        """Return the addresses of all files below the folder, at any depth."""
-        with self._asked("listed"):
+    def size(self, name: str) -> int:
+        with self.asked("looked at", name):
+            return int(self._files.getContentSummary(self.path(name)).getLength())
+
+    def below(self) -> Iterator[str]:
+        with self.asked("listed"):
             found = self._java.org.apache.hadoop.util.functional.RemoteIterators.toList(
-                self._files.listFiles(self._folder, True)
+                self._files.listFiles(self.path(""), True)
             )
             none = self._gateway.new_array(self._java.org.apache.hadoop.fs.FileStatus, 0)
-            return self._addresses(self._called("java.util.Collection", "toArray", found, none))
+            found = self._called("java.util.Collection", "toArray", found, none)
+            return iter(self._addresses(found))
 
-    def first_below(self) -> Iterator[str]:
-        """Yield the names of files below the folder, each when it is found."""
-        with self._asked("listed"):
-            found = self._files.listFiles(self._folder, True)
-            while found.hasNext():
-                yield str(found.next().getPath().getName())
-
-    def fitting(self, pattern: str) -> list[str]:
-        """Return the names that fit a pattern."""
-        whole = self._java.org.apache.hadoop.fs.Path(
-            f"{unglobbed(self.root.rstrip('/'))}/{pattern}"
-        )
-        with self._asked("listed", pattern):
+    def names(self, pattern: str) -> list[str]:
+        below = unglobbed(self.root.rstrip("/"))
+        whole = self._java.org.apache.hadoop.fs.Path(f"{below}/{pattern}")
+        with self.asked("listed", pattern):
             found = self._files.globStatus(whole)
             addresses = [] if found is None else self._addresses(found)
         depth = pattern.count("/") + 1
@@ -122,9 +114,8 @@ class JavaFiles:
         kinds[0], given[0] = named("[Ljava.lang.Object;"), array
         return named(kind).getMethod(method, kinds).invoke(target, given)
 
-    def read(self, address: str) -> bytes:
-        """Return what is in the file of an address."""
-        with self._asked("read", address):
+    def open(self, address: str) -> bytes:
+        with self.asked("read", address):
             opened = self._files.open(self._java.org.apache.hadoop.fs.Path(address))
             try:
                 return bytes(opened.readAllBytes())
@@ -133,7 +124,7 @@ class JavaFiles:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file; one that is there is replaced."""
-        with self._asked("written", name):
+        with self.asked("written", name):
             self._fill(self._files.create(self.path(name), True), content)
 
     def create(self, name: str, content: bytes, conditional: bool) -> None:
@@ -145,10 +136,10 @@ class JavaFiles:
         Raises:
             FileExistsError: there is one.
         """
-        with self._asked("made", name):
+        with self.asked("made", name):
             builder = self._files.createFile(self.path(name)).overwrite(False)
             if conditional:
-                builder.must(_ONLY_IF_NONE, True)
+                builder.must(ONLY_IF_NONE, True)
             self._fill(builder.build(), content)
 
     @staticmethod
@@ -164,57 +155,46 @@ class JavaFiles:
 
     def rename(self, name: str, target: str) -> bool:
         """Give something another name; False if something has that."""
-        try:
-            with self._asked("renamed", name):
-                return bool(self._files.rename(self.path(name), self.path(target)))
-        except FileExistsError:
-            return False
+        with suppress(FileExistsError), self.asked("renamed", name):
+            return bool(self._files.rename(self.path(name), self.path(target)))
+        return False
 
-    def make(self, name: str) -> None:
-        with self._asked("made", name):
-            if not self._files.mkdirs(self.path(name)):
-                raise OSError(f"{self._told(name)} could not be made")
+    def move(self, name: str, target: str) -> None:
+        with self.asked("made", target):
+            self._files.mkdirs(self.path(target).getParent())
+        if not self.rename(name, target):
+            raise OSError(f"{self.address(name)} could not be renamed to {target}")
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder and all in it, unless it is gone."""
-        with self._asked("removed", name):
+        with suppress(OSError, PipelineError), self.asked("removed", name):
             self._files.delete(self.path(name), True)
 
-    def size(self, name: str) -> int:
-        with self._asked("looked at", name):
-            return int(self._files.getContentSummary(self.path(name)).getLength())
-
-    def _told(self, name: str) -> str:
-        return f"{self.root.rstrip('/')}/{name}" if name and ":/" not in name else name or self.root
-
     @contextmanager
-    def _asked(self, what: str, name: str = "") -> Iterator[None]:
+    def asked(self, what: str, name: str = "") -> Iterator[None]:
         """Tell what Java throws as an error of Python's, or of ours."""
         from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
-        told = f"{self._told(name)} cannot be {what}"
+        told = f"{name if ':/' in name else self.address(name)} cannot be {what}"
         try:
             yield
         except Py4JNetworkError as exc:
             raise PipelineError(f"{told}: Spark has ended; run it again") from exc
         except Py4JJavaError as exc:
-            said = _classes(exc.java_exception)
-            cause = root_cause(exc)
+            said, cause = _classes(exc.java_exception), root_cause(exc)
             if "FileNotFoundException" in said and "Permission denied" not in said:
                 raise FileNotFoundError(f"{told}: there is none") from exc
             if _any(_THERE, said):
                 raise FileExistsError(f"{told}: there is one") from exc
-            if (
-                _any(_REFUSED, said) or "FileNotFoundException" in said
-            ):  # what to do is told with it
+            if _any(_REFUSED, said):
                 message = str(exc.java_exception.getMessage()).splitlines()[0]
                 raise PermissionError(f"{told}: {message}") from exc
-            if _any(_UNKNOWN, said):
-                raise PipelineError(f"{told}: {cause}; {self._jar()}") from exc
-            raise PipelineError(
-                f"{told}: {cause}; see that the store runs and that its"
+            mend = (
+                self._jar()
+                if _any(_UNKNOWN, said)
+                else "see that the store runs and that its"
                 " settings (--conf spark.hadoop.…) are right, and run it again"
-            ) from exc
+            )
+            raise PipelineError(f"{told}: {cause}; {mend}") from exc
 
     def _jar(self) -> str:
         scheme = scheme_of(self.root)

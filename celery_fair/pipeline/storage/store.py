@@ -1,11 +1,17 @@
 """What the pipeline asks of a folder of logs, and of a warehouse."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-__all__ = ["Held", "Hold", "Store"]
+__all__ = ["HELD", "SCRATCH", "Held", "Hold", "Store"]
+
+HELD = ".held-"
+"""How the names of files begin by which somebody holds folders."""
+
+SCRATCH = ".scratch-"
+"""How the names begin of what is for a while."""
 
 
 class Held(NamedTuple):
@@ -20,18 +26,17 @@ class Held(NamedTuple):
     marks: set[str]
 
 
-class Hold(Protocol):
-    """Holds folders until it is released, or its owner is gone."""
+class Hold:
+    """Holds folders until it is released, or its owner is gone.
 
-    def check(self) -> None:
-        """See to it that it still holds.
+    Arguments:
+        check: raises a `PipelineError` if it does not hold any more.
+        end: ends it.
+    """
 
-        Raises:
-            PipelineError: it does not.
-        """
-
-    def release(self) -> None:
-        """Hold nothing any more."""
+    def __init__(self, check: Callable[[], None], end: Callable[[], None]) -> None:
+        self.check = check
+        self.release = weakref.finalize(self, end)
 
 
 class Store(Protocol):
@@ -43,7 +48,7 @@ class Store(Protocol):
     """
 
     in_doubt: bool
-    """Whether a pointer may have been published, or be yet, though `point` has not said so."""
+    """Whether a new file may be there, or be yet, though `put` has not said so."""
 
     @property
     def root(self) -> Path | str:
@@ -52,35 +57,43 @@ class Store(Protocol):
     def address(self, name: str = "") -> str:
         """Return how Spark, on every machine, names something; it is no pattern."""
 
-    def files(self, pattern: str) -> Iterator[str]:
-        """Yield the addresses of the files below, at any depth, whose names fit a pattern."""
+    def below(self) -> Iterator[str]:
+        """Yield the addresses of all files below, at any depth."""
 
-    def has_any(self, patterns: Iterable[str]) -> bool:
-        """Whether there is a file below whose name fits one of these."""
+    def names(self, pattern: str) -> list[str]:
+        """Return the names that fit a pattern."""
 
-    def read(self, address: str) -> bytes:
+    def open(self, address: str) -> bytes:
         """Return what is in the file of an address."""
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file that nobody else reads or writes."""
+    def put(self, name: str, content: bytes, new: bool = False) -> bool:
+        """Write a file, and the folders above it.
+
+        Arguments:
+            new: only if there is none, and others see it whole or not at all; else it is nobody
+                else's.
+
+        Returns:
+            Whether it is written.
+        """
 
     def is_folder(self, name: str = "") -> bool:
         """Whether there is a folder of the name."""
 
-    def make(self, name: str = "") -> None:
-        """Make a folder, and those above it, unless it is there."""
+    def changed(self, name: str) -> float:
+        """Return when a file was written, in seconds by the store's clock."""
+
+    def size(self, name: str) -> int:
+        """Return how many bytes a folder has."""
 
     def move(self, name: str, target: str) -> None:
         """Give a folder, that nobody else uses, another name."""
 
     def remove(self, name: str) -> None:
-        """Remove a folder and all in it, as far as that can be done."""
+        """Remove a file, or a folder and all in it, as far as that can be done."""
 
-    def size(self, name: str) -> int:
-        """Return how many bytes a folder of a table has."""
-
-    def written(self) -> list[str]:
-        """Return the folders of runs: ``<table>/run=…``, and those that are for a while."""
+    def settle(self, names: Iterable[str]) -> None:
+        """See to it that folders of a table outlast a power loss, as far as the store lets us."""
 
     def check(self) -> None:
         """See to it that a warehouse can be written here.
@@ -89,20 +102,12 @@ class Store(Protocol):
             PipelineError: it cannot, or not by who does not say that there is no other writer.
         """
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Nobody else publishes or holds meanwhile, where that is to be had; see `point`."""
-
-    def settle(self, names: Iterable[str]) -> None:
-        """See to it that folders of a table outlast a power loss, as far as the store lets us."""
-
-    def present(self) -> str | None:
-        """Return the pointer of the present version; None if nothing was published."""
-
-    def point(self, version: int, text: str) -> bool:
-        """Publish the pointer of a version; False if another has published that version."""
-
     def hold(self, mark: str, folders: Iterable[str]) -> Hold:
         """Hold folders, and all whose names end with the mark."""
 
-    def held(self) -> Held:
-        """Return what is held, and remove what those left who are gone."""
+    def held(self, now: float) -> Held | None:
+        """Return what is held, and remove what those left who are gone; None if it is not known.
+
+        Arguments:
+            now: by the store's clock.
+        """

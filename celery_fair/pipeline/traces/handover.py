@@ -82,13 +82,9 @@ def _transit() -> Column:
 
 def _workers(processes: DataFrame) -> DataFrame:
     """Each process with its worker's name, slots and pool, and the queues that it may hold back."""
-    limits = [
-        F.map_keys(name) for name in ("rates", "shared_rates", "caps") if name in processes.columns
-    ]
     none = F.array().cast("array<string>")
-    throttled = (
-        F.flatten(F.array(*(F.coalesce(limit, none) for limit in limits))) if limits else none
-    )
+    limits = (F.map_keys(name) for name in ("rates", "shared_rates", "caps"))
+    throttled = F.flatten(F.array(*(F.coalesce(limit, none) for limit in limits)))
     mains = processes.select(
         "node", F.col("boot").alias("worker"), "concurrency", "pool", throttled.alias("throttled")
     )

@@ -48,24 +48,23 @@ def recorded_scenario(events: DataFrame, attempts: DataFrame) -> Scenario:
 
 def _said(events: DataFrame) -> list[Said]:
     """What was said by workers' main processes that they had not said before."""
-    known = [name for name in _OWN if name in events.columns]  # older warehouses lack some
     mains = events.where("kind = 'process' and parent = boot").select("boot").distinct()
     said = events.where(F.col("kind").isin(*_KINDS)).join(F.broadcast(mains), "boot", "left_semi")
     in_order = Window.partitionBy("boot", "kind", "queue").orderBy("at", "seq")
-    news = said.withColumn("news", F.xxhash64(*_news(known)))
+    news = said.withColumn("news", F.xxhash64(*_news()))
     changed = news.withColumn("old", F.lag("news").over(in_order))
     kept = changed.where(F.col("old").isNull() | (F.col("news") != F.col("old")))
-    rows = kept.select("boot", "kind", "queue", "at", "seq", *known).collect()
+    rows = kept.select("boot", "kind", "queue", "at", "seq", *_OWN).collect()
     every = [*(row.asDict() for row in rows), *_silent(events)]
     return sorted(every, key=lambda each: (each["at"], each["seq"] or 0))
 
 
-def _news(known: list[str]) -> Iterator[Column]:
+def _news() -> Iterator[Column]:
     """By what two records of one kind, worker and queue are told apart."""
     of_queue = (F.col("kind") == "queue") & (F.col("state") == "unassigned")
     yield F.coalesce(of_queue, F.lit(False))
     yield F.coalesce(F.col("state").isin(*_ENDS), F.lit(False))
-    for name in known:
+    for name in _OWN:
         if name not in ("state", "since", "depth", "dropped"):
             yield F.to_json(F.struct(name))
 

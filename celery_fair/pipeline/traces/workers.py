@@ -33,49 +33,20 @@ class _Worker:
     concurrency: int = 0
     consumed: set[str] = field(default_factory=set)
     settings: dict[str, Said] = field(default_factory=dict)
-    by_queue: bool = False  # whether it says of each queue by itself
 
     def hear(self, said: Said) -> None:
         kind, queue = said["kind"], said["queue"]
         if kind == "settings":
-            self.by_queue = True
             self.settings[queue] = said
             self.consumed.add(queue)
         elif kind == "queue" and said["state"] == "unassigned":
             self.consumed.discard(queue)
         elif kind == "queue":
             self.consumed.add(queue)
-            if not self.by_queue and said.get("quantum") is not None:
-                self.settings[queue] = {**self.settings.get(queue, {}), "quantum": said["quantum"]}
         elif kind == "silent" or said["state"] in ("exit", "dead"):
             self.consumed.clear()
         else:
             self.concurrency = int(said["concurrency"] or self.concurrency)
-            if not self.by_queue:
-                self._hear_of_all(said)
-
-    def _hear_of_all(self, said: Said) -> None:
-        """An older worker says what its queues are shared by with its signs of life."""
-        for queue, quantum in (said.get("quanta") or {}).items():
-            self.consumed.add(queue)
-            self.settings[queue] = {"quantum": quantum, **_of_queue(said, queue)}
-
-
-def _of_queue(said: Said, queue: str) -> dict[str, Any]:
-    def of(name: str) -> float | None:
-        return (said.get(name) or {}).get(queue)
-
-    own = of("rates")
-    return {
-        "costs": said.get("costs"),
-        "max_wait": said.get("max_wait"),
-        "policy": "strict" if said.get("classes") else "dwrr",
-        "level": of("classes"),
-        "rate": of("shared_rates") if own is None else own,
-        "scope": "cluster" if own is None else "worker",
-        "burst": of("bursts"),
-        "cap": of("caps"),
-    }
 
 
 def scenario_of(said: Iterable[Said], until: Mapping[str, float]) -> Scenario:

@@ -1,5 +1,5 @@
 """The pages.
 
-What changes while somebody looks is a *part*: a template and what fills it in, for the page as it
-is loaded and for each of its updates (`live`).
+A class for each kind of thing. Its methods fill in a template each, of a page or of what changes in
+it while somebody looks: for the page as it is loaded, and for each of its updates.
 """

@@ -1,42 +1,91 @@
-"""Changes of queues and keys: shown first, then made."""
+"""Changes of queues and keys: shown first, then made, and one step back."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from celery_fair.web.change import Change, RefusedError
+from celery_fair.operate.text import figure
+from celery_fair.web.actions import NotDoneError, Undo
 from celery_fair.web.forms import Form
-from celery_fair.web.site import Site, message_of
+from celery_fair.web.site import Site, redirect
 
-__all__ = ["change"]
+__all__ = ["Change", "change", "written"]
+
+
+class Change(ABC):
+    """Something that is to be changed, as a form says.
+
+    Attributes:
+        path: of the page that it is asked for on.
+        acts: what can be done besides giving it options.
+        known: options that it can be given.
+        act: what is to be done; "" to give it `options`.
+        what: that, in a few words.
+        about: what is changed.
+        fields: of the form.
+
+    Raises:
+        NotDoneError, InvalidRequestError: it says what cannot be.
+    """
+
+    path: ClassVar[str]
+    acts: ClassVar[Sequence[str]]
+    known: ClassVar[Sequence[str]]
+    about: str
+
+    def __init__(self, site: Site, form: Form) -> None:
+        self.site = site
+        asked = {name: form.get(name, "").strip() for name in ("act", *self.known, "keep")}
+        named = {name: form.get(name, "") for name in ("name", "queue", "key")}
+        self.fields = {name: text for name, text in (named | asked).items() if text}
+        self.act = asked["act"]
+        if self.act and self.act not in self.acts:
+            raise NotDoneError(f"{self.act!r} is none of {', '.join(self.acts)}")
+        self.queue = named["queue"] or named["name"]
+        words = [f"{name}={asked[name]}" for name in self.known if asked[name]]
+        if not (words or self.act):
+            raise NotDoneError("nothing was filled in: say what is to be changed")
+        self.options = {} if self.act else self.parsed(words)
+        self.what = self.act or written(self.options)
+
+    @abstractmethod
+    def parsed(self, words: Sequence[str]) -> dict[str, Any]:
+        """Return options that are written ``name=value``."""
+
+    @abstractmethod
+    def prospect(self) -> dict[str, Any]:
+        """Return what fills in the page that says what it will do; nothing is changed.
+
+        Its `rows` are at which worker what becomes what.
+        """
+
+    @abstractmethod
+    def do(self) -> tuple[Mapping[str, str], Undo | None]:
+        """Do it; return what became of it, and what takes it back."""
 
 
 def change(
-    site: Site, request: Request, form: Form, kind: Callable[[Site, Form], Change]
+    site: Site, kind: Callable[[Site, Form], Change], request: Request, form: Form
 ) -> Response:
     """Show what a change will do; or, if that has been seen, make it."""
-    try:
-        wanted = kind(site, form)
-        if form.text("step") != "do":
-            return site.page(request, "change.html", change=wanted, prospect=wanted.prospect())
-        return _make(site, request, wanted)
-    except RefusedError as exc:
-        raise HTTPException(409, str(exc)) from None
-
-
-def _make(site: Site, request: Request, wanted: Change) -> Response:
+    wanted = kind(site, form)
+    if form.get("step") != "do":
+        return site.page(request, "change.html", change=wanted, **wanted.prospect())
     who = request.state.visitor.name
-    try:
-        action = site.log.begin(who, wanted.what, wanted.about, dict(wanted.fields))
-    except OSError as exc:
-        raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
-    try:
-        result, undo = wanted.do()
-    except Exception as exc:
-        site.log.end(action, {"all": f"error: {message_of(exc)}"})
-        raise
-    site.log.end(action, result, undo)
-    root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/actions", 303)
+    with site.log.doing(who, wanted.what, wanted.about, wanted.fields) as done:
+        done(*wanted.do())
+    return redirect(request, "actions")
+
+
+def written(options: Mapping[str, Any]) -> str:
+    """Return options in words."""
+    return ", ".join(f"{name}={_written(name, value)}" for name, value in options.items())
+
+
+def _written(name: str, value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "none" if value is None else str(value)
+    return f"{figure(value)}/s" if name == "rate" else figure(value)

@@ -1,65 +1,120 @@
-"""The keys (tenants) of the queues that are shared by them."""
+"""The keys (tenants) of the queues that are shared by them, and changes of these.
 
-from collections.abc import Iterator, Mapping
+What is changed is kept for all workers, as by ``fair keys set`` and ``fair keys pause``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-from starlette.requests import Request
-from starlette.responses import Response
-
-from celery_fair.cli.keys.access import connected
-from celery_fair.cli.keys.explain import found_of, why
-from celery_fair.cli.keys.list import watched
-from celery_fair.cli.options import Outcome
+from celery_fair.brokers.keyed.lists import Backlog
+from celery_fair.operate.keys import (
+    live_options,
+    opened,
+    refuse_idle_burst,
+    watched,
+    whole_tenant,
+    why,
+)
+from celery_fair.web.actions import Undo
+from celery_fair.web.forms import Form
 from celery_fair.web.looks import Looks
-from celery_fair.web.site import Site, message_of
+from celery_fair.web.pages.changing import Change, written
+from celery_fair.web.site import Site
 
-__all__ = ["KeyWatch", "key_page", "keys_page", "keys_part"]
+__all__ = ["KeyChange", "KeyPages"]
 
 _SHOWN = 200
 
 
-class KeyWatch:
-    """Looks at the keys of queues again and again."""
+class KeyPages:
+    """What fills in pages of keys."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._watched: dict[str, Iterator[Outcome]] = {}
+        self._watched = Looks(self._keys)
 
-    def ask(self, queue: str) -> dict[str, Any]:
-        """Return what `fair keys` has found, or the trouble with that."""
-        try:
-            if queue not in self._watched:
-                self._watched[queue] = watched(self._site.ctx, queue, _SHOWN)
-            found: dict[str, Any] = next(self._watched[queue]).document
-        except Exception as exc:  # noqa: BLE001 - of any transport: the page says it
-            self._watched.pop(queue, None)
-            return {"trouble": message_of(exc)}
-        return found
+    def keys(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the keys of a queue that have messages waiting."""
+        queues = sorted(self._site.settings.keys)
+        queue = query.get("queue") or (queues[0] if queues else "")
+        if queue not in queues:
+            return {"queues": queues, "queue": "", "found": {}, "trouble": ""}
+        return {"queues": queues, "queue": queue, **self._watched.of(queue)._asdict()}
 
+    def key(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the page of one key, and why its messages do not start."""
+        queue, key = query.get("queue", ""), query.get("key", "")
+        with opened(self._site.app, queue) as keys:
+            found, _ = keys.backlog(key)
+        return {"queue": queue, "key": key, "found": found, "why": why(queue, found)}
 
-def keys_part(site: Site, looks: Looks[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the table of keys."""
-    queues = sorted(site.settings.keys)
-    queue = query.get("queue") or (queues[0] if queues else "")
-    if queue not in queues:
-        return {"queues": queues, "queue": "", "found": {}}
-    return {"queues": queues, "queue": queue, "found": looks.of(queue)}
-
-
-def keys_page(site: Site, looks: Looks[dict[str, Any]], request: Request) -> Response:
-    """Show the keys of a queue that have messages waiting."""
-    return site.page(request, "keys.html", **keys_part(site, looks, dict(request.query_params)))
+    def _keys(self, queue: str) -> Iterator[dict[str, Any]]:
+        """Yield what `fair keys` finds in a queue, again and again."""
+        for found in watched(self._site.app, queue, _SHOWN):
+            yield found.as_dict()
 
 
-def key_page(site: Site, request: Request) -> Response:
-    """Show one key, and why its messages do not start."""
-    queue, key = request.query_params.get("queue", ""), request.query_params.get("key", "")
-    context: dict[str, Any] = {"queue": queue, "key": key, "found": None, "why": "", "trouble": ""}
-    try:
-        with connected(site.ctx, queue) as (app, settings, connection):
-            found, _ = found_of(app, settings, connection, queue, key)
-        context |= {"found": found, "why": why(queue, found)}
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
-    return site.page(request, "key.html", **context)
+class KeyChange(Change):
+    """Of a key of a queue, for all workers."""
+
+    path = "key"
+    acts = ("pause", "resume", "reset")
+    known = ("weight", "rate", "burst", "max_in_flight")
+
+    def __init__(self, site: Site, form: Form) -> None:
+        super().__init__(site, form)
+        self._key = whole_tenant(form.get("key", ""), "a tenant is changed as a whole")
+        self.about = f"key {self._key or '(none)'} of queue {self.queue}"
+
+    def parsed(self, words: Sequence[str]) -> dict[str, Any]:
+        return live_options(self.queue, words)
+
+    def prospect(self) -> dict[str, Any]:
+        with opened(self.site.app, self.queue) as keys:
+            [found] = keys.ruled(self._key)
+            refuse_idle_burst(self.queue, found, self.options)
+            waiting = keys.ruled() if "weight" in self.options else []
+        others = sum(each.weight for each in waiting if each.tenant != self._key)
+        then = self.options.get("weight")
+        now = _options(found)
+        if self.act in {"pause", "resume"}:
+            row = ("all workers", "paused" if found.is_paused else "not paused", f"{self.act}d")
+        else:
+            seen = {name: now[name] for name in self.options or now}
+            row = ("all workers", written(seen), self.what)
+        return {
+            "rows": [row],
+            "found": found,
+            "share": found.weight / (others + found.weight),
+            "then": None if then is None else then / (others + then),
+            "beside": len(waiting),
+        }
+
+    def do(self) -> tuple[Mapping[str, str], Undo | None]:
+        with opened(self.site.app, self.queue) as keys:
+            if self.act == "reset":
+                keys.reset(self._key)
+                return {"all": "has what the settings say"}, None
+            if self.act:
+                found = keys.pause(self._key, self.act == "pause")
+                return {"all": f"{self.act}d"}, lambda: self._pause(found.is_paused)
+            found = keys.set(self._key, self.options)
+        now = _options(found)
+        before = {name: now[name] for name in self.options}
+        if before.get("rate") is not None:
+            before["burst"] = now["burst"]
+        return {"all": f"has {written(self.options)}"}, lambda: self._set(before)
+
+    def _pause(self, paused: bool) -> Mapping[str, str]:
+        with opened(self.site.app, self.queue) as keys:
+            keys.pause(self._key, paused)
+        return {"all": "paused" if paused else "resumed"}
+
+    def _set(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        with opened(self.site.app, self.queue) as keys:
+            keys.set(self._key, options)
+        return {"all": f"has {written(options)}"}
+
+
+def _options(found: Backlog) -> dict[str, Any]:
+    return {"weight": found.weight, **found.limits._asdict()}

@@ -2,199 +2,134 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-import click
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from celery_fair.cli.dead_letters.body import readable
-from celery_fair.cli.dead_letters.filters import Filters
-from celery_fair.cli.dead_letters.show import names_of, plain
-from celery_fair.cli.dead_letters.times import parsed_time
 from celery_fair.dead_letters.letter import Letter
+from celery_fair.operate.dead_letters import Filters, find, shown
+from celery_fair.operate.letter_body import plain, readable
+from celery_fair.operate.text import parsed_time
+from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import Form
-from celery_fair.web.orders import KINDS, BusyError, Order
-from celery_fair.web.site import Site
+from celery_fair.web.orders import KINDS, Order
+from celery_fair.web.site import Site, redirect
 
-__all__ = ["begin", "letter_page", "letters_page", "order_part", "plan", "stop"]
+__all__ = ["LetterPages"]
 
 _SHOWN = 200
 _SCANNED = 50_000
 """Letters that are looked at for one page, at the most."""
 
-_BODY = 20_000
-"""Characters of a body."""
 
+class LetterPages:
+    """What fills in pages of dead letters, and what their forms do."""
 
-def letters_page(site: Site, request: Request) -> Response:
-    """Show the dead letters that are looked for, the oldest first, and how many of each kind."""
-    query = dict(request.query_params)
-    context: dict[str, Any] = {"trouble": "", "letters": [], "orders": site.orders.recent()}
-    counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("reason", "task", "queue", "hour")
-    }
-    found = scanned = waiting = may = 0
-    try:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def letters(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in those that are looked for, the oldest first, and how many of each kind."""
         filters = _filters(query)
-        with site.orders.letters() as queue:
+        with self._site.orders.letters() as queue:
             waiting = queue.count()
-            with closing(queue.browse()) as letters:
-                for letter in letters:
-                    scanned += 1
-                    if filters.fit(letter):
-                        found += 1
-                        may += letter.may_have_started is not False
-                        _count(counts, letter)
-                        if found <= _SHOWN:
-                            context["letters"].append(letter)
-                    if scanned >= _SCANNED:
-                        break
-    except (BusyError, ValueError) as exc:
-        context["trouble"] = str(exc)
-    except click.ClickException as exc:
-        context["trouble"] = exc.message
-    return site.page(
-        request,
-        "dead_letters.html",
-        counts={name: each.most_common(8) for name, each in counts.items()},
-        found=found,
-        scanned=scanned,
-        waiting=max(waiting, scanned),
-        may_have_started=may,
-        provable=site.orders.provable,
-        **context,
-    )
+            found = find(queue, filters, _SHOWN, _SCANNED)
+        return {
+            "letters": found.letters,
+            "orders": self._site.orders.recent(),
+            "counts": {name: _largest(each) for name, each in found.counts.items()},
+            "found": found.count,
+            "scanned": found.looked_at,
+            "waiting": max(waiting, found.looked_at),
+            "may_have_started": found.may_have_started,
+            "provable": self._site.orders.provable,
+        }
 
+    def letter(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in all of a letter.
 
-def letter_page(site: Site, request: Request) -> Response:
-    """Show all of a letter."""
-    name = request.query_params.get("id", "")
-    try:
-        with site.orders.letters() as queue, closing(queue.browse()) as letters:
-            found = [_whole(letter) for letter in letters if name in names_of(letter)]
-    except BusyError as exc:
-        raise HTTPException(503, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
-    if not found:
-        raise HTTPException(404, f"There is no dead letter {name!r} any more.")
-    return site.page(request, "letter.html", found=found)
+        Raises:
+            HTTPException: it is not there.
+        """
+        name = query.get("id", "")
+        with self._site.orders.letters() as queue:
+            found = [letter for letter, _ in shown(queue, name, 1)]
+        if not found:
+            raise HTTPException(404, f"There is no dead letter {name!r} any more.")
+        return {"found": found, "plain": plain, "readable": readable}
 
-
-def plan(site: Site, request: Request, form: Form) -> Response:
-    """Show what an order would do."""
-    kind, why = form.text("kind"), form.text("why")
-    if kind not in KINDS:
-        raise HTTPException(400, f"{kind!r} is none of {', '.join(KINDS)}.")
-    if kind == "replay-may-have-started" and not why:
-        raise HTTPException(
-            400,
-            "Letters that may have started run a second time if they are replayed: say why that is"
-            " right.",
-        )
-    chosen = frozenset(form.all("digest"))
-    try:
-        filters = _filters(
-            {name: form.exact(name) for name in ("reason", "task", "queue", "since", "before")}
-        )
+    def plan(self, request: Request, form: Form) -> Response:
+        """Show what an order would do."""
+        kind, why = form.get("kind", ""), form.get("why", "").strip()
+        if kind not in KINDS:
+            raise HTTPException(400, f"{kind!r} is none of {', '.join(KINDS)}.")
+        if kind == "replay-may-have-started" and not why:
+            raise HTTPException(
+                400,
+                "Letters that may have started run a second time if they are replayed: say why that"
+                " is right.",
+            )
+        chosen, filters = frozenset(form.getlist("digest")), _filters(form)
 
         def wanted(letter: Letter) -> bool:
             return letter.digest in chosen if chosen else filters.fit(letter)
 
-        order = site.orders.plan(request.state.visitor.name, kind, why, wanted)
-    except (BusyError, ValueError) as exc:
-        raise HTTPException(409, str(exc)) from None
-    except click.ClickException as exc:
-        raise HTTPException(503, exc.message) from None
-    return site.page(request, "order.html", order=order)
+        order = self._site.orders.plan(request.state.visitor.name, kind, why, wanted)
+        return self._site.page(request, "order.html", order=order)
+
+    def begin(self, request: Request, form: Form) -> Response:
+        """Do what was planned, as it was shown."""
+        order = self._order(form)
+        visitor = request.state.visitor
+        if order.who != visitor.name or not order.begin():
+            raise NotDoneError("This order was begun already, or somebody else has planned it.")
+        details = {"letters": len(order.digests), "why": order.why, "digests": order.digests[:1000]}
+        try:
+            action = self._site.log.begin(visitor.name, order.kind, "dead letters", details)
+        except HTTPException:
+            order.put_off()
+            raise
+        self._site.orders.start(order, lambda done: self._site.log.end(action, done.result()))
+        return redirect(request, f"order?id={order.id}")
+
+    def stop(self, request: Request, form: Form) -> Response:
+        """Stop an order after the letter that it is at."""
+        order = self._order(form)
+        order.stop.set()
+        return redirect(request, f"order?id={order.id}")
+
+    def order(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Fill in the progress of an order.
+
+        Raises:
+            HTTPException: there is no such order.
+        """
+        return {"order": self._order(query)}
+
+    def _order(self, asked: Mapping[str, str]) -> Order:
+        order = self._site.orders.get(asked.get("id", ""))
+        if order is None:
+            raise HTTPException(404, "There is no such order any more: look at the letters again.")
+        return order
 
 
-def begin(site: Site, request: Request, form: Form) -> Response:
-    """Do what was planned, as it was shown."""
-    order = _order(site, form.text("id"))
-    visitor = request.state.visitor
-    if order.who != visitor.name or not order.begin():
-        raise HTTPException(409, "This order was begun already, or somebody else has planned it.")
-    details = {"letters": len(order.digests), "why": order.why, "digests": order.digests[:1000]}
-    try:
-        action = site.log.begin(visitor.name, order.kind, "dead letters", details)
-    except OSError as exc:
-        order.put_off()
-        raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
-    site.orders.start(order, lambda done: site.log.end(action, done.result()))
-    root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/order?id={order.id}", 303)
+def _largest(counts: Counter[str]) -> list[tuple[str, int]]:
+    return [(value or "–", count) for value, count in counts.most_common(8)]
 
 
-def stop(site: Site, request: Request, form: Form) -> Response:
-    """Stop an order after the letter that it is at."""
-    order = _order(site, form.text("id"))
-    order.stop.set()
-    root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/order?id={order.id}", 303)
-
-
-def order_part(site: Site, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what fills in the progress of an order.
-
-    Raises:
-        HTTPException: there is no such order.
-    """
-    return {"order": _order(site, query.get("id", ""))}
-
-
-def _order(site: Site, id_: str) -> Order:
-    order = site.orders.get(id_)
-    if order is None:
-        raise HTTPException(404, "There is no such order any more: look at the dead letters again.")
-    return order
-
-
-def _filters(query: Mapping[str, str]) -> Filters:
-    """Return what is looked for.
-
-    Raises:
-        ValueError: a time is none.
-    """
-    some = {name: (query[name],) if query.get(name) else () for name in ("reason", "task", "queue")}
-    return Filters(
-        some["reason"],
-        some["task"],
-        some["queue"],
-        _time(query.get("since", "")),
-        _time(query.get("before", "")),
+def _filters(asked: Mapping[str, str]) -> Filters:
+    reason, task, queue = (
+        tuple(filter(None, [asked.get(name)])) for name in ("reason", "task", "queue")
     )
+    since, before = (_time(asked.get(name, "").strip()) for name in ("since", "before"))
+    return Filters(reason, task, queue, since, before)
 
 
 def _time(text: str) -> datetime | None:
     try:
-        return parsed_time(text.strip()) if text.strip() else None
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"{text!r} is neither an age, such as 90s, 30m, 2h or 3d, nor an ISO time, such as"
-            " 2026-05-31T14:00:00Z"
-        ) from None
-
-
-def _count(counts: Mapping[str, Counter[str]], letter: Letter) -> None:
-    hour = letter.time.astimezone(UTC).strftime("%Y-%m-%d %H:00") if letter.time else "–"
-    counts["reason"][letter.reason or "–"] += 1
-    counts["task"][letter.task or "–"] += 1
-    counts["queue"][letter.queue or "–"] += 1
-    counts["hour"][hour] += 1
-
-
-def _whole(letter: Letter) -> dict[str, Any]:
-    return {
-        "letter": letter,
-        "retries": letter.headers.get("retries"),
-        "worker": letter.text("x-fair-worker"),
-        "detail": letter.text("x-fair-detail"),
-        "headers": plain(letter.headers),
-        "properties": plain(letter.properties),
-        "body": readable(letter, _BODY),
-    }
+        return parsed_time(text) if text else None
+    except ValueError as exc:
+        raise HTTPException(400, str(exc)) from None

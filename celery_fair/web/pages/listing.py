@@ -1,16 +1,19 @@
 """Long lists: found by name, sorted, and shown a hundred at a time."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-__all__ = ["Listing", "listing"]
+__all__ = ["Listing", "drawn", "listing"]
 
 _SHOWN = 100
 
-T = TypeVar("T")
+_DRAWN = 8
+"""Lines of queues that can be told apart."""
 
 
-class Listing(NamedTuple, Generic[T]):
+class Listing(NamedTuple):
     """A part of a list.
 
     Attributes:
@@ -21,39 +24,44 @@ class Listing(NamedTuple, Generic[T]):
         sort: what they are sorted by; with a minus before it the other way round.
     """
 
-    rows: Sequence[T]
+    rows: Sequence[Any]
     found: int
     total: int
     page: int
     pages: int
     sort: str
-    looked_for: str
 
 
 def listing(
-    every: Sequence[T],
-    query: Mapping[str, str],
-    name: Callable[[T], str],
-    keys: Mapping[str, Callable[[T], Any]],
-    sort: str,
-) -> Listing[T]:
+    every: Collection[Any], query: Mapping[str, str], keys: Collection[str], sort: str
+) -> Listing:
     """Return what an address asks for with ``q``, ``sort`` and ``page``.
 
     Arguments:
-        keys: what can be sorted by.
+        every: rows, which have a name.
+        keys: attributes that can be sorted by; what is not known comes first.
         sort: what is, if the address does not say.
     """
-    looked_for = query.get("q", "")
-    found = [each for each in every if looked_for.lower() in name(each).lower()]
+    found = [row for row in every if _is_looked_for(row.name, query)]
     by = query.get("sort", sort)
     if by.lstrip("-") not in keys:
         by = sort
-    found.sort(key=name)
-    found.sort(key=keys[by.lstrip("-")], reverse=by.startswith("-"))
+    key = attrgetter(by.lstrip("-"))
+    found.sort(key=attrgetter("name"))
+    found.sort(key=lambda row: (key(row) is not None, key(row)), reverse=by.startswith("-"))
     pages = max(1, -(-len(found) // _SHOWN))
     page = min(pages, _number(query.get("page", "")))
     rows = found[(page - 1) * _SHOWN : page * _SHOWN]
-    return Listing(rows, len(found), len(every), page, pages, by, looked_for)
+    return Listing(rows, len(found), len(every), page, pages, by)
+
+
+def drawn(names: Iterable[str], query: Mapping[str, str]) -> list[str]:
+    """Return whose lines are drawn: the first of those that are looked for, in their order."""
+    return sorted(islice((name for name in names if _is_looked_for(name, query)), _DRAWN))
+
+
+def _is_looked_for(name: str, query: Mapping[str, str]) -> bool:
+    return query.get("q", "").lower() in name.lower()
 
 
 def _number(text: str) -> int:

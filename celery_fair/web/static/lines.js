@@ -19,15 +19,9 @@
     return unit ? `${text} ${unit}` : text;
   }
 
-  function clock(seconds) {
-    const time = new Date(seconds * 1000);
-    const [first, last] = [known.times[0], known.times[known.times.length - 1]];
-    const timeZone = known.utc ? "UTC" : undefined;
-    if (last - first <= 86400) return time.toLocaleTimeString("en-GB", { timeZone });
-    return time.toLocaleString("en-GB", { timeZone, day: "2-digit", month: "2-digit", hour: "2-digit", minute: "2-digit" });
-  }
+  const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 
-  // A point that no line leads to, as where a queue had work beside others but once.
+  // A point that no line leads to, as where a queue was charged in one minute only.
   const alone = (plot, index) =>
     plot.data[index].flatMap((value, at, line) => (value !== null && (line[at - 1] ?? line[at + 1] ?? null) === null ? [at] : []));
 
@@ -66,7 +60,6 @@
       {
         width: element.clientWidth,
         height: 200,
-        tzDate: (seconds) => (known.utc ? uPlot.tzDate(new Date(seconds * 1000), "UTC") : new Date(seconds * 1000)),
         legend: { show: false },
         cursor: { y: false, drag: { setScale: false } },
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },

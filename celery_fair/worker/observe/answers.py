@@ -27,7 +27,8 @@ _TEXTS = {
     "cap": "its cap is reached: {in_flight} in flight of at most {cap} on this worker",
     "leash": "its leash has no token: {rate:g}/s, the next in {wait:.2f} s",
     "no_message": "no message is here{owed}",
-    "keys": "{withheld} messages wait, of keys that may start none now; see `fair keys {queue}`",
+    "keys": "{withheld} messages wait, of keys that may start none now; see `fair keys list"
+    " {queue}`",
     "class": "higher classes go first: {urgent}; it is in class {level}",
     "no_credit": "its credit is used up: {credit:.3g} of a quantum of {quantum:g}. Its turn is"
     " {rounds} round(s) ahead, after the others'",

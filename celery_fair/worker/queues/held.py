@@ -13,15 +13,23 @@ redelivered.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any, Protocol
 
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["Held", "is_leftover"]
+__all__ = ["LONGEST_WAIT", "Held", "is_leftover", "longest_wait"]
 
 logger = logging.getLogger(__name__)
+
+LONGEST_WAIT = 600.0
+"""Seconds for which a message may wait here.
+
+A third of the time that RabbitMQ has by default, so that a task that is acknowledged late has the
+rest of it to run; and long enough for what is held back for a moment to stay in its place.
+"""
 
 _LOOKS = 4
 """How often it is looked for what waits, in the time that it may."""
@@ -31,6 +39,20 @@ _SOON = 5.0
 
 _FLOWS = 10
 """So many messages between two looks are a flow."""
+
+
+def longest_wait(channel: Any, queues: Iterable[Any]) -> float:
+    """Return the seconds for which a message may wait here: half of what the broker is known for.
+
+    Arguments:
+        channel: of the connection; Redis's and SQS's know their visibility timeout.
+        queues: that are consumed; RabbitMQ's may be declared with a time of their own.
+    """
+    visible: float = getattr(channel, "visibility_timeout", math.inf)
+    own: list[float] = [
+        (queue.queue_arguments or {}).get("x-consumer-timeout", math.inf) for queue in queues
+    ]
+    return min(LONGEST_WAIT, visible / 2, *(milliseconds / 1000 / 2 for milliseconds in own))
 
 
 class Renewable(Protocol):
@@ -111,8 +133,8 @@ class Held:
 
     def _ask(self, feed: Feed) -> None:
         logger.info(
-            "Queue %s: a message has waited here for more than %g s (fair_give_back_after). What"
-            " waits goes back to the queue%s",
+            "Queue %s: a message has waited here for more than %g s. What waits goes back to the"
+            " queue%s",
             feed.name,
             self._limit,
             ", which is asked for each message from now on" if feed.may_be_asked else "",

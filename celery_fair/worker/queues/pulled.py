@@ -3,9 +3,9 @@
 Nothing is subscribed to, so nothing waits at a busy worker: a message is taken when its queue has
 been chosen, one at a time. The broker's answer says how many are left, and while there are some the
 queue takes part in the rounds like one whose messages are here. A queue that was found empty is
-asked again after a while: a millisecond at first, and twice as long each time, up to
-`Settings.pull_interval`. Under strict order it is also asked before every choice, so that what is
-urgent waits for one message at the most.
+asked again after a while: a millisecond at first, and twice as long each time, up to an interval.
+Under strict order it is also asked before every choice, so that what is urgent waits for one
+message at the most.
 """
 
 import math

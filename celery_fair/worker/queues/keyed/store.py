@@ -1,7 +1,7 @@
 """What keys may start and weigh, and what other workers serve, by the word of a store of keys.
 
 Where the messages are on RabbitMQ a Redis keeps count of what keys run. The settings say what they
-may; what was set live (`fair set-key`, `fair pause-key`) is in the store, where a thread looks
+may; what was set live (`fair keys set`, `fair keys pause`) is in the store, where a thread looks
 twice a second. Only a key that has a cap, a leash or a pause asks the store before a message of it
 starts: one step there, which all workers take one after the other, so that never one too many runs.
 While the store is away such keys start nothing, and the others go on.

@@ -1,1 +1,0 @@
-"""``celery -A app fair dead-letters count``, ``list``, ``show``, ``replay``, ``purge``."""

@@ -1,0 +1,187 @@
+"""What is published, and when: a backlog of newsletters, and now and then a password mail.
+
+Each kind of task has a queue of its own, which is what Celery's documentation advises, and both
+workers consume both queues. So what is compared is not routing, but what a worker does with two
+queues. One queue for everything would be worse for the mails: they would wait for the whole
+backlog.
+
+Celery's own worker fetches as many messages as its prefetch multiplier, 4, times its slots, apart
+from those that run. While newsletters are waiting, most of these are newsletters, and a mail that
+arrives stands behind them: up to four rounds of newsletters, whatever the number of slots. A fair
+worker chooses when a slot is free; a mail waits for that.
+
+So it is on RabbitMQ and Redis with prefork, Celery's default pool, and with threads. On the
+in-memory broker, which has no event loop, Celery's worker does not fetch while all processes of a
+prefork pool are at work: so the demo's pool is threads, with which it does there what it does
+elsewhere.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median, quantiles
+from typing import NamedTuple
+
+__all__ = [
+    "BULK",
+    "INTERACTIVE",
+    "MAIL_TAKES",
+    "NEWSLETTER_TAKES",
+    "QUANTA",
+    "Record",
+    "Run",
+    "Scenario",
+    "Wait",
+    "Waits",
+]
+
+INTERACTIVE, BULK = "interactive", "bulk"
+QUANTA = {INTERACTIVE: 10, BULK: 1}  # with a bulk quantum of 4 it would be served four in a row
+
+MAIL_TAKES, NEWSLETTER_TAKES = 0.01, 0.2  # seconds
+_EVERY = 0.15  # seconds from one mail to the next, in the mean
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run's messages. They have numbers: first the newsletters, then the mails.
+
+    Attributes:
+        seconds: for which mails are published.
+        slots: tasks that the worker runs at once.
+    """
+
+    seconds: float
+    slots: int
+
+    @property
+    def newsletters(self) -> int:
+        """The backlog: twice what can be worked off, so that it lasts to the end."""
+        return 2 * self.slots * math.ceil((self.seconds + 1) / NEWSLETTER_TAKES)
+
+    @property
+    def times(self) -> list[float]:
+        """When the mails are published, in seconds after the worker has begun to consume.
+
+        Not quite regularly: the multiples of the golden ratio, mod 1, spread the mails evenly over
+        the time that a newsletter takes.
+        """
+        mails = math.floor(self.seconds / _EVERY)
+        return [_EVERY * (number + number * _GOLDEN % 1) for number in range(1, mails + 1)]
+
+
+class Record(NamedTuple):
+    """What the worker process has noted.
+
+    Attributes:
+        is_start: whether a task has started; else a message is about to be published.
+        number: the message's.
+        at: seconds of the machine's monotonic clock.
+    """
+
+    is_start: bool
+    number: int
+    at: float
+
+
+class Wait(NamedTuple):
+    """One message: when it was published, and when its task started, by the same clock."""
+
+    published: float
+    started: float
+
+    @property
+    def seconds(self) -> float:
+        """From the one to the other."""
+        return self.started - self.published
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Those of one kind of message in one run, in the order of their starts.
+
+    Attributes:
+        published: how many messages were published; the others have not started yet.
+    """
+
+    published: int
+    ended: Sequence[Wait]
+
+    @cached_property
+    def seconds(self) -> list[float]:
+        """How long each waited."""
+        return [wait.seconds for wait in self.ended]
+
+    @property
+    def median(self) -> float:
+        """Half of them waited longer."""
+        return median(self.seconds)
+
+    @property
+    def most(self) -> float:
+        """The 95 % quantile: one in twenty waited longer. Linear between two of them."""
+        each = self.seconds
+        return quantiles(each, n=20, method="inclusive")[-1] if len(each) > 1 else each[0]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one worker did, as far as it has come.
+
+    Attributes:
+        fair: whether the worker is a fair one.
+    """
+
+    scenario: Scenario
+    fair: bool
+    records: Sequence[Record] = ()
+
+    @property
+    def worker(self) -> str:
+        """Its name in a sentence."""
+        return "a fair worker" if self.fair else "Celery's own worker"
+
+    @property
+    def title(self) -> str:
+        """Its name in a heading."""
+        return self.worker.capitalize()
+
+    @cached_property
+    def mails(self) -> Waits:
+        """The password mails."""
+        return self._waits(mails=True)
+
+    @cached_property
+    def newsletters(self) -> Waits:
+        """The bulk work."""
+        return self._waits(mails=False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all mails have started."""
+        return len(self.mails.ended) == len(self.scenario.times)
+
+    @cached_property
+    def begin(self) -> float:
+        """When the first mail was published."""
+        return min(wait.published for wait in self.mails.ended)
+
+    @property
+    def seconds(self) -> float:
+        """From the first task's start to the last one's."""
+        starts = [record.at for record in self.records if record.is_start]
+        return starts[-1] - starts[0] if starts else 0.0
+
+    @property
+    def meanwhile(self) -> int:
+        """Newsletters that started while mails were published."""
+        end = self.begin + self.scenario.seconds
+        return sum(self.begin <= wait.started < end for wait in self.newsletters.ended)
+
+    def _waits(self, mails: bool) -> Waits:
+        those = [r for r in self.records if (r.number >= self.scenario.newsletters) is mails]
+        published = {number: at for is_start, number, at in those if not is_start}
+        ended = [Wait(published[number], at) for is_start, number, at in those if is_start]
+        return Waits(len(published), ended)

@@ -1,1 +1,0 @@
-"""``celery fair demo --shares``: what each of ten queues gets, beside the published figures."""

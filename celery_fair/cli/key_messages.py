@@ -1,0 +1,199 @@
+"""``fair keys drop``, ``purge``, ``merge`` and ``shrink``: what becomes of messages and lanes."""
+
+import sys
+
+import click
+
+from celery_fair.brokers.lanes import register
+from celery_fair.cli.interrupt import in_steps, stoppable
+from celery_fair.cli.keys import key_argument
+from celery_fair.cli.options import Outcome, app_of, outcome
+from celery_fair.operate.keys import Moved, opened, shown_key
+
+__all__ = ["drop_key", "merge_keys", "purge_keys", "shrink_keys"]
+
+_as_json = outcome("Print an object as JSON.")
+
+
+_yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Say how many messages that would be.")
+
+
+@click.command("drop")
+@key_argument
+@_yes
+@_dry_run
+@_as_json
+@click.pass_context
+def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
+    """Move what KEY has waiting in QUEUE to the dead letters, those that came first at first.
+
+    They are kept there: `fair dead-letters replay --all --reason dropped` has them back, and
+    `fair dead-letters purge` deletes them. What runs goes on, and what is published from now on
+    starts as before: pause the key first, if it should not. A tenant's parts are dropped with it;
+    written tenant/part, the part alone. --no-key in place of KEY means messages that have none.
+    On RabbitMQ a key's messages cannot be told from others.
+
+    It asks first; where standard input is no terminal, --yes is needed.
+
+    \b
+    Examples:
+      celery -A shop fair keys drop jobs acme --dry-run
+      celery -A shop fair keys drop jobs acme --yes
+      celery -A shop fair keys drop jobs acme/user-7
+
+    Exit status: 0; 1 if the broker cannot be reached, or not all was dropped.
+    """
+    _must_be_sure("drop moves messages away", yes or dry_run)
+    with opened(app_of(ctx), queue) as keys:
+        waiting = keys.waiting_of(key)
+        count = sum(waiting.values())
+        if dry_run or not count:
+            return _waiting(queue, key, count, "dropped")
+        if not yes:
+            click.confirm(f"Move {count} messages to the dead letters?", abort=True, err=True)
+        with in_steps("dropping", count) as (stop, tick):
+            dropped = keys.drop(key, waiting, stop, tick)
+    said = f"{dropped.count} messages of {shown_key(key)} are dead letters now"
+    return _gone(queue, key, count, dropped, "dropped", said)
+
+
+@click.command("purge")
+@key_argument
+@click.option("--all", "everybody", is_flag=True, help="Whosever messages wait, in place of KEY.")
+@_yes
+@_dry_run
+@_as_json
+@click.pass_context
+def purge_keys(
+    ctx: click.Context, queue: str, key: str | None, everybody: bool, yes: bool, dry_run: bool
+) -> Outcome:
+    """Delete what KEY has waiting in QUEUE, or all that waits there, for good.
+
+    `fair keys drop` keeps it, as dead letters. What runs goes on, and what is published from now on
+    starts as before. Celery's purge sees no more of a queue of fair_keys than what is not sorted
+    yet: --all deletes what was sorted by key, too. On RabbitMQ a key's messages cannot be told from
+    others.
+
+    It asks first; where standard input is no terminal, --yes is needed.
+
+    \b
+    Examples:
+      celery -A shop fair keys purge jobs acme --dry-run
+      celery -A shop fair keys purge jobs --all --yes
+
+    Exit status: 0; 1 if the broker cannot be reached, or not all was deleted.
+    """
+    if everybody and key is not None:
+        raise click.UsageError("--all means whosever messages wait: leave KEY and --no-key out")
+    _must_be_sure("purge deletes messages for good", yes or dry_run)
+    with opened(app_of(ctx), queue) as keys:
+        waiting = {} if key is None else keys.waiting_of(key)
+        count = keys.everything() if key is None else sum(waiting.values())
+        if dry_run or not count:
+            return _waiting(queue, key, count, "purged")
+        if not yes:
+            click.confirm(f"Delete {count} messages for good?", abort=True, err=True)
+        if key is None:
+            purged = keys.purge_everything()
+        else:
+            with in_steps("deleting", count) as (stop, tick):
+                purged = keys.purge(key, waiting, stop, tick)
+    return _gone(queue, key, count, purged, "purged", f"{purged.count} messages are deleted")
+
+
+def _must_be_sure(what: str, sure: bool) -> None:
+    if not (sure or sys.stdin.isatty()):
+        raise click.UsageError(f"{what}; say --yes, or --dry-run to look")
+
+
+def _waiting(queue: str, key: str | None, count: int, done: str) -> Outcome:
+    said = f"{count or 'no'} messages wait in {queue}"
+    if key is not None:
+        said = f"{shown_key(key)} has {count or 'no'} messages waiting in {queue}"
+    return Outcome({"queue": queue, "key": key, "waiting": count, done: 0}, [said])
+
+
+def _gone(queue: str, key: str | None, count: int, moved: Moved, done: str, said: str) -> Outcome:
+    lines = [said]
+    if moved.left:
+        why = ", as this was interrupted" if moved.interrupted else ""
+        lines.append(f"{moved.left} are still waiting{why}; say it again")
+    document = {"queue": queue, "key": key, "waiting": count, done: moved.count, "left": moved.left}
+    return Outcome(document, lines, not moved.left)
+
+
+@click.command("merge")
+@click.argument("queue")
+@_as_json
+@click.pass_context
+def merge_keys(ctx: click.Context, queue: str) -> Outcome:
+    """Put what was sorted by key back into QUEUE itself, each key's messages in their order.
+
+    It is for workers without fair_keys, and for Celery's purge. Stop workers with fair_keys first,
+    and publishers with celery-fair: they would sort it again. As many are put back as there were at
+    its beginning.
+
+    \b
+    Example:
+      celery -A shop fair keys merge jobs
+
+    Exit status: 0; 1 if the broker cannot be reached, or some messages were sorted again while
+    others were put back.
+    """
+    with opened(app_of(ctx), queue) as keys:
+        waiting = keys.waiting()
+        with in_steps("merging", sum(waiting.values())) as (stop, tick):
+            merged = keys.merge(waiting, stop, tick)
+    lines = [f"{merged.count} messages are back in {queue}"]
+    if merged.left:
+        lines.append(_not_merged(merged, keys.place))
+    return Outcome({"merged": merged.count, "left": merged.left}, lines, not merged.left)
+
+
+def _not_merged(merged: Moved, place: str) -> str:
+    if merged.interrupted:
+        return f"about {merged.left} still wait in {place}, as this was interrupted; say it again"
+    return (
+        f"{merged.left} wait in {place} again: workers with fair_keys, or publishers with"
+        " celery-fair, are at work. Stop them, and say it again"
+    )
+
+
+@click.command("shrink")
+@click.argument("queue")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether all is stopped.")
+@_as_json
+@click.pass_context
+def shrink_keys(ctx: click.Context, queue: str, yes: bool) -> Outcome:
+    """Remove lanes of QUEUE on RabbitMQ that are empty, the highest numbers first.
+
+    Stop all workers and all publishers of the queue before: what one of them sends to a lane just
+    then would be lost, and so could be what a worker runs of it. It asks whether you have, and
+    refuses while a worker of the queue answers. A lane that is not empty stays; `fair keys merge`
+    empties them.
+
+    \b
+    Examples:
+      celery -A shop fair keys merge jobs
+      celery -A shop fair keys shrink jobs --yes
+
+    Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
+    """
+    with opened(app_of(ctx), queue) as keys:
+        if not (yes or sys.stdin.isatty()):
+            raise click.UsageError("say --yes when all workers and publishers of it are stopped")
+        if not yes:
+            asked = f"Are all workers and all publishers of {queue} stopped?"
+            click.confirm(asked, abort=True, err=True)
+        with stoppable() as stop:
+            removed = keys.shrink(stop)
+    lines = [f"{removed.count} empty lanes of {queue} are removed, {removed.left} are left"]
+    if removed.left:
+        last = f"{register(queue)}.{removed.left - 1}"
+        lines.append(
+            f"{last} is not empty, and lanes are numbered without gaps: `fair keys merge {queue}`"
+            " puts what waits in lanes back into the queue itself; then say this again"
+        )
+    document = {"removed": removed.count, "left": removed.left}
+    return Outcome(document, lines, not removed.left)

@@ -1,0 +1,288 @@
+"""``fair keys``: the keys (tenants) of a queue that is shared by them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+
+from celery_fair.cli.groups import LazyGroup
+from celery_fair.cli.options import COUNT, Outcome, app_of, outcome, table
+from celery_fair.operate.keys import (
+    Listing,
+    live_options,
+    opened,
+    shown_key,
+    whole_tenant,
+    why,
+)
+from celery_fair.operate.text import duration, escaped, figure
+
+__all__ = ["keys", "lines_of"]
+
+T = TypeVar("T")
+
+_HEADS = (
+    *("key", "weight", "target", "share", "starts/s", "running", "waiting", "parts", "oldest"),
+    "held",
+)
+
+_as_json = outcome("Print an object as JSON.")
+
+
+_COMMANDS = {
+    "list": "celery_fair.cli.keys:list_keys",
+    "show": "celery_fair.cli.keys:show_key",
+    "set": "celery_fair.cli.keys:set_key",
+    "pause": "celery_fair.cli.keys:pause_key",
+    "resume": "celery_fair.cli.keys:resume_key",
+    "drop": "celery_fair.cli.key_messages:drop_key",
+    "purge": "celery_fair.cli.key_messages:purge_keys",
+    "merge": "celery_fair.cli.key_messages:merge_keys",
+    "shrink": "celery_fair.cli.key_messages:shrink_keys",
+}
+
+
+@click.group(cls=LazyGroup, where=_COMMANDS)
+def keys() -> None:
+    """See whose messages wait in a queue of fair_keys, and change what a key may.
+
+    A KEY is a tenant; written tenant/part, a part of it. --no-key in its place means messages that
+    have none.
+
+    \b
+    Examples:
+      celery -A shop fair keys list jobs
+      celery -A shop fair keys show jobs acme
+      celery -A shop fair keys set jobs acme weight=5
+    """
+
+
+def key_argument(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command the arguments QUEUE and KEY, or --no-key in its place; call it with `key`.
+
+    It is "" for messages that have no key. An empty KEY does not mean them, as an empty text is
+    what a variable of the shell is that was not set; and any text may be somebody's key.
+    """
+
+    @click.argument("queue")
+    @click.argument("key", required=False)
+    @click.option("--no-key", is_flag=True, help="Mean messages that have no key, in place of KEY.")
+    @wraps(command)
+    def asked(*args: Any, key: str | None, no_key: bool, **given: Any) -> T:
+        if given.get("everybody") and key is None and not no_key:
+            return command(*args, key=None, **given)
+        if no_key and key is not None and "options" in given:  # which come after KEY
+            key, given["options"] = None, (key, *given["options"])
+        return command(*args, key=_meant(key, no_key), **given)
+
+    return asked
+
+
+def _meant(key: str | None, no_key: bool) -> str:
+    if no_key:
+        if key is not None:
+            raise click.UsageError(
+                f"--no-key means messages that have no key, and takes no KEY: leave {key!r} out"
+            )
+        return ""
+    if key is None:
+        raise click.MissingParameter(param_type="argument", param_hint="'KEY'")
+    tenant, slash, part = key.partition("/")
+    if not tenant or (slash and not part):
+        raise click.UsageError(
+            f"KEY is {key!r}, in which a name is empty, as a variable is that is not set; a whole"
+            " tenant is written without the slash, and messages that have no key are --no-key"
+        )
+    return key
+
+
+@click.command("list")
+@click.argument("queue")
+@click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
+@_as_json
+@click.pass_context
+def list_keys(ctx: click.Context, queue: str, top: int) -> Outcome:
+    """Show whose messages wait in QUEUE.
+
+    \b
+    key      the tenant; - for messages without a key
+    weight   as it is now, see fair keys set
+    target   its part of what is started, by the weights of those that have something waiting
+    share    what it got of what was started of these, in this minute and the one before
+    starts/s in these
+    running  its tasks, of its cap (max_in_flight); on Redis, of keys that have one
+    waiting  messages, of all its parts
+    parts    how many of these have something waiting
+    oldest   the age of the oldest of them, if its publisher has `install`; on Redis
+    held     why it starts nothing now: paused, its cap, or its leash (rate)
+
+    A thousand keys are looked at, those whose turn comes first. What was published and is not yet
+    sorted by key is counted, no more.
+
+    On RabbitMQ workers are asked: whose the lanes are, whom they have served, and of whom tasks
+    run. A lane counts as the key's whose message came from it last. Of what waits in the queue
+    itself, and in lanes that no worker has taken anything from, it is not known whose it is.
+
+    \b
+    Examples:
+      celery -A shop fair keys list jobs
+      celery -A shop fair keys list jobs --json | python -m json.tool
+
+    Exit status: 0; 1 if the broker cannot be reached.
+    """
+    with opened(app_of(ctx), queue) as keys:
+        found = keys.listing(top)
+    return Outcome(found.as_dict(), lines_of(queue, found))
+
+
+def lines_of(queue: str, found: Listing) -> Iterator[str]:
+    """Yield whose messages wait, as lines."""
+    if found.lanes is None:
+        more = f", and {found.unsorted} messages are unsorted yet" if found.unsorted else ""
+        yield escaped(f"{queue}: {found.keys} keys have messages waiting{more}")
+    else:
+        said = (
+            f"{queue}: {found.front} messages wait in the queue itself, and {found.in_lanes} in"
+            f" {found.filled} of its {found.lanes} lanes"
+        )
+        if found.unseen:
+            said += f"; whose {found.unseen} of these are, no worker has seen yet"
+        yield escaped(said)
+    if found.trouble:
+        yield escaped(found.trouble)
+    yield from filter(None, table(_HEADS, map(_cells, found.top), ""))
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    cap = row["max_in_flight"]
+    running = f"{row['running']} of {cap}" if cap is not None else row["running"] or None
+    said = {
+        **row,
+        "key": row["tenant"] or None,
+        "target": f"{row['target']:.1%}",
+        "share": f"{row['share']:.1%}",
+        "starts/s": figure(row["per_second"]),
+        "oldest": None if row["oldest_seconds"] is None else duration(row["oldest_seconds"]),
+        "running": running,
+        "held": row["reason"] or None,
+    }
+    return [said[name] for name in _HEADS]
+
+
+@click.command("show")
+@key_argument
+@_as_json
+@click.pass_context
+def show_key(ctx: click.Context, queue: str, key: str) -> Outcome:
+    """Say what KEY has waiting in QUEUE, and why that does not start.
+
+    On RabbitMQ what waits in lanes is counted that workers know to be KEY's; see `fair keys list`.
+
+    \b
+    Examples:
+      celery -A shop fair keys show jobs acme
+      celery -A shop fair keys show jobs acme --json
+
+    Exit status: 0; 1 if the broker cannot be reached.
+    """
+    tenant = whole_tenant(key, "ask for the tenant, whose share its parts have together")
+    with opened(app_of(ctx), queue) as keys:
+        found, unsorted = keys.backlog(tenant)
+    limits = found.limits
+    lines = [
+        why(queue, found),
+        f"weight {found.weight:g}, {found.started} started in this minute and the one before",
+    ]
+    if limits.max_in_flight is not None:
+        lines.append(f"max_in_flight {limits.max_in_flight}, {found.running} run")
+    if limits.rate is not None:
+        lines.append(f"rate {limits.rate:g}/s, burst {limits.burst:g}")
+    if unsorted:
+        lines.append(f"{unsorted} messages are unsorted yet, of whichever key")
+    return Outcome({**found.as_dict(), "unsorted": unsorted}, lines)
+
+
+@click.command("set")
+@key_argument
+@click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
+@click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
+@_as_json
+@click.pass_context
+def set_key(
+    ctx: click.Context, queue: str, key: str, options: Sequence[str], reset: bool
+) -> Outcome:
+    """Change what KEY has of QUEUE, for all workers, at once.
+
+    \b
+    weight=N          its share is N by the sum of the weights of all keys with something waiting
+    max_in_flight=N   its tasks that run at once, in all workers; none for any number
+    rate=N/s          its starts per second, in all workers; also N/m, N/h, none
+    burst=N           of these, so many at once; needs a rate
+
+    The broker keeps it: it also holds for what is waiting already, and for workers that start
+    later, until it is set again or --reset, which ends no pause. The key is written as in the
+    header x-fair-key; --no-key in its place means messages that have none.
+
+    \b
+    Examples:
+      celery -A shop fair keys set jobs acme weight=5
+      celery -A shop fair keys set jobs acme max_in_flight=20 rate=10/s
+      celery -A shop fair keys set jobs acme --reset
+
+    Exit status: 0; 1 if the broker cannot be reached; 2 for an option that cannot be.
+    """
+    tenant = whole_tenant(key, "parts weigh the same, and have no limits")
+    if reset == bool(options):
+        raise click.UsageError(
+            "write what it is to have, such as weight=5 or max_in_flight=20, or else --reset"
+        )
+    asked = {} if reset else live_options(queue, options)
+    with opened(app_of(ctx), queue) as keys:
+        keys.reset(tenant) if reset else keys.set(tenant, asked)
+    has = "what the settings say" if reset else ", ".join(options)
+    document = {"queue": queue, "key": tenant, **asked}
+    return Outcome(document, [f"{shown_key(tenant)} has {has} in {queue}"])
+
+
+@click.command("pause")
+@key_argument
+@_as_json
+@click.pass_context
+def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
+    """Start no more messages of KEY in QUEUE, on any worker, until it is resumed.
+
+    What runs goes on, and what comes in waits. The broker keeps it.
+
+    \b
+    Example:
+      celery -A shop fair keys pause jobs acme
+
+    Exit status: 0; 1 if the broker cannot be reached.
+    """
+    return _pause(ctx, queue, key, True)
+
+
+@click.command("resume")
+@key_argument
+@_as_json
+@click.pass_context
+def resume_key(ctx: click.Context, queue: str, key: str) -> Outcome:
+    """Start messages of KEY in QUEUE again, which was paused.
+
+    \b
+    Example:
+      celery -A shop fair keys resume jobs acme
+
+    Exit status: 0; 1 if the broker cannot be reached.
+    """
+    return _pause(ctx, queue, key, False)
+
+
+def _pause(ctx: click.Context, queue: str, key: str, paused: bool) -> Outcome:
+    tenant = whole_tenant(key, "a tenant is paused as a whole")
+    with opened(app_of(ctx), queue) as keys:
+        keys.pause(tenant, paused)
+    done = "paused" if paused else "resumed"
+    document = {"queue": queue, "key": tenant, "paused": paused}
+    return Outcome(document, [f"{shown_key(tenant)} is {done} in {queue}"])

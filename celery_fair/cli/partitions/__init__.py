@@ -1,1 +1,0 @@
-"""``celery -A app fair partitions status | remove | add | rebalance | create``."""

@@ -1,0 +1,125 @@
+"""``fair pipeline ingest`` and ``fair pipeline report``: a warehouse is filled, and told of."""
+
+from pathlib import Path
+
+import click
+
+from celery_fair.cli.options import INTERVAL, NEW_FILE, Outcome
+from celery_fair.cli.pipeline.context import (
+    PLACE,
+    Context,
+    on_warehouse,
+    one_writer_option,
+    premises,
+    with_spark,
+)
+from celery_fair.operate.text import escaped
+
+__all__ = ["ingest", "report"]
+
+
+@click.command()
+@click.argument("logs", type=PLACE)
+@click.argument("warehouse", type=PLACE)
+@click.option(
+    "--include-open",
+    is_flag=True,
+    help="Also read files that workers are still writing; they are read again once sealed.",
+)
+@with_spark
+@one_writer_option
+def ingest(
+    context: Context, logs: Path | str, warehouse: Path | str, include_open: bool
+) -> Outcome:
+    """Read event logs from LOGS into WAREHOUSE.
+
+    Reads what is new below LOGS: sealed files, *.jsonl, also packed or
+    compressed ones (*.jsonl.gz, *.jsonl.zst), at any depth. Running it again reads no
+    file twice; copies of files, and records that come late, do no harm. A line that is not a
+    record, but torn or garbage, goes to the table `quarantine` with its file and the reason. A
+    compressed file that is cut or broken is read up to there, and named; nothing is taken for
+    proven that rests on its rest. Copy it again under its name, and it is read whole.
+
+    Others see a new version of the warehouse when it is complete, and not before; if this command
+    is cut short, the old one stays. On a cluster every machine must reach both folders under the
+    same paths. On a terminal a bar shows how much has been read.
+
+    Both may be URIs of any file system that this Spark reads, such as s3a://bucket/logs; its
+    settings and credentials are given by --conf spark.hadoop.fs.….
+
+    \b
+    Examples:
+      python -m celery_fair pipeline ingest /var/log/celery-fair warehouse
+      python -m celery_fair pipeline ingest logs warehouse --include-open --json
+      python -m celery_fair pipeline ingest s3a://bucket/logs hdfs://node/warehouse
+
+    Exit status: 0, also if some lines were quarantined; 1 if no line was a record, or LOGS has no
+    files to read.
+    """
+    from celery_fair.pipeline.ingest import ingest as read
+    from celery_fair.pipeline.reading import check
+
+    if isinstance(logs, Path):  # else nobody knows before Spark is started
+        check(context.store(logs))
+    there = context.warehouse(warehouse, logs)
+    done = read(there, context.store(logs), include_open, context.say, context.bar())
+    news = (
+        f"version {done.version}: {done.events} new events from {done.lines} lines of"
+        f" {done.files} new files" + (f" and {done.open_files} open ones" if include_open else "")
+    )
+    lines = [news]
+    if done.duplicates:
+        lines.append(f"{done.duplicates} records were here already")
+    lines += [f"{escaped(path)} breaks off: what it lost is in doubt" for path in done.broken]
+    lines += [
+        f"the clock of {escaped(node)} was not set at first, or is ahead: when it did what it did"
+        " then is not known, and it counts from the time when its clock is right"
+        for node in done.unset_clocks
+    ]
+    lines += [f"quarantined: {n} × {reason}" for reason, n in sorted(done.quarantined.items())]
+    bad = bool(done.quarantined or done.broken)
+    return Outcome(done.as_dict(), lines, good=not bad or done.events + done.duplicates > 0)
+
+
+@click.command()
+@click.option(
+    "--interval",
+    type=INTERVAL,
+    help="Length of the intervals that are judged and drawn.  [default: some hundredth of the"
+    " whole; none below 60 s is judged]",
+)
+@premises
+@on_warehouse
+@click.argument("html", type=NEW_FILE)
+def report(
+    context: Context,
+    warehouse: Path | str,
+    html: Path,
+    interval: float | None,
+    complete_since: float | None,
+    redelivered_within: float | None,
+) -> Outcome:
+    """Write a report over WAREHOUSE to the file HTML.
+
+    The file has everything in it and loads nothing: shares against targets over time, waits, what
+    kept queues from being served, what became of each message, dead letters and costs. What
+    became of them is audited anew: give the options that you give audit. Shares are judged over
+    its own interval, and published so: to see the verdicts of fairness, give the same --interval.
+
+    \b
+    Examples:
+      python -m celery_fair pipeline report warehouse report.html
+      python -m celery_fair pipeline report warehouse report.html --interval 300 --quiet
+    """
+    from celery_fair.pipeline.report.figures import figures
+    from celery_fair.pipeline.report.page import page
+    from celery_fair.pipeline.whole_file import whole_file
+
+    there = context.warehouse(warehouse)
+    shown = figures(there, interval, context.say, complete_since, redelivered_within)
+    text = page(shown)
+    with whole_file(html) as file:
+        file.write(text)
+    size = len(text.encode())
+    document = {"path": str(html), "bytes": size, "verdicts": shown.verdicts}
+    return Outcome(document, [f"{html}: {size / 1024:.0f} KiB"])

@@ -1,0 +1,156 @@
+"""What an app says of itself: its versions, settings and tasks."""
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import requires, version
+from operator import ge, lt
+from typing import Any
+
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.core.disposition import Policy
+from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
+from celery_fair.routing.collisions import collisions
+from celery_fair.settings import Settings
+from celery_fair.tasks import non_repeatable, policy_of
+from celery_fair.worker.observe.recorder import log_policy, try_log
+from celery_fair.worker.step import is_fair
+
+__all__ = ["app_findings"]
+
+
+def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
+    """Check everything that needs no server."""
+    yield from _versions()
+    yield from _packages(settings)
+    yield from _log(settings)
+    yield _step(app)
+    if app.conf.task_always_eager:
+        yield wrong(
+            "task_always_eager",
+            "tasks run where they are published: no broker, no worker, no share, no check",
+            "app.conf.task_always_eager = False",
+        )
+    yield from _tasks(app)
+    yield from _windows(app, settings)
+    for names, exchange, key in collisions(app.amqp.queues.values()):
+        yield wrong(
+            f"queues {', '.join(names)}",
+            f"have one routing key, {key!r}, on exchange {exchange!r}: each message goes to all of"
+            " them",
+            f"give each its own: Queue({names[0]!r}, routing_key={names[0]!r})",
+        )
+
+
+def _versions() -> Iterator[Finding]:
+    for requirement in requires("celery-fair") or []:
+        core = re.fullmatch(r"(celery|kombu)([<>=,.\d]+)", requirement)
+        if core is None:  # an extra's
+            continue
+        name, bounds = core.groups()
+        found = version(name)
+        if _within(found, bounds):
+            yield ok(name, f"version {found}")
+        else:
+            yield weak(
+                name,
+                f"version {found} is not one that celery-fair is tested with ({bounds})",
+                f"pip install '{requirement}'",
+            )
+
+
+def _packages(settings: Settings) -> Iterator[Finding]:
+    """Name what a setting needs and a worker would miss at its start."""
+    clustered = [q for q, options in settings.queues.items() if options.scope == "cluster"]
+    needs = [("fair_metrics", "prometheus_client", "prometheus")] if settings.metrics else []
+    needs += [(f"fair_queues[{q!r}]['scope']", "redis", "redis") for q in clustered[:1]]
+    for setting, package, extra in needs:
+        try:
+            import_module(package)
+        except ImportError as exc:
+            yield wrong(
+                setting,
+                f"needs a package ({exc}); workers do not start like this",
+                f"pip install 'celery-fair[{extra}]'",
+            )
+
+
+def _log(settings: Settings) -> Iterator[Finding]:
+    if settings.event_log is None:
+        return
+    try:
+        try_log(log_policy(settings))
+    except ImproperlyConfigured as exc:
+        yield wrong(
+            "fair_event_log",
+            f"{exc}; workers that run as this user, here, do not start like this",
+            "give them a folder that they may write to",
+        )
+    else:
+        yield ok("fair_event_log", f"{settings.event_log} can be written to, by this user, here")
+
+
+def _within(found: str, bounds: str) -> bool:
+    """Whether a release is within bounds such as ``<5.8,>=5.5``; those are all that we write."""
+    pairs = re.findall(r"(<|>=)([\d.]+)", bounds)
+    return all({"<": lt, ">=": ge}[sign](_release(found), _release(end)) for sign, end in pairs)
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def _step(app: Any) -> Finding:
+    if not is_fair(app):
+        return wrong(
+            "bootstep",
+            "workers of this app are Celery's own: no shares, and of non-repeatable tasks nothing"
+            " but the check for redelivered messages",
+            "celery_fair.install(app), where the app is made",
+        )
+    if not getattr(app.amqp_cls, "knows_levels", False):
+        return weak(
+            "bootstep",
+            "workers are fair; publishers know no logical queues, and do not say when they"
+            " publish, without which a ledger proves nothing",
+            "celery_fair.install(app) in place of app.steps['consumer'].add(FairConsumerStep)",
+        )
+    return ok("bootstep", "workers are fair, publishers say when they publish")
+
+
+def _tasks(app: Any) -> Iterator[Finding]:
+    tasks = [app.tasks[name] for name in non_repeatable(app)]
+    for task in tasks:
+        confirmed = ", with a round trip" if task.confirm else ""
+        when = "it starts" + confirmed if policy_of(task) is Policy.BEFORE else "it has ended"
+        yield ok(f"task {task.name}", f"non-repeatable, acknowledged {task.ack} {when}")
+    late = [
+        name
+        for name, task in sorted(app.tasks.items())
+        if task.acks_late and task not in tasks and not name.startswith("celery.")
+    ]
+    if late:
+        yield weak(
+            "acks_late",
+            f"start again after a crash, as Celery documents: {listed(late)}",
+            "if one must not, @app.task(base=NonRepeatableTask, ack='after')",
+        )
+    if not tasks:
+        yield ok("tasks", "none is non-repeatable; after a lost connection any may start twice")
+
+
+def _windows(app: Any, settings: Settings) -> Iterator[Finding]:
+    if not non_repeatable(app):
+        return
+    pushed = [name for name in app.amqp.queues if settings.queue(name).fetch == "push"]
+    if pushed and (settings.ledger is None or settings.ledger_since is None):
+        yield weak(
+            "prefetch",
+            "what waits in a worker's window counts as delivered: after a lost connection or a kill"
+            f" it is dead-lettered, unstarted. Queues: {listed(pushed)}",
+            "fair_queues = {'…': {'fetch': 'pull'}} where non-repeatable tasks are; or fair_ledger,"
+            " with fair_ledger_since",
+        )
+    elif not pushed:
+        yield ok("prefetch", "queues are pulled from: no worker holds what it does not run")

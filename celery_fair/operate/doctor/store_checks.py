@@ -1,0 +1,151 @@
+"""What the ledger says, the store of keys with the lanes, and the store of groups."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from amqp import AccessRefused
+from celery.exceptions import ImproperlyConfigured
+
+from celery_fair.brokers.broker import AmqpBroker, broker_of
+from celery_fair.brokers.keyed.store import KeyStore
+from celery_fair.brokers.lanes import register
+from celery_fair.core.membership import elsewhere, living
+from celery_fair.groups import StoreUnreachableError
+from celery_fair.groups.document import decoded
+from celery_fair.ledger import LedgerUnreachableError, ledger_at
+from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
+from celery_fair.operate.doctor.redis_checks import server_findings
+from celery_fair.redis_client import client_at
+from celery_fair.settings import Settings
+from celery_fair.worker.group_step import store_for
+
+__all__ = ["group_finding", "key_findings", "ledger_findings"]
+
+_KEY = "celery-fair doctor"
+
+
+def ledger_findings(settings: Settings, non_repeatable: bool) -> Iterator[Finding]:
+    """Claim something, if there is a ledger, and give it up."""
+    url = settings.ledger
+    if url is None:
+        if non_repeatable:
+            yield ok("ledger", "none: whatever was delivered before is dead-lettered")
+        return
+    scheme = url.partition(":")[0]
+    try:
+        with closing(ledger_at(url, settings.ledger_expiry)) as ledger:
+            claim = ledger.claim(_KEY, "doctor", doubt=True)
+            ledger.forget(_KEY)
+    except (ImproperlyConfigured, LedgerUnreachableError) as exc:
+        yield wrong(
+            "ledger", f"{scheme}://… does not answer: {exc}", "start it, or correct fair_ledger"
+        )
+        return
+    since = datetime.fromtimestamp(claim.epoch, UTC)
+    days = settings.ledger_expiry / 86400
+    yield ok("ledger", f"{scheme}: complete since {since:%Y-%m-%d %H:%M:%S} UTC, for {days:g} days")
+    if non_repeatable and settings.ledger_since is None:
+        yield weak(
+            "ledger: since",
+            "proves nothing: a worker without it may have started what is not claimed. What was"
+            " delivered before is dead-lettered",
+            "when the last worker without the ledger has ended: fair_ledger_since ="
+            f" '{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}'",
+        )
+    if abs(claim.now - datetime.now(UTC).timestamp()) > 1:
+        yield weak(
+            "ledger: clock",
+            f"differs from this machine's by {claim.now - datetime.now(UTC).timestamp():.1f} s;"
+            " five are allowed for between publishers and the ledger",
+            "synchronise the clocks (NTP)",
+        )
+    if scheme in ("redis", "rediss", "unix"):
+        with closing(client_at(url, "fair_ledger")) as client:
+            yield from server_findings("ledger", client)
+
+
+def key_findings(connection: Any, settings: Settings) -> Iterator[Finding]:
+    """Check the queues of ``fair_keys``.
+
+    Arguments:
+        connection: connected, to the app's broker.
+    """
+    broker = broker_of(connection)
+    for name in settings.keys:
+        if isinstance(broker, AmqpBroker):
+            yield _lanes(connection, name)
+    if settings.keys and not broker.keeps_tags and broker.shares_by_key:
+        yield _key_store(settings)
+
+
+def _lanes(connection: Any, name: str) -> Finding:
+    topic, lanes = f"keys of {name}", f"{register(name)}.…"
+    with connection.channel() as channel:
+        try:  # gone with this channel's connection
+            channel.queue_declare(f"{register(name)}.doctor", exclusive=True, auto_delete=True)
+            channel.queue_delete(f"{register(name)}.doctor")
+        except AccessRefused as exc:
+            return weak(
+                topic,
+                f"no lane can be added for a key that publishes in floods: {exc}",
+                f"rabbitmqctl set_permissions …, to configure, write and read {lanes}",
+            )
+        except Exception as exc:  # noqa: BLE001 - said as it is
+            return weak(topic, f"lanes cannot be looked at: {exc}", "try again")
+    return ok(topic, f"may have lanes, {lanes}")
+
+
+def _key_store(settings: Settings) -> Finding:
+    topic = "fair_key_store"
+    if settings.key_store is None:
+        return weak(
+            topic,
+            "none: each worker keeps the keys' tags itself; keys can have no caps and leashes, and"
+            " nothing can be set for them, or paused, while workers run",
+            "fair_key_store = 'redis://…'",
+        )
+    try:
+        with closing(KeyStore(settings.key_store)) as store:
+            store.lists(next(iter(settings.keys.values()))).look()
+    except ImproperlyConfigured as exc:
+        return wrong(topic, str(exc), "correct it")
+    except Exception as exc:  # noqa: BLE001 - of whatever client or server
+        return wrong(
+            topic,
+            f"does not answer ({exc}): keys that have a cap, a leash or a pause start nothing",
+            "start it, or correct fair_key_store",
+        )
+    return ok(topic, "answers: it counts what keys run, and keeps what is set live")
+
+
+def group_finding(settings: Settings, connection: Any) -> Finding:
+    """Read what is there of the groups, and whether they are this app's.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: there is no such store.
+    """
+    try:
+        with closing(store_for(settings, connection)) as store:
+            snapshots = {name: store.read(name) for name in sorted(settings.partitions)}
+    except StoreUnreachableError as exc:
+        return wrong(
+            "fair_group_store",
+            f"does not answer ({exc}): no partition is consumed",
+            "start it, or correct fair_group_store; on a new database, fair partitions create",
+        )
+    here = broker_of(connection).identity(connection)
+    for name, (_, text, now) in snapshots.items():
+        try:
+            group = decoded(text)
+        except ValueError as exc:
+            return wrong("fair_group_store", f"{name}: {exc}", "upgrade, or use another store")
+        for member, broker in elsewhere(group, here, living(group, now)).items():
+            return wrong(
+                "fair_group_store",
+                f"group {name!r} is one of workers on another broker: {member} is on {broker}, and"
+                f" this app on {here}; its workers consume nothing of the group",
+                "'group' in fair_partitions: another name; or a store for each app",
+            )
+    return ok("fair_group_store", "answers")

@@ -1,0 +1,138 @@
+"""What the workers say that run now."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from importlib.metadata import version
+from typing import Any
+
+from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.workers import Workers
+from celery_fair.routing.declared import queues_of
+from celery_fair.settings import Settings
+
+__all__ = ["worker_findings"]
+
+
+def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
+    """Ask the workers on the app's broker.
+
+    Arguments:
+        timeout: seconds for which answers are waited for; with 0 nobody is asked.
+    """
+    if not timeout:
+        return
+    with closing(Workers(app, (), timeout)) as workers:
+        try:
+            answers = workers.status()
+        except NoAnswerError as exc:
+            if exc.silent:
+                yield ok("workers that run", f"none has answered within {timeout:g} s")
+            else:
+                yield wrong("workers that run", str(exc), _NO_CONTROL)
+            return
+        theirs = answers.others.keys()
+        foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys() - theirs)
+        queues = _consumed(workers, foreign)
+        versions = _versions(workers, sorted(answers.good))
+    if answers.good:
+        yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
+    for name in foreign:
+        yield _celerys_own(name, queues.get(name, []), settings.keys, queues_of(app))
+    for name in sorted(answers.twice):
+        yield weak("workers: names", f"{name}: more than one worker has this name", _RENAME)
+    if answers.others:
+        said = ", ".join(f"{name} ({theirs})" for name, theirs in sorted(answers.others.items()))
+        yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
+    for name in answers.good:
+        yield from _another(name, answers.raw[name], settings)
+    yield from _mixed(versions)
+    consumed = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
+    yield from _without_workers(app, settings, consumed)
+
+
+def _consumed(workers: Workers, names: list[str]) -> dict[str, list[str]]:
+    found = _asked(workers, "active_queues", names)
+    return {name: [queue["name"] for queue in queues] for name, queues in found}
+
+
+def _asked(workers: Workers, command: str, names: list[str]) -> Iterable[tuple[str, Any]]:
+    """Return what these answer, by name, as far as they do."""
+    try:
+        return workers.ask(command, names).good.items() if names else ()
+    except NoAnswerError:
+        return ()
+
+
+_RENAME = (
+    "start each with a name of its own, celery worker -n NAME@%h: of those that share one, commands"
+    " reach, or see, one at a time"
+)
+_NO_CONTROL = (
+    "rights for Celery's remote control: to configure, write and read celery.pidbox,"
+    " reply.celery.pidbox and what ends in them (.*pidbox)"
+)
+
+
+def _versions(workers: Workers, names: list[str]) -> dict[str, str]:
+    return {name: str(answer["ok"]) for name, answer in _asked(workers, "fair_version", names)}
+
+
+def _mixed(versions: Mapping[str, str]) -> Iterator[Finding]:
+    here = version("celery-fair")
+    others = {name: found for name, found in versions.items() if found != here}
+    if others:
+        said = "; ".join(f"{name}: {found}" for name, found in sorted(others.items()))
+        yield weak(
+            "workers: versions",
+            f"not all have this one, {here}: {said}",
+            "upgrade, and start them again one after the other",
+        )
+
+
+def _without_workers(app: Any, settings: Settings, consumed: Collection[str]) -> Iterator[Finding]:
+    logical = set(settings.logical_queues)
+    idle = sorted(set(app.amqp.queues) - set(consumed) - logical)
+    if idle:
+        yield weak(
+            "queues without workers",
+            f"of the workers that answer none consumes {listed(idle)}: what is published there"
+            " waits",
+            "start a worker with -Q …, or take them from the settings",
+        )
+
+
+def _celerys_own(
+    name: str, queues: list[str], keyed: Collection[str], ours: Collection[str]
+) -> Finding:
+    if queues and set(queues).isdisjoint(ours):
+        said = f"is Celery's own, and consumes {', '.join(queues)}: no queue of this app"
+        return ok(f"worker {name}", said)
+    unseen = sorted(set(queues).intersection(keyed))
+    more = f"; of {', '.join(unseen)} it sees neither lanes nor what was sorted" if unseen else ""
+    return weak(
+        f"worker {name}",
+        f"is Celery's own, and consumes {', '.join(queues) or 'what it does not say'}: no shares"
+        f" there{more}",
+        "start it with this app, after celery_fair.install(app)",
+    )
+
+
+def _another(
+    name: str, rows: Mapping[str, Mapping[str, Any]], settings: Settings
+) -> Iterator[Finding]:
+    """Name what a fair worker's settings say otherwise than the app's here."""
+    others = []
+    for queue, row in sorted(rows.items()):
+        if row["by_key"] != (queue in settings.keys):
+            what = "does not share" if queue in settings.keys else "shares"
+            others.append(f"it {what} {queue} by key")
+        quantum = settings.queue(queue).quantum
+        if row["quantum"] != quantum:
+            others.append(f"{queue} has quantum {row['quantum']:g}, for {quantum:g} here")
+    if others:
+        yield weak(
+            f"worker {name}",
+            f"has other settings than this app, or was told otherwise live: {'; '.join(others)}",
+            "start it again, with these settings; or celery -A … fair set",
+        )
