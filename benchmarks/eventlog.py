@@ -22,7 +22,7 @@ from benchmarks.once import BROKERS, POOLS
 from benchmarks.progress import Progress
 from benchmarks.turns import arguments, pairs, row, show_speeds, take_turns
 from celery_fair.eventlog import EventLog, Policy
-from celery_fair.worker.observe.recorder import about, finished, started
+from celery_fair.worker.observe.records import about, finished, started
 from tests.brokers.space import Server
 
 QUEUES = {"a": 1, "b": 1}

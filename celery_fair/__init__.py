@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from celery_fair.bootstrap import install
     from celery_fair.tasks import NonRepeatableTask
-    from celery_fair.worker.group_step import GroupStep
     from celery_fair.worker.letters import message_dead_lettered
     from celery_fair.worker.partitions import (
+        GroupStep,
         partitions_assigned,
         partitions_revoked,
         rebalance_failed,
@@ -28,7 +28,7 @@ __all__ = [
 
 _HOMES = {
     "FairConsumerStep": "celery_fair.worker.step",
-    "GroupStep": "celery_fair.worker.group_step",
+    "GroupStep": "celery_fair.worker.partitions",
     "NonRepeatableTask": "celery_fair.tasks",
     "install": "celery_fair.bootstrap",
     "message_dead_lettered": "celery_fair.worker.letters",

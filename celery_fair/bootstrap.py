@@ -17,7 +17,7 @@ __all__ = ["install"]
 _STEP = "celery_fair.worker.step"
 _STEPS = (
     f"{_STEP}:FairConsumerStep",
-    "celery_fair.worker.group_step:GroupStep",
+    "celery_fair.worker.partitions:GroupStep",
 )
 """By their names, which Celery takes too: who publishes needs nothing of a worker."""
 

@@ -41,8 +41,8 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
     """
 
     abstract = True
-    Request = "celery_fair.worker.launch.once:OnceRequest"
-    Strategy = "celery_fair.worker.launch.once:strategy"
+    Request = "celery_fair.worker.launch.requests:OnceRequest"
+    Strategy = "celery_fair.worker.launch.requests:strategy"
     ack = "before"
     confirm = False
     key: Callable[..., object] | None = None

@@ -27,7 +27,7 @@ from celery_fair.cli import fair
 from celery_fair.core.sketch import OTHER
 from celery_fair.settings import Address, Settings
 from celery_fair.worker.observe.figures import BOUNDS, Labels, Observed
-from celery_fair.worker.observe.metrics_server import MetricsServer
+from celery_fair.worker.observe.metrics import MetricsServer
 from tests.apps.settings import CONSTANTS
 from tests.brokers import RabbitMQ, Space
 from tests.documentation.commands import ROOT

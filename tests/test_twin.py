@@ -20,8 +20,7 @@ from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
-from celery_fair.worker.dispatch.prices import Costs, Runtimes
-from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.news import News

@@ -15,7 +15,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.brokers.redis import Commands
+from celery_fair.brokers.redis import Commands, pairs_of
 from celery_fair.settings import Settings, parse_live_options
 
 __all__ = ["Keeping", "Kept", "KeptQueue", "keeping"]
@@ -60,10 +60,8 @@ class Keeping:
 
     def all(self) -> dict[str, KeptQueue]:
         """Return what is kept of any queue, by name."""
-        pairs = self._send("HGETALL", self._key)
-        if not isinstance(pairs, dict):  # as by RESP2
-            pairs = dict(zip(pairs[::2], pairs[1::2], strict=True))
-        return {name.decode(): _read(text) for name, text in pairs.items()}
+        kept = pairs_of(self._send("HGETALL", self._key))
+        return {name.decode(): _read(text) for name, text in kept}
 
     def keep(self, queue: str, options: Mapping[str, Any]) -> KeptQueue:
         """Keep options of a queue, besides those that are kept already; return what was kept."""

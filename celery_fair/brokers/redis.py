@@ -1,6 +1,6 @@
 """Kombu's queues as they are in Redis: commands about them, and what a worker holds of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.resources import files
@@ -18,6 +18,7 @@ __all__ = [
     "book_settled",
     "connection_of",
     "marked",
+    "pairs_of",
     "release_idle",
     "script_text",
 ]
@@ -185,6 +186,13 @@ class Script:
             return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
         except NoScriptError:  # the server was restarted or its scripts flushed
             return self._send("EVAL", self._source, len(keys), *keys, *args)
+
+
+def pairs_of(answer: Any) -> Iterable[tuple[Any, Any]]:
+    """Return what a hash has, of the server's answer: a list by RESP2, a mapping by RESP3."""
+    if isinstance(answer, dict):
+        return answer.items()
+    return zip(answer[::2], answer[1::2], strict=True)
 
 
 def script_text(package: str, *names: str) -> str:

@@ -21,8 +21,8 @@ which all messages are on their way already, and for what stands behind the fron
 Steps
 -----
 `FrontAndLanes.step` says what is to be done; who does it says what came of it (`front_is`,
-`counted`, `moved` or `not_moved`, `came`), and asks again, until a message starts or the step is
-None. So this knows neither brokers nor clocks. A step is one of these:
+`counted`, `moved`, `came`), and asks again, until a message starts or the step is None. So this
+knows neither brokers nor clocks. A step is one of these:
 
 ==================  ==============================================================================
 `Front.GET`         get the front's first message
@@ -219,29 +219,26 @@ class FrontAndLanes:
     # What came of it -----------------------------------------------------------------
 
     def front_is(self, key: Key | None, left: int, now: float) -> None:
-        """The front's first message has come, and so many are left; None: there was none."""
-        self.head, self.front = key, left
+        """The front's first message has come, and so many are left; None: none is here."""
+        before, self.head, self.front = self.head, key, left
         self._look_at, self._has_looked = now + LOOK, True
         if key is not None:
             self._head_begins = key[0] not in self.tags.tenants
             self.tags.arrive(*key)
+        self._lost(before)
 
     def counted(self, messages: int) -> None:
         """The front has so many messages, besides its first if that is here."""
         self.front = messages
 
-    def moved(self, number: int, now: float) -> None:
-        """The front's first message is in this lane now."""
-        head, self.head = self.head, None
-        assert head is not None
-        if head not in self.lanes:
-            self._belongs(number, head)
-        self.grew(number)
-        self._may_move = now < self._began + SORTING
-
-    def not_moved(self) -> None:
-        """It could not be moved: for this time it stays where it is."""
-        self._may_move = False
+    def moved(self, number: int | None, now: float) -> None:
+        """The front's first message is in this lane now; None: it stays where it is for now."""
+        self._may_move = number is not None and now < self._began + SORTING
+        if number is not None and self.head is not None:
+            head, self.head = self.head, None
+            if head not in self.lanes:
+                self._belongs(number, head)
+            self.lanes.grew(number)
 
     def came(self, pick: Pick, key: Key | None, left: int) -> Turn | None:
         """A lane's answer has come: a message of this key, with so many left; or there was none.
@@ -265,19 +262,10 @@ class FrontAndLanes:
             self._belongs(number, key or nobody_in(number))
         self.lanes.depths[number] = max(depth, self.lanes.depths.get(number, 0))
 
-    def grew(self, number: int) -> None:
-        """A message was put into a lane."""
-        self.lanes.depths[number] = self.lanes.depths.get(number, 0) + 1
-
     def reopen(self, number: int) -> None:
         """It is not known any more whose message is next in a lane."""
         self._lost(self.lanes.lost(number))
         self._belongs(number, nobody_in(number))
-
-    def give_up_head(self) -> None:
-        """The front's first message is not here any more."""
-        head, self.head = self.head, None
-        self._lost(head)
 
     def _has_come(self, number: int, key: Key | None, left: int) -> None:
         self.lanes.coming[number] -= 1

@@ -83,6 +83,10 @@ class KnownLanes:
             if self._last.setdefault(number, tenant) != tenant:
                 self._shared.add(number)
 
+    def grew(self, number: int) -> None:
+        """A message was put into a lane."""
+        self.depths[number] = self.depths.get(number, 0) + 1
+
     def empty(self, number: int) -> Key | None:
         """A lane has no messages; return its key if that has no lane now."""
         self.depths.pop(number, None)

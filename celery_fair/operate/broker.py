@@ -6,8 +6,7 @@ from typing import Any
 
 from kombu import Connection
 
-from celery_fair.brokers.broker import shown
-from celery_fair.brokers.refused import NO_CLIENT, missing_client
+from celery_fair.brokers.broker import NO_CLIENT, missing_client, shown
 from celery_fair.operate.errors import OperateError
 
 __all__ = ["connected", "connection_to", "trouble_with"]

@@ -14,10 +14,10 @@ A message's way
     launch/admission      if it may start; what must not be repeated is acknowledged first
     launch/pool           has it; at its end the slot is free, and the bell rings
 
-Wings import downhill: ``step``, ``group_step``, ``control``, ``worker``, ``session``, ``process``,
-``express``, ``observe``, ``dispatch``, ``launch``, ``queues``, ``letters``, ``wire``, ``host``,
-``bell``. Of ``express``, the fast path, `process` alone knows: without it everything goes the plain
-way. What is in ``observe`` changes nothing; ``control`` has it asked, and has changed what is told.
+Wings import downhill: ``partitions``, ``step``, ``control``, ``session``, ``process``, ``express``,
+``observe``, ``dispatch``, ``launch``, ``queues``, ``letters``, ``wire``, ``host``, ``bell``. Of
+``express``, the fast path, `process` alone knows: without it everything goes the plain way. What is
+in ``observe`` changes nothing; ``control`` has it asked, and has changed what is told.
 
 Two lifetimes
 -------------
@@ -33,7 +33,7 @@ credits, held queues  `core.chooser.Chooser`, the process             the loop
 pauses, leashes       `dispatch.gates.Gates`, the process             the loop
 what runs             `launch.in_flight.InFlight`, the process        the loop; ends on any thread
 what ended, unpriced  `dispatch.prices.Runtimes`, the process         any thread
-starts, by queue      `dispatch.served.Served`, the process           the loop; read anywhere
+starts, by queue      `dispatch.prices.Served`, the process           the loop; read anywhere
 waits, held seconds   `observe.figures.Observed`, the process        the loop; read anywhere
 dead letters made     `observe.figures.LetterFigures`, the process   any thread
 the offered message   `launch.requests.Handover`, the process         the loop
@@ -45,7 +45,7 @@ buffers, windows      `queues.feed.Feed`, the connection              the loop
 what was reported     `queues.news.News`, the connection              the loop
 subscriptions         `queues.consumer.FairTaskConsumer`, connection  the loop
 who boards            `launch.boarding.Boarding`, the connection      the loop
-unsent receipts       `wire.ack_writer.AckWriter`, the connection     any thread
+unsent receipts       `wire.writer.AckWriter`, the connection         any thread
 the dead letters' way `brokers.mover.Mover`, the connection           one caller at a time
 ===================== =============================================== =========================
 

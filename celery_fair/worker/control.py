@@ -1,5 +1,8 @@
 """Remote-control commands of a fair worker: ``fair_status``, ``fair_explain``, ``fair_set``, …
 
+What it is asked, `celery_fair.worker.observe.answers` answers; what it is told is carried out here,
+on the thread that owns the channels.
+
 Each answers for its own worker, as plain data. ``celery -A app fair …`` sends them to all workers,
 or those named by ``-d``; they can be sent like any of Celery's commands, too. An answer with an
 "error" has a "code" where it says what the worker is, not that something is wrong: "not_fair", and
@@ -8,11 +11,13 @@ or those named by ``-d``; they can be sent like any of Celery's commands, too. A
 
 from collections.abc import Callable
 from importlib.metadata import version
+from time import monotonic
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 from celery.worker.control import control_command, inspect_command
 
+from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.open_feeds import NotConsumedError
 
 __all__ = [
@@ -26,8 +31,8 @@ __all__ = [
 ]
 
 
-def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
-    """Have a worker's parts asked; see `celery_fair.worker.process.Parts`."""
+def _answer(state: Any, ask: Callable[[Parts], Any]) -> Any:
+    """Ask a worker, or tell it something, by its parts."""
     worker = getattr(state.consumer, "fair", None)
     if worker is None:
         return {"error": "this worker has no FairConsumerStep", "code": "not_fair"}
@@ -54,7 +59,16 @@ def fair_version(state: Any, **_: Any) -> Any:
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_explain(state: Any, queue: str, **_: Any) -> Any:
     """Why nothing of a queue starts now."""
-    return _answer(state, lambda parts: parts.orders.look(queue) or parts.answers.explain(queue))
+
+    def explain(parts: Parts) -> Any:
+        feed = parts.feeds.named(queue)
+        if feed is not None and not feed.buffer:
+            # Without a free slot nobody has looked at a broker that does not push.
+            feed.refill()
+            feed.news.arrived(feed)
+        return parts.answers.explain(queue)
+
+    return _answer(state, explain)
 
 
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
@@ -68,16 +82,45 @@ def fair_set(
     state: Any, queue: str, options: dict[str, Any] | None = None, check: bool = False, **_: Any
 ) -> Any:
     """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch; or only check."""
-    return _answer(state, lambda parts: parts.orders.set(queue, options or {}, check))
+    return _answer(state, lambda parts: _set(parts, queue, options or {}, check))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_pause(state: Any, queue: str, **_: Any) -> Any:
     """Start nothing of a queue until it is resumed; what runs goes on."""
-    return _answer(state, lambda parts: parts.orders.pause(queue, True))
+    return _answer(state, lambda parts: _pause(parts, queue, True))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_resume(state: Any, queue: str, **_: Any) -> Any:
     """End a queue's pause."""
-    return _answer(state, lambda parts: parts.orders.pause(queue, False))
+    return _answer(state, lambda parts: _pause(parts, queue, False))
+
+
+def _set(parts: Parts, queue: str, options: dict[str, Any], check: bool) -> dict[str, Any]:
+    """Change a queue's options, from now on and on every later connection; all of them, or none."""
+    feed = parts.feeds.must_have(queue)
+    after = parts.settings.changed(queue, options, parts.gates.options(queue))
+    if not check:
+        if feed is not None and after.quantum != feed.gate.options.quantum:
+            parts.chooser.reweight(feed.flow, after.quantum)
+        parts.gates.change(queue, after)
+        _regate(parts, queue)
+        parts.resize()
+    said = (f"{name}={'none' if value is None else value}" for name, value in options.items())
+    return {"ok": f"{queue}: " + ", ".join(said)}
+
+
+def _pause(parts: Parts, queue: str, paused: bool) -> dict[str, Any]:
+    """Hold a queue back, or end that."""
+    parts.feeds.must_have(queue)
+    parts.gates.of(queue).pause(paused)
+    _regate(parts, queue)
+    return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
+
+
+def _regate(parts: Parts, queue: str) -> None:
+    feed = parts.feeds.named(queue)
+    if feed is not None:
+        parts.chooser.regate(feed.flow, monotonic())
+    parts.bell.later()

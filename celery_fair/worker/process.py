@@ -5,11 +5,10 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.brokers.broker import Broker, RedisBroker, broker_of
+from celery_fair.brokers.broker import Broker, RedisBroker, broker_of, refuse_broker
 from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.kept import Kept
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.brokers.refused import refuse_broker
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.pricing import Pricing
 from celery_fair.core.window import RefillMeter
@@ -20,9 +19,7 @@ from celery_fair.tasks import non_repeatable
 from celery_fair.worker import host
 from celery_fair.worker.bell import bell_for
 from celery_fair.worker.dispatch.gates import Gates
-from celery_fair.worker.dispatch.orders import Orders
-from celery_fair.worker.dispatch.prices import Costs, Runtimes
-from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.dispatch.sizing import Sizing
 from celery_fair.worker.launch.admission import Claims
 from celery_fair.worker.launch.in_flight import InFlight, Slots
@@ -74,6 +71,7 @@ class Parts:
     """
 
     def __init__(self, c: Any) -> None:
+        self._c = c
         broker = broker_of(c.conninfo)
         self.settings = settings = _settings(c, broker)
         declare_queues(c.app, settings)
@@ -141,18 +139,14 @@ class Parts:
             self.observed,
             c.app.main or "",
         )
-        self.orders = Orders(
-            settings,
-            self.feeds,
-            self.chooser,
-            self.gates,
-            self.bell,
-            lambda: c.call_soon(self.sizing.at_once),
-        )
         self.servers = tuple(
             each for watch in self.observed for each in self._metrics(c, labels, watch)
         )
         self._take_over(c)
+
+    def resize(self) -> None:
+        """Have windows looked at, as quanta or rates are others now."""
+        self._c.call_soon(self.sizing.at_once)
 
     def _take_over(self, c: Any) -> None:
         host.look_at_tracer_again()

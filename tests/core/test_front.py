@@ -120,7 +120,7 @@ class Worker:
         assert message is not None
         broker.now += self.seconds
         if not self.moves:
-            self.choice.not_moved()
+            self.choice.moved(None, broker.now)
             return
         taken = {*self.choice.lanes.depths, *(n for n, lane in broker.lanes.items() if lane)}
         empty = min(set(range(len(taken) + 1)) - taken)
@@ -353,8 +353,8 @@ def test_what_is_given_back_is_known_no_more() -> None:
     choice = FrontAndLanes(TenantTags(alike))
     choice.front_is(("a", ""), 3, 0.0)
     assert choice.left == 4
-    choice.give_up_head()
-    choice.give_up_head()
+    for _ in range(2):
+        choice.front_is(None, 3, 0.0)
     assert (choice.left, len(choice.tags.tenants)) == (3, 0)
 
 
@@ -418,7 +418,7 @@ class Limited(Worker):
     def came(self, message: Message, turn: Turn, number: int) -> None:
         if turn.has == "left":
             self.broker.lanes[number].append(message)
-            self.lanes.grew(number)
+            self.lanes.lanes.grew(number)
         else:
             self.starts(message, turn)
 

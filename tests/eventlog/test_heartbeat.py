@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from threading import Semaphore
 
-from celery_fair.worker.observe.heartbeat import Heartbeat
+from celery_fair.worker.observe.recorder import Heartbeat
 from tests.brokers import Space
 from tests.eventlog.reading import records, states
 from tests.eventlog.test_worker import check_schema, gate, settings

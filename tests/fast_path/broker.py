@@ -19,8 +19,8 @@ from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.express.frames import BufferedReader, Frames
 from celery_fair.worker.queues.amqp import AmqpFeed
-from celery_fair.worker.wire.ack_writer import AckWriter
 from celery_fair.worker.wire.reader import DrainingReader
+from celery_fair.worker.wire.writer import AckWriter
 from tests.fast_path.wire import METHOD, deliver, frame, method
 from tests.feeds import gate, ports
 

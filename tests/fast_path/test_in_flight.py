@@ -83,7 +83,7 @@ def test_what_waits_for_a_thread_when_the_pool_stops(
     pool.executor.submit(keep_the_thread)
     assert began.wait(PATIENCE)
     observed.apply_async(work, callback=Request("late").on_success, args=())
-    monkeypatch.setattr("celery_fair.worker.launch.in_flight.sleep", lambda _: may_begin.set())
+    monkeypatch.setattr("celery_fair.worker.launch.pool.sleep", lambda _: may_begin.set())
 
     observed.settle()
     pool.executor.shutdown(wait=False, cancel_futures=True)  # as the pool does

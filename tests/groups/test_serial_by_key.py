@@ -14,7 +14,7 @@ from kombu import Connection
 
 from celery_fair.headers import KEY
 from celery_fair.settings import Settings
-from celery_fair.worker.queues.lanes import Lanes
+from celery_fair.worker.queues.pulled import OneByOne
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
 from tests.integration.gate import closing_gate
@@ -97,7 +97,7 @@ def test_oldest_of_a_key_is_first() -> None:
     for message, key in zip(waiting, keys, strict=True):
         message.headers[KEY] = key
     at_work: list[str] = []
-    lanes = Lanes(at_work.__contains__)
+    lanes = OneByOne(at_work.__contains__)
     assert lanes.first(waiting) == 0
     at_work.append("a")
     assert lanes.first(waiting) == 2

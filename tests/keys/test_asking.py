@@ -9,7 +9,7 @@ from struct import pack
 from typing import Any
 
 import pytest
-from amqp import Message, NotFound, RecoverableConnectionError, spec
+from amqp import Message, RecoverableConnectionError, spec
 from celery import Celery
 from kombu import Queue
 
@@ -17,14 +17,12 @@ from celery_fair import NonRepeatableTask
 from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.front import Front
-from celery_fair.core.window import RefillMeter
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.keyed.by_key import KeyedParts, Unstarted
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed
 from celery_fair.worker.queues.keyed.places import Places
-from celery_fair.worker.wire.ack_writer import AckWriter
-from celery_fair.worker.wire.questions import Questions
+from celery_fair.worker.wire.writer import AckWriter, Questions
 from tests.fast_path.broker import Broker, connected
 from tests.fast_path.wire import BODY, HEADER, METHOD, frame, method
 from tests.feeds import gate, ports
@@ -166,7 +164,6 @@ class Feed:
             gate=gate(),
             ports=ports(closed=self.closed.append),
             accept=["json"],
-            meter=RefillMeter(),
             acks=self.acks,
             interval=1.0,
             eager=False,
@@ -344,5 +341,5 @@ def test_a_lane_that_is_not_there_is_declared_with_the_queue() -> None:
     with feeding(free=2) as feed:
         close = (404, "no queue", *spec.Basic.Get)
         feed.broker.say(CHANNEL, spec.Channel.Close, "BsBB", close)
-        with pytest.raises(NotFound):  # as the queue's recovery is told
-            feed.feed.take(0.0, 0)
+        assert feed.feed.take(0.0, 0) is None
+        assert feed.closed == [feed.feed]  # and the queue's recovery sees to it

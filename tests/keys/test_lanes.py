@@ -17,9 +17,9 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 from kombu import Exchange, Queue
 
+from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import Lanes, lane
-from celery_fair.brokers.mover import AmqpMover
 from celery_fair.cli import fair
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from tests.brokers import RabbitMQ, Space

@@ -12,7 +12,8 @@ from redis import Redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from celery_fair.brokers.keyed.lists import KeyedLists, Left
+from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.scripts import Left
 from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.settings.keys import KeyedQueue
 from tests.brokers import RedisServer, Space

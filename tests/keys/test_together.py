@@ -12,8 +12,7 @@ import pytest
 from kombu import Connection
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from celery_fair.brokers.keyed.reports import Reports
-from celery_fair.brokers.keyed.store import KeyStore
+from celery_fair.brokers.keyed.store import KeyStore, Reports
 from tests.brokers import Space
 from tests.faults.proxy import Proxy
 from tests.keys.tenants import KEYED, QUEUE, Tenants

@@ -14,7 +14,7 @@ import pytest
 from celery.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
-from celery_fair.brokers.refused import refuse_broker
+from celery_fair.brokers.broker import refuse_broker
 from celery_fair.settings import Settings
 from tests.documentation.commands import ROOT
 from tests.test_settings_live import settings_of

@@ -10,8 +10,7 @@ import pytest
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
-from celery_fair.worker.dispatch.prices import Costs
-from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.dispatch.prices import Costs, Served
 from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.held import is_leftover
 from celery_fair.worker.queues.news import News

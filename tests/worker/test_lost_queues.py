@@ -64,7 +64,8 @@ class Scene:
         self.log.append("add")
 
     def consume(self) -> None:
-        self.log.append("consume")
+        if not self.is_over:
+            self.log.append("consume")
 
     def try_again(self) -> set[str]:
         self.consume()
@@ -74,9 +75,11 @@ class Scene:
         self.log.append("suspend")
 
 
-def test_a_deleted_queue_whose_channel_is_closed_is_declared_again() -> None:
+@pytest.mark.parametrize("told", ["refused", "closed"])
+def test_a_deleted_queue_whose_channel_is_closed_is_declared_again(told: str) -> None:
+    """As the answer to a question, or amid other work, to one that nobody waited for."""
     scene = Scene()
-    scene.lost.refused(scene.feed, NotFound("no queue 'q'"))
+    getattr(scene.lost, told)(scene.feed, NotFound("no queue 'q'"))
     assert scene.log == ["suspend", "add", "declared q", "consume"]
 
 

@@ -9,7 +9,8 @@ import pytest
 from amqp import AccessRefused, Message, PreconditionFailed
 from amqp.exceptions import MessageNacked
 
-from celery_fair.brokers.mover import AmqpMover, NotTakenError
+from celery_fair.brokers.amqp_mover import AmqpMover
+from celery_fair.brokers.mover import NotTakenError
 from tests.worker.parts import shelf
 
 

@@ -3,7 +3,9 @@
 ::
 
     publishing.py  publishers that sort their messages at once
-    lists.py       what is asked and told
+    scripts.py     what workers ask and tell,
+    lists.py       and commands
+    store.py       a Redis that is asked where the messages are on another broker; report.lua
     tags.lua       whose turn it is, and what is kept under which name; comes before each of these:
     put.lua        a message goes into its key's list at once
     limits.lua     what a tenant may start now: a pause, a cap, a leash; comes before the next four

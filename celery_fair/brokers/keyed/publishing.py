@@ -7,7 +7,7 @@ from typing import Any
 from kombu.utils.json import dumps
 
 from celery_fair.brokers.broker import broker_of
-from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.scripts import KeyedScripts
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.fair_key import read_key
 from celery_fair.headers import FAIR_KEY
@@ -40,7 +40,7 @@ class _Put:
         self._channel = channel
         self._plainly = channel._put
         send = Commands(channel)
-        self._lists = {name: KeyedLists(channel, send, queues[name]) for name in queues}
+        self._lists = {name: KeyedScripts(channel, send, queues[name]) for name in queues}
 
     def __call__(self, queue: str, message: Any, **options: Any) -> None:
         from redis.exceptions import ResponseError

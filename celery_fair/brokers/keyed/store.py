@@ -1,14 +1,83 @@
-"""A Redis that keeps count of what keys run, where the messages are on another broker."""
+"""A Redis that keeps count of what keys run and are served, where the messages are elsewhere."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
-from celery_fair.brokers.keyed.lists import KeyedLists
-from celery_fair.brokers.keyed.reports import Reports
-from celery_fair.brokers.redis import Commands
+from celery_fair.brokers.keyed.lists import KeyedLists, base_of
+from celery_fair.brokers.redis import Commands, Script, pairs_of, script_text
 from celery_fair.redis_client import client_at
 from celery_fair.settings import KeyedQueue
 
-__all__ = ["KeyStore"]
+__all__ = ["KeyStore", "Reports"]
+
+_EVERY, _EACH, _COST = 100, 5, 0.2
+"""Milliseconds for which costs are added up, before they are read: at least, and for each report,
+or each tenant in it, if these come to more.
+
+So a server that has 200 workers answers 200 reports a second, as it does with 20."""
+
+_LONGEST = 2000
+"""Milliseconds for which they are at the most."""
+
+_FORGOTTEN = 60
+"""Seconds after which nobody is told any more."""
+
+_NOTHING = 1e-9
+"""What is left of a worker's own costs where they are taken out of a sum."""
+
+_MOST = 20
+"""Sums that are read at once: who was away for longer has missed some."""
+
+
+class Reports:
+    """Of one worker, about one queue.
+
+    Arguments:
+        send: sends commands to the server.
+        queue: its name.
+
+    Attributes:
+        every: seconds until the next is due.
+    """
+
+    def __init__(self, send: Commands, queue: str) -> None:
+        self._base = send.key(base_of(queue))
+        self._report = Script(send, script_text("celery_fair.brokers.keyed", "report.lua"))
+        self._number: int | None = None  # of the sum that goes on
+        self._told: dict[str, float] | None = {}  # of what is in that; None: nobody knows
+        self.every = _EVERY / 1000
+
+    def exchange(self, served: Mapping[str, float]) -> dict[str, float]:
+        """Tell what was served here since the last time, by tenant; return what was elsewhere.
+
+        Costs that were known too late to be told with their messages may be below zero.
+
+        Raises:
+            redis.RedisError: it may have been told, or not.
+        """
+        told = [text for pair in served.items() for text in pair]
+        last = "" if self._number is None else self._number - 1
+        known, self._told = self._told, None  # should there be no answer
+        args = [last, _EVERY, _EACH, _COST, _LONGEST, _FORGOTTEN, _MOST, *told]
+        number, long, read, *sums = self._report([self._base], args)
+        self.every = long / 1000
+        found: defaultdict[str, float] = defaultdict(float)
+        for each, costs in enumerate(sums, read + 1):
+            if each == self._number and known is None:
+                continue
+            for tenant, cost in pairs_of(costs):
+                found[tenant.decode()] += float(cost)
+            if each == self._number and known is not None:
+                for tenant, cost in known.items():
+                    found[tenant] -= cost
+        if number != self._number and (self._number is not None or known is not None):
+            known = {}
+        self._number, self._told = number, known
+        if self._told is not None:
+            for tenant, cost in served.items():
+                self._told[tenant] = self._told.get(tenant, 0.0) + cost
+        return {tenant: cost for tenant, cost in found.items() if abs(cost) > _NOTHING}
 
 
 class KeyStore:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from kombu import Connection
 
-from celery_fair.brokers.refused import missing_client
+from celery_fair.brokers.broker import missing_client
 from celery_fair.cli.demo.scenario import QUANTA
 from celery_fair.operate.broker import trouble_with
 from celery_fair.settings.values import harmless

@@ -26,9 +26,9 @@ from celery_fair.brokers.broker import (
     RedisBroker,
     SqsBroker,
     broker_of,
+    refuse_broker,
     shown,
 )
-from celery_fair.brokers.refused import refuse_broker
 from celery_fair.operate.broker import connection_to, trouble_with
 from celery_fair.operate.doctor.amqp_checks import amqp_findings
 from celery_fair.operate.doctor.app_checks import app_findings

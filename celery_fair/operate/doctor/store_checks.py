@@ -19,7 +19,7 @@ from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.operate.doctor.redis_checks import server_findings
 from celery_fair.redis_client import client_at
 from celery_fair.settings import Settings
-from celery_fair.worker.group_step import store_for
+from celery_fair.worker.partitions import store_for
 
 __all__ = ["group_finding", "key_findings", "ledger_findings"]
 

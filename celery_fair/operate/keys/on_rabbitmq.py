@@ -5,11 +5,12 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NoReturn
 
+from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.broker import shown
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.lanes import Lanes, NotEmptyError, lane, register
-from celery_fair.brokers.mover import AmqpMover, NotTakenError
+from celery_fair.brokers.mover import NotTakenError
 from celery_fair.operate.errors import NoAnswerError, OperateError
 from celery_fair.operate.keys.keys import Keys, Listing, Moved, Stop, Tick, rows_of, store_asked
 from celery_fair.operate.keys.of_workers import backlogs, unknown

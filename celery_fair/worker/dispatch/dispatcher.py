@@ -17,13 +17,13 @@ from kombu.message import Message
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.dispatch.prices import Costs, Runtimes
-from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.boarding import Boarding
 from celery_fair.worker.launch.requests import Outcome
-from celery_fair.worker.queues.feed import Feed, Source
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.source import Source
 
 __all__ = ["Choice", "Dispatcher", "WaitWatch"]
 

@@ -12,10 +12,10 @@ more than the rate in the long run.
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.resources import files
 from time import monotonic
 from typing import Any
 
+from celery_fair.brokers.redis import script_text
 from celery_fair.core.gate import SLACK, Gate, Leash, LocalLeash, changed
 from celery_fair.core.token_bucket import TokenBucket
 from celery_fair.redis_client import client_at
@@ -126,8 +126,7 @@ class ClusterLeash:
 
 def _script_at(url: str) -> Any:
     client = client_at(url, "fair_leash_url, or else the broker's URL")
-    source = files("celery_fair.worker.dispatch").joinpath("take.lua").read_text()
-    return client.register_script(source)
+    return client.register_script(script_text("celery_fair.worker.dispatch", "take.lua"))
 
 
 class Gates:

@@ -1,4 +1,6 @@
-"""What messages cost: what the user's function says when they start, or the time that they took.
+"""What messages cost, and what each queue was served: in all, and in the last seconds.
+
+A message costs what the user's function says when it starts, or the time that it took.
 
 With ``fair_cost = "runtime"`` the rules are in `celery_fair.core.pricing`; here are what the user
 says of a message, the model's file, and the ends that the pool tells of, on any thread.
@@ -7,21 +9,90 @@ says of a message, the model's file, and the ends that the pool tells of, on any
 import json
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser, Ended
 from celery_fair.core.dwrr import Flow, check_cost
 from celery_fair.core.pricing import Price, Pricing
 from celery_fair.settings import Cost, CostKey
-from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.queues.delivery import message_of
 
-__all__ = ["Costs", "Runtimes", "asked"]
+__all__ = ["Costs", "Runtimes", "Served", "asked"]
 
 logger = logging.getLogger(__name__)
+
+
+_SPAN = 10
+"""Seconds over which an achieved share is taken."""
+
+
+class _Second(NamedTuple):
+    number: int
+    costs: dict[str, float]
+    starts: dict[str, int]
+
+
+class Served:
+    """Counts starts and their costs, by queue. Time is an argument."""
+
+    def __init__(self) -> None:
+        self.count: dict[str, int] = {}
+        self.cost: dict[str, float] = {}
+        self._second = -1
+        self._recent: deque[_Second] = deque()
+        self._first: int | None = None
+
+    def add(self, queue: str, cost: float, now: float) -> None:
+        """A message of the queue was started."""
+        self.count[queue] = self.count.get(queue, 0) + 1
+        self.charge(queue, cost, now)
+        starts = self._recent[-1].starts
+        starts[queue] = starts.get(queue, 0) + 1
+
+    def charge(self, queue: str, cost: float, now: float) -> None:
+        """A message of the queue, started before, has cost so much."""
+        self.cost[queue] = self.cost.get(queue, 0.0) + cost
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            if self._first is None:
+                self._first = second
+            self._recent.append(_Second(second, {}, {}))
+            self._forget(second)
+        latest = self._recent[-1].costs
+        latest[queue] = latest.get(queue, 0.0) + cost
+
+    def recent(self, now: float) -> dict[str, float]:
+        """Return the cost served of each queue within the last ten seconds. From any thread."""
+        return self._summed([dict(second.costs) for second in self._lately(now)])
+
+    def per_second(self, now: float) -> dict[str, tuple[float, float]]:
+        """Return each queue's starts, and their cost, per second of the last ten."""
+        lately = self._lately(now)
+        costs = self._summed([dict(second.costs) for second in lately])
+        starts = self._summed([dict(second.starts) for second in lately])
+        known = now - (now if self._first is None else self._first)
+        seconds = min(max(known, 1.0), _SPAN - 1 + now % 1)
+        return {queue: (starts.get(queue, 0) / seconds, costs[queue] / seconds) for queue in costs}
+
+    def _lately(self, now: float) -> list[_Second]:
+        oldest = int(now) - _SPAN
+        return [each for each in list(self._recent) if each.number > oldest]  # it may change
+
+    @staticmethod
+    def _summed(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
+        total: dict[str, float] = {}
+        for figures in each:
+            for queue, figure in figures.items():
+                total[queue] = total.get(queue, 0.0) + figure
+        return total
+
+    def _forget(self, second: int) -> None:
+        while self._recent and self._recent[0].number <= second - _SPAN:
+            self._recent.popleft()
 
 
 class Costs:

@@ -33,8 +33,8 @@ __all__ = ["FastRequests"]
 logger = logging.getLogger("celery.worker.strategy")
 
 _JSON = "application/json"
-_STRATEGIES = ("celery.worker.strategy:default", "celery_fair.worker.launch.once:strategy")
-_REQUESTS = ("celery.worker.request:Request", "celery_fair.worker.launch.once:OnceRequest")
+_STRATEGIES = ("celery.worker.strategy:default", "celery_fair.worker.launch.requests:strategy")
+_REQUESTS = ("celery.worker.request:Request", "celery_fair.worker.launch.requests:OnceRequest")
 
 _loads = json.JSONDecoder(object_hook=kombu_json.object_hook).decode
 """What kombu makes anew for each message."""

@@ -21,7 +21,7 @@ from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprin
 from celery_fair.tasks import policy_of
 from celery_fair.worker.away import Away
 from celery_fair.worker.letters import DUPLICATE, REDELIVERED, DeadLetters
-from celery_fair.worker.queues.feed import Source
+from celery_fair.worker.queues.source import Source
 
 __all__ = ["Admission", "Claims", "StartLog", "may_be_claimed_elsewhere"]
 

@@ -24,7 +24,7 @@ from celery_fair.worker.launch.requests import (
     check_time_limits,
 )
 from celery_fair.worker.letters import refuse
-from celery_fair.worker.queues.feed import Source
+from celery_fair.worker.queues.source import Source
 
 __all__ = ["Boarding", "StartWatch"]
 

@@ -1,16 +1,42 @@
 """From a message to Celery's request: by the short way or Celery's; and what it does with it."""
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from billiard.exceptions import WorkerLostError
+from celery.worker.request import Request
+from celery.worker.strategy import default
+
+from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.mover import Mover
+from celery_fair.brokers.payload import is_redelivered
+from celery_fair.headers import STRICT
+from celery_fair.settings import Settings
 from celery_fair.tasks import MAPS, refuse_mapped
 from celery_fair.worker.bell import Bell
-from celery_fair.worker.letters import refuse
+from celery_fair.worker.launch.admission import may_be_claimed_elsewhere
+from celery_fair.worker.letters import (
+    REDELIVERED,
+    DeadLetters,
+    described,
+    refuse,
+)
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 
-__all__ = ["Handover", "Outcome", "Requests", "ShortWay", "check_options", "check_time_limits"]
+__all__ = [
+    "Handover",
+    "OnceRequest",
+    "Outcome",
+    "Requests",
+    "ShortWay",
+    "check_options",
+    "check_time_limits",
+    "strategy",
+]
 
 ShortWay = Callable[[Any], Any]
 """Returns the request that Celery would make of a message, or None."""
@@ -178,3 +204,63 @@ def check_options(request: Any) -> None:
     _, _, options = request._payload
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"a task's options must be a mapping, not {options!r:.200}")
+
+
+logger = logging.getLogger(__name__)
+
+
+class OnceRequest(Request):
+    """A request whose message goes to the dead letters if its process dies while it runs."""
+
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        feed = getattr(self.message, "feed", None)
+        error = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard may wrap it
+        lost = isinstance(error, WorkerLostError | SystemExit)
+        if lost and feed is not None and not self.acknowledged and self.task.acks_late:
+            feed.custody.worker_lost(self.message)
+            self.acknowledged = True
+        return super().on_failure(exc_info, *args, **kwargs)
+
+
+_movers: WeakKeyDictionary[Any, tuple[Any, Mover]] = WeakKeyDictionary()
+"""Of workers without the bootstep: by the consumer, its connection and the mover for it."""
+
+
+def _mover_of(consumer: Any) -> Mover:
+    """Return one for all tasks of a consumer's present connection."""
+    connection, mover = _movers.get(consumer, (None, None))
+    if mover is None or connection is not consumer.connection:
+        connection, settings = consumer.connection, Settings.of(consumer.app)
+        mover = broker_of(connection).mover(settings.dead_letters, connection)
+        _movers[consumer] = connection, mover
+    return mover
+
+
+def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., object]:
+    """Celery's strategy for non-repeatable tasks; on a worker without the bootstep, with the check.
+
+    There it is all that can be done: Celery acknowledges with ``ack="before"`` when the task has
+    started, or while it does. Nothing is claimed; what a ledger may be asked about is marked first.
+    """
+    handle: Callable[..., object] = default(task, app, consumer, **options)
+    if hasattr(consumer, "fair"):
+        return handle
+    mover = _mover_of(consumer)
+    dead_letters = DeadLetters(consumer.hostname, mover)
+
+    def checked(message: Any, *args: Any, **kwargs: Any) -> None:
+        if is_redelivered(message):
+            dead_letters.bury(message, REDELIVERED)
+        elif may_be_claimed_elsewhere(message.headers, None):
+            _mark(message, mover)
+        else:
+            handle(message, *args, **kwargs)
+
+    return checked
+
+
+def _mark(message: Any, mover: Mover) -> None:
+    try:
+        mover.give_back(message, {STRICT: True})
+    except Exception:  # whatever it is, it must not start
+        logger.exception("Task %s[%s] is not started: it could not be marked", *described(message))

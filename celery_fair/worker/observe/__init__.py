@@ -1,3 +1,3 @@
 """What is told of a worker, and changes nothing of it: to operators (`answers`), to Prometheus
-(`metrics`, with its `figures`), and to the event log (`recorder`, `queue_states`, `queue_settings`).
+(`metrics`, with `figures`), and to the event log (`recorder`, `queue_states`, `queue_settings`).
 """

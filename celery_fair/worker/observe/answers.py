@@ -10,7 +10,7 @@ from typing import Any
 from celery_fair.core.chooser import Chooser
 from celery_fair.headers import PUBLISHED, time_of
 from celery_fair.settings import Settings
-from celery_fair.worker.dispatch.served import Served
+from celery_fair.worker.dispatch.prices import Served
 from celery_fair.worker.launch.in_flight import Slots
 from celery_fair.worker.observe.figures import Observed
 from celery_fair.worker.queues.delivery import message_of

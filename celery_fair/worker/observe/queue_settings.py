@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from celery_fair.eventlog import EventLog
 from celery_fair.settings import KeyedQueue, QueueOptions, Settings
+from celery_fair.worker.observe.records import costs_of
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["QueueSettings", "costs_of"]
+__all__ = ["QueueSettings"]
 
 _AGAIN = 3600.0
 """Seconds after which what has not changed is written again."""
@@ -82,13 +83,6 @@ class QueueSettings:
 def _ahead(feed: Feed) -> int | None:
     """Return how many messages the broker may send before slots are free, if it does so."""
     return feed.room.wanted if feed.pushes else None
-
-
-def costs_of(settings: Settings) -> str:
-    """Return what costs are, as the log says it."""
-    if settings.cost is None:
-        return "one"
-    return "runtime" if isinstance(settings.cost, str) else "custom"
 
 
 def _by_key(keyed: KeyedQueue, live: _Live) -> dict[str, Any]:

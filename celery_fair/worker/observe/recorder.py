@@ -9,13 +9,12 @@ dead letters, and the state of the queues. Signs of life each process gives itse
 import logging
 import os
 import sys
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
-from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
@@ -31,42 +30,63 @@ from celery.signals import (
 from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.payload import is_redelivered
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.fair_key import read_key
-from celery_fair.eventlog import EventLog, Policy, host_folder, quoted, sweep
-from celery_fair.headers import FAIR_KEY, PUBLISHED, time_of
-from celery_fair.settings import QueueOptions, Settings
+from celery_fair.eventlog import EventLog, Policy, host_folder, sweep
+from celery_fair.headers import FAIR_KEY, PUBLISHED
+from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.letters import described, message_dead_lettered
-from celery_fair.worker.observe.heartbeat import Heartbeat
-from celery_fair.worker.observe.queue_settings import QueueSettings, costs_of
+from celery_fair.worker.observe.queue_settings import QueueSettings
 from celery_fair.worker.observe.queue_states import QueueStates
+from celery_fair.worker.observe.records import (
+    NOTE,
+    about,
+    finished,
+    key_of,
+    microseconds,
+    sharing,
+    started,
+    whole,
+)
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = [
-    "NOTE",
-    "Recorder",
-    "about",
-    "finished",
-    "log_policy",
-    "recorder_for",
-    "started",
-    "try_log",
-]
+__all__ = ["Heartbeat", "Recorder", "log_policy", "recorder_for", "try_log"]
 
 logger = logging.getLogger(__name__)
-
-NOTE = "fair"
-"""The attribute of a running task's request."""
 
 _BEGUN = "fair_begun"
 """The one of its attempt, as the log has it, and when it began, on the monotonic clock in ns."""
 
-Note = tuple[str, int, bool, str | None, float]
-"""Queue, arrival in microseconds since 1970, redelivered, cost key, cost."""
-
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
 _SWEEP = 10.0
+
+_BEAT_TAKES = 5.0
+"""Seconds to wait for a beat that is under way, which takes microseconds."""
+
+
+class Heartbeat:
+    """Calls something again and again, from a thread of its own.
+
+    So a process gives signs of life whose own thread may be at work for hours.
+
+    Arguments:
+        every: seconds between two calls.
+    """
+
+    def __init__(self, every: float, beat: Callable[[], object]) -> None:
+        self._every, self._beat = every, beat
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._every):
+            self._beat()
+
+    def stop(self) -> None:
+        """Call it no more: not after this has returned."""
+        self._stopped.set()
+        self._thread.join(_BEAT_TAKES)
 
 
 class Recorder:
@@ -150,10 +170,10 @@ class Recorder:
         """Write that a request's task may start; say whether that was possible."""
         fields = {
             "id": str(request.id),
-            "retries": _whole(request.request_dict.get("retries")) or 0,
+            "retries": whole(request.request_dict.get("retries")) or 0,
             "task": str(request.task.name),
             "queue": request.message.feed.name,
-            "published": _microseconds(request.request_dict.get(PUBLISHED)),
+            "published": microseconds(request.request_dict.get(PUBLISHED)),
         }
         written = self.log.keeps("admitted", fields)
         if written != self._is_written:
@@ -184,7 +204,7 @@ class Recorder:
     def broken_off(self, request: Any, exc: BaseException) -> None:
         """A request's process was stopped in its midst, or has died."""
         note = request.request_dict[NOTE]
-        retries = _whole(request.request_dict.get("retries")) or 0
+        retries = whole(request.request_dict.get("retries")) or 0
         runtime = int((monotonic() - request.message.boarded_at) * 1e6)
         if isinstance(exc, TimeLimitExceeded):
             state, name = "FAILURE", "TimeLimitExceeded"
@@ -209,9 +229,9 @@ class Recorder:
                 "parent": self.log.parent,
                 "concurrency": controller.concurrency,
                 "pool": controller.pool_cls.__module__.rpartition(".")[2],
-                "heartbeat": _microseconds(_HEARTBEAT),
-                "rotate": _microseconds(self.log.policy.rotate),
-                **_sharing(self._settings, self.queues.options),
+                "heartbeat": microseconds(_HEARTBEAT),
+                "rotate": microseconds(self.log.policy.rotate),
+                **sharing(self._settings, self.queues.options),
                 "dropped": self.log.dropped,
                 "version": _version(),
             },
@@ -230,11 +250,11 @@ class Recorder:
             "rejected",
             {
                 "id": id_ if isinstance(id_, str) else None,
-                "retries": _whole(known.get("retries")),
+                "retries": whole(known.get("retries")),
                 "task": name if isinstance(name, str) else None,
                 "queue": headers.get("x-fair-queue"),
-                "key": _key(known.get(FAIR_KEY)),
-                "published": _microseconds(known.get(PUBLISHED)),
+                "key": key_of(known.get(FAIR_KEY)),
+                "published": microseconds(known.get(PUBLISHED)),
                 "reason": headers.get("x-fair-reason"),
                 "may_have_started": bool(headers.get("x-fair-may-have-started")),
             },
@@ -259,7 +279,7 @@ class Recorder:
             {
                 "state": "heartbeat",
                 "parent": self.log.parent,
-                "heartbeat": _microseconds(_HEARTBEAT),
+                "heartbeat": microseconds(_HEARTBEAT),
                 "dropped": self.log.dropped,
             },
         )
@@ -276,11 +296,11 @@ class Recorder:
         note = vars(request).get(NOTE)
         if note is None:  # called, not delivered
             return
-        published = _microseconds(vars(request).get(PUBLISHED))
+        published = microseconds(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
-        retries = _whole(request.retries) or 0
+        retries = whole(request.retries) or 0
         attempt = about(task.name, str(task_id), retries, note)
-        key = _key(vars(request).get(FAIR_KEY))
+        key = key_of(vars(request).get(FAIR_KEY))
         self.log.write("started", started(attempt, note, published, repeatable, key))
         vars(request)[_BEGUN] = attempt, monotonic_ns()
 
@@ -347,80 +367,6 @@ def try_log(policy: Policy) -> None:
             f"fair_event_log = {str(policy.folder)!r}: this worker cannot write there ({exc})."
             " Let its user write there, name another folder, or leave fair_event_log out"
         ) from exc
-
-
-def about(task: str, id_: str, retries: int, note: Note) -> str:
-    """Return the fields that a start and its end have in common."""
-    cost_key = note[3]
-    return (
-        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, note[0])},'
-        f'"cost_key":{"null" if cost_key is None else quoted(cost_key)}'
-    )
-
-
-def started(
-    attempt: str, note: Note, published: int | None, repeatable: bool, key: str | None
-) -> str:
-    """Return a record's fields; `attempt` is those of `about`."""
-    _, received, redelivered, _, cost = note
-    whose = "" if key is None else f'"key":{encode_basestring_ascii(key)},'
-    return (
-        f'{attempt},{whose}"published":{"null" if published is None else published},'
-        f'"received":{received},"redelivered":{"true" if redelivered else "false"},'
-        f'"repeatable":{"true" if repeatable else "false"},"cost":{cost!r}'
-    )
-
-
-def finished(attempt: str, state: str, runtime: int, exception: str | None) -> str:
-    """Return a record's fields; `attempt` is those of `about`."""
-    return (
-        f'{attempt},"state":{quoted(state)},"runtime":{runtime},'
-        f'"exception":{"null" if exception is None else quoted(exception)}'
-    )
-
-
-@lru_cache(maxsize=10_000)
-def _place(task: str, queue: str) -> str:
-    return f'"task":{encode_basestring_ascii(task)},"queue":{encode_basestring_ascii(queue)}'
-
-
-def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str, Any]:
-    """What the worker shares its slots by."""
-    strict = settings.policy == "strict"
-    leashed = {name: options for name, options in queues.items() if options.rate is not None}
-    return {
-        "quanta": {name: options.quantum for name, options in queues.items()},
-        "costs": costs_of(settings),
-        "max_wait": settings.max_wait,
-        "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
-        "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
-        "shared_rates": {name: o.rate for name, o in leashed.items() if o.scope != "worker"},
-        "bursts": {name: float(options.burst) for name, options in leashed.items()},
-        "caps": {
-            name: float(options.max_in_flight)
-            for name, options in queues.items()
-            if options.max_in_flight is not None
-        },
-    }
-
-
-def _key(header: Any) -> str | None:
-    """Return whose a message is, as scheduling by key reads it: anybody may have written that."""
-    if header is None:
-        return None
-    return "/".join(filter(None, read_key(header))) or None
-
-
-def _microseconds(header: Any) -> int | None:
-    """Return a header's time, or ours."""
-    seconds = time_of(header)
-    return None if seconds is None else round(seconds * 1e6)
-
-
-def _whole(value: Any) -> int | None:
-    """Return a header's number if it is whole, and one that a reader's 64 bits can hold."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-    return int(value) if whole else None
 
 
 def _exists(pid: int) -> bool:

@@ -13,8 +13,8 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.worker import host
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
-from celery_fair.worker.wire.ack_writer import AckWriter
 from celery_fair.worker.wire.channels import SharedChannel
+from celery_fair.worker.wire.writer import AckWriter
 
 __all__ = ["AmqpFeed", "PulledAmqpFeed", "RawDeliveries"]
 

@@ -7,7 +7,6 @@ from typing import Any
 from kombu.common import QoS
 
 from celery_fair.worker.queues.feed import Feed, Recovery
-from celery_fair.worker.queues.lost_queues import Consumed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["FairQoS", "FairTaskConsumer"]
@@ -34,7 +33,7 @@ class FairTaskConsumer:
         channel: Any,
         queues: list[Any],
         make_feed: Callable[[Any, Recovery], Feed],
-        recovery: Callable[[Consumed], Recovery],
+        recovery: Callable[["FairTaskConsumer"], Recovery],
         open_feeds: OpenFeeds,
         levels_of: Callable[[Any], list[Any]] = lambda queue: [queue],
         deselect: Callable[[str], object] = lambda name: None,

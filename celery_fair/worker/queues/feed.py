@@ -1,13 +1,13 @@
 """One queue at the worker: its channel, its subscription, its window and its buffer.
 
-Every feed owns a channel of its own, as far as the broker allows so many (see `channels`), so that
-its window bounds this queue alone and a queue's trouble stays on its channel. All of a feed's
-channel calls are made by the thread that runs the dispatcher.
+A feed has a channel of its own, as far as the broker allows so many (see `channels`), so that its
+window bounds this queue alone and a queue's trouble stays on its channel. All of its channel calls
+are made by the thread that runs the dispatcher.
 
 What tells an idle queue from a slow refill differs by broker, and so do the two kinds of feed. An
 AMQP broker pushes into a window (`amqp`). Kombu's virtual transports emulate a broker by polling;
 there the feed itself takes what the window allows, and a short answer is proof that the queue is
-empty (`virtual`, `redis`). And a queue may be asked for each message (`pulled`).
+empty (`virtual`, `redis`); and one may be asked for each message (`pulled`).
 """
 
 import math
@@ -29,7 +29,7 @@ from celery_fair.worker.letters import MessageCustody
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.news import News
 
-__all__ = ["Aside", "ByKey", "Feed", "Ports", "Recovery", "Seen", "Source"]
+__all__ = ["Aside", "ByKey", "Feed", "Ports", "Recovery", "Seen"]
 
 
 class Seen(TypedDict):
@@ -400,51 +400,3 @@ class Aside:
     def _park(self, message: Any) -> None:
         self._feed.room.park(message.subscription == self._feed._tag)
         self._feed.refit()
-
-
-class Source(ABC):
-    """One broker connection as the dispatcher's supplier; it makes the feeds."""
-
-    asks = True
-    """Whether messages are asked for between two choices; what was chosen starts before that."""
-
-    @abstractmethod
-    def feed(self, **options: Any) -> Feed:
-        """Make a feed; `options` are those of `Feed`, less the channel."""
-
-    @abstractmethod
-    def pulled(self, **options: Any) -> Feed:
-        """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
-
-    def keyed(self, **options: Any) -> Feed:
-        """Make a feed that is shared by key; `options` are those of `KeyedFeed`, and who sorts.
-
-        Only where the broker `shares_by_key`; a worker on others has been refused by then.
-        """
-        raise TypeError(f"{type(self).__name__} has no queues that are shared by key")
-
-    def look(self, now: float) -> None:
-        """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
-
-    def seek(self) -> None:
-        """Slots are free and nothing can be started: see to it that news will come."""
-
-    def flush(self, more: bool = False) -> None:
-        """Send what was kept to be sent together; see `AckWriter.flush`."""
-
-    def last(self) -> None:
-        """The dispatcher runs no more: keep nothing from now on."""
-
-    def acknowledge(self, message: Any) -> None:
-        """Acknowledge a message whose task may start only if it is still held here.
-
-        Raises:
-            Exception: whatever the transport does, or `NotHeldError`; it must not start.
-        """
-        message.ack()
-
-    def confirm(self, message: Any) -> None:
-        """Wait until the broker has seen the message's acknowledgement."""
-
-    def close(self) -> None:
-        """Stop; what is unacknowledged goes back."""

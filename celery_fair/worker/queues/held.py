@@ -16,8 +16,9 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
+from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed
 
 __all__ = ["LONGEST_WAIT", "Held", "is_leftover", "longest_wait"]
@@ -55,22 +56,6 @@ def longest_wait(channel: Any, queues: Iterable[Any]) -> float:
     return min(LONGEST_WAIT, visible / 2, *(milliseconds / 1000 / 2 for milliseconds in own))
 
 
-class Renewable(Protocol):
-    """What a connection consumes; see `celery_fair.worker.queues.consumer.FairTaskConsumer`."""
-
-    @property
-    def is_over(self) -> bool: ...
-
-    @property
-    def feeds(self) -> list[Feed]: ...
-
-    @property
-    def retired(self) -> list[Feed]: ...
-
-    def renew(self, feed: Feed) -> None:
-        """End a feed, giving back what it has, and make another of its queue."""
-
-
 class Held:
     """Looks after the feeds of one connection.
 
@@ -88,7 +73,7 @@ class Held:
 
     def __init__(
         self,
-        queues: Renewable,
+        queues: FairTaskConsumer,
         limit: float,
         call_later: Callable[[float, Callable[[], object]], object],
         forget: Callable[[Iterable[Any]], object],

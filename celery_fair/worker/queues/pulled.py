@@ -74,6 +74,7 @@ class Pulled(Feed):
     """
 
     asks = True
+    _most_waiting: float = _AHEAD
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class Pulled(Feed):
 
     @property
     def _is_full(self) -> bool:
-        return len(self.buffer) >= _AHEAD
+        return len(self.buffer) >= self._most_waiting
 
     @abstractmethod
     def _get(self) -> int:

@@ -32,9 +32,10 @@ from kombu.utils.json import loads
 from celery_fair.brokers.redis import Commands, Script, acknowledge_held, release_idle, script_text
 from celery_fair.worker import host
 from celery_fair.worker.queues.delivery import patient_class
-from celery_fair.worker.queues.feed import Feed, Source
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.redis_wakeup import OVERDUE, RedisWakeUp, may_wait
+from celery_fair.worker.queues.source import Source
 
 __all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource", "fetching"]
 

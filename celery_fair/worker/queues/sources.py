@@ -14,17 +14,17 @@ from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.bell import Bell
 from celery_fair.worker.queues.amqp import AmqpFeed, PulledAmqpFeed, RawDeliveries
-from celery_fair.worker.queues.feed import Feed, Source
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed
 from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
 from celery_fair.worker.queues.keyed.shared import SharedLanesFeed
 from celery_fair.worker.queues.redis import RedisSource
+from celery_fair.worker.queues.source import Source
 from celery_fair.worker.queues.virtual import VirtualSource
-from celery_fair.worker.wire.ack_writer import AckWriter
-from celery_fair.worker.wire.any_properties import read_any_properties
 from celery_fair.worker.wire.channels import Channels, SharedChannel
-from celery_fair.worker.wire.reader import DrainingReader
+from celery_fair.worker.wire.reader import DrainingReader, read_any_properties
+from celery_fair.worker.wire.writer import AckWriter
 
 __all__ = ["AmqpSource", "Read", "read_plainly", "source_for"]
 

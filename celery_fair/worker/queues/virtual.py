@@ -4,8 +4,9 @@ from queue import Empty
 from typing import Any
 
 from celery_fair.brokers.broker import broker_of
-from celery_fair.worker.queues.feed import Feed, Source
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
+from celery_fair.worker.queues.source import Source
 
 __all__ = ["PulledVirtualFeed", "VirtualFeed", "VirtualSource"]
 

@@ -1,1 +1,1 @@
-"""py-amqp's connection: its channels, what is read from its socket, and what is written."""
+"""py-amqp's connection: its `channels`, what its `reader` takes in, and what its `writer` sends."""

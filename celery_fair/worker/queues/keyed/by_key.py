@@ -1,5 +1,6 @@
 """What those feeds have in common that choose by key, and what a worker keeps for all of them."""
 
+import math
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -145,8 +146,10 @@ class KeyedFeed(Pulled):
         self._usual = parts.usual
         self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
 
-    @abstractmethod
-    def live_weights(self) -> Mapping[str, float]: ...
+    _most_waiting = math.inf  # what has come due, and may not start yet, keeps nobody else from it
+
+    def live_weights(self) -> Mapping[str, float]:
+        return {}
 
     def seen(self, tenant: str | None) -> Seen | None:
         return None

@@ -20,8 +20,9 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
+from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.lanes import LaneChooser, Lanes, register
-from celery_fair.brokers.mover import AmqpMover, NotTakenError
+from celery_fair.brokers.mover import NotTakenError
 from celery_fair.core.fair_key import read_key
 from celery_fair.core.lanes import Key
 from celery_fair.core.rounds import Rounds

@@ -15,11 +15,11 @@ all of them together, in the long run. With a store of keys it is soon: see `sha
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import monotonic, time
 from typing import Any
 
-from amqp import ChannelError, NotFound, RecoverableConnectionError
+from amqp import ChannelError, RecoverableConnectionError
 
 from celery_fair.core.front import Front, FrontAndLanes, Move, Pick, Take
 from celery_fair.core.sketch import RecentKeys
@@ -30,9 +30,9 @@ from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
-from celery_fair.worker.wire.questions import Questions
+from celery_fair.worker.wire.writer import Questions
 
-__all__ = ["LanesFeed"]
+__all__ = ["LanesFeed", "has_left"]
 
 _SEEN = 200
 """Lanes, those that have most, and keys that were served most, of which is told who asks."""
@@ -67,9 +67,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def _chooses(self, parts: KeyedParts) -> FrontAndLanes:
         weights, usual = parts.keyed.weights, parts.keyed.weight
         return FrontAndLanes(TenantTags(lambda tenant: weights.get(tenant, usual)))
-
-    def live_weights(self) -> Mapping[str, float]:
-        return {}
 
     def seen(self, tenant: str | None) -> Seen:
         lanes, tags = self._choice.lanes, self._choice.tags.tenants
@@ -107,16 +104,10 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         while self._picked:
             self._have_come()
         self._head = None
-        self._choice.give_up_head()
+        self._choice.front_is(None, self._choice.front, monotonic())
         for item in self.buffer:
             self.charged(item, 0.0)
         super().hand_back()
-
-    def _closed(self, number: int, reason: Exception) -> None:
-        if self._picked and not self.dead and isinstance(reason, NotFound):
-            self._refused(reason)  # what was asked; it is declared again
-        else:
-            super()._closed(number, reason)
 
     # Its turn ---------------------------------------------------------------------------
 
@@ -137,21 +128,18 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         if turn is not None:
             self._started.add(turn.tenant, time())
         if item is not None and self._ahead is not None and self._may_ask:
-            self._ask_ahead(self._ahead.count(self.given, now) - 1)
+            most = self._ahead.count(self.given, now) - 1  # that may be here, or on their way
+            have = len(self._picked) + len(self.buffer)
+            if self._head is None and not self._choice.front and have <= most // 2:
+                self._ask(self._choice.more(most - have, self._usual()))
         return item
-
-    @property
-    def _is_full(self) -> bool:
-        """What has come due, and may not start yet, keeps nobody else from it."""
-        return False
 
     def _next(self) -> int | None:
         """Return the place of what was chosen, or has come due."""
-        places = enumerate(self.buffer)
-        return next((place for place, item in places if self._may_start(item)), None)
-
-    def _may_start(self, item: Any) -> bool:
-        return item is not self._head
+        for place, item in enumerate(self.buffer):
+            if item is not self._head and not has_left(item):
+                return place
+        return None
 
     def _get(self) -> int:
         while self._settled:
@@ -177,7 +165,11 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
                 continue
             step = choice.step(self._usual(), monotonic())
             if isinstance(step, Take):
-                self._take(step)
+                picks = [step.pick]
+                if self._ahead is not None and step.sure:
+                    most = self._ahead.count(self.given, monotonic())
+                    picks += choice.more(most - 1, self._usual())
+                self._ask(picks)
             elif step is Front.GET:
                 self._ask([None])
             elif step is Front.COUNT:
@@ -192,23 +184,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     # What is asked ----------------------------------------------------------------------
 
-    def _take(self, step: Take) -> None:
-        picks: list[Pick | None] = [step.pick]
-        if self._ahead is not None and step.sure:
-            most = self._ahead.count(self.given, monotonic())
-            picks += self._choice.more(most - 1, self._usual())
-        self._ask(picks)
-
-    def _ask_ahead(self, most: int) -> None:
-        """Ask for messages whose turn is soon, to be here by then; wait for nothing.
-
-        Arguments:
-            most: how many may be here then, or on their way.
-        """
-        have = len(self._picked) + len(self.buffer)
-        if self._head is None and not self._choice.front and have <= most // 2:
-            self._ask(self._choice.more(most - have, self._usual()))
-
     def _ask(self, picks: Sequence[Pick | None]) -> None:
         """Ask for what was picked, and now and then how many messages the front has."""
         if not picks:
@@ -220,7 +195,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             self._questions.ask(counted, names)
         except ChannelError as exc:
             self._refused(exc)
-        self._look_later(self._ahead is not None)
+        if self._ahead is not None:
+            self._look_later()
 
     def _have_come(self) -> bool:
         """Take in what has been asked for; return whether there is anything that may start."""
@@ -236,9 +212,14 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         came = False
         while self._questions.answers and not self.dead:
             pick, raw = self._picked.popleft(), self._questions.answers.popleft()
-            message = None if raw is None else self._received(raw)
-            key = None if message is None else whose(message)
-            left = 0 if raw is None else int(raw.delivery_info["message_count"])
+            message, key, left = None, None, 0
+            if raw is not None:
+                message = self.channel.message_to_python(raw)
+                key, left = whose(message), int(raw.delivery_info["message_count"])
+                self._receive(message)
+                if self._ahead is not None and self.custody.starts_once(message):
+                    self._ahead = None  # what is here starts in its turn
+                    self._unstarted.came_once(self.name)
             if pick is None:
                 self._head = message
                 self._choice.front_is(key, left, monotonic())
@@ -248,14 +229,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
                 message.belongs_to(self.name)
                 came = self._comes_by(message, turn, pick.number) or came
         return came
-
-    def _received(self, raw: Any) -> Any:
-        message = self.channel.message_to_python(raw)
-        self._receive(message)
-        if self._ahead is not None and self.custody.starts_once(message):
-            self._ahead = None  # what is here starts in its turn
-            self._unstarted.came_once(self.name)
-        return message
 
     def _comes_by(self, message: Any, turn: Turn, number: int | None = None) -> bool:
         """A message has come by this turn, out of this lane; return whether it may start."""
@@ -268,10 +241,10 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         if number is None:
             number = self._watch.lane_for(self._choice.lanes.depths)
         if number is None or not self.custody.move(head, self._watch.name_of(number)) or self.dead:
-            self._choice.not_moved()
-            return
-        self.buffer.remove(head)
-        self._head = None
+            number = None
+        else:
+            self.buffer.remove(head)
+            self._head = None
         self._choice.moved(number, monotonic())
 
     # What waits --------------------------------------------------------------------------
@@ -289,12 +262,19 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         for message in late:
             if message.acknowledged:
                 self.buffer.remove(message)
-        self._look_later(bool(ahead))
+        if ahead:
+            self._look_later()
 
-    def _look_later(self, some: bool) -> None:
-        if some and not self._will_look and not self.dead:
+    def _look_later(self) -> None:
+        if not (self._will_look or self.dead):
             self._will_look = True
             self._later(_LONG, self._give_back_what_waits)
+
+
+def has_left(item: Any) -> bool:
+    """Whether a message has come due, and is to ask once more whether it may start."""
+    turn = message_of(item).turn
+    return turn is not None and turn.has == "left"
 
 
 def _is_ahead(item: Any) -> bool:

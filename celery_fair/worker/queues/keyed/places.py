@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 from weakref import ref
 
-from celery_fair.brokers.keyed.lists import KeyedLists, Left
+from celery_fair.brokers.keyed.scripts import KeyedScripts, Left
 from celery_fair.brokers.redis import Commands
 from celery_fair.clock import elapsed
 from celery_fair.settings import KeyedQueue
@@ -150,11 +150,11 @@ class Places:
                 tenants,
             )
 
-    def _lists(self, queue: str) -> KeyedLists:
+    def _lists(self, queue: str) -> KeyedScripts:
         if self._connection is None:
             self._connection = self._connect()
         channel = self._connection.default_channel
-        return KeyedLists(channel, Commands(channel), self._queues[queue])
+        return KeyedScripts(channel, Commands(channel), self._queues[queue])
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

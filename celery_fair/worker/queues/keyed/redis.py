@@ -15,7 +15,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from celery_fair.brokers.keyed.lists import KeyedLists, Left
+from celery_fair.brokers.keyed.scripts import KeyedScripts, Left
 from celery_fair.clock import elapsed
 from celery_fair.core.tags import Turn
 from celery_fair.core.window import Ahead
@@ -55,7 +55,7 @@ class KeyedRedisFeed(Placed, RedisFeed):
         super().__init__(parts=parts, **options)
         self.aside = _Renewed(self)
         self._ahead = Ahead(_AHEAD, parts.free)
-        self._lists = KeyedLists(self.channel, self._source.send, parts.keyed)
+        self._lists = KeyedScripts(self.channel, self._source.send, parts.keyed)
         self._live_weights: Mapping[str, float] = {}
         self._weights_at = 0.0
 

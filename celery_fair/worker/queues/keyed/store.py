@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.brokers.keyed.lists import Left
+from celery_fair.brokers.keyed.scripts import Left
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.core.front import Permit
 from celery_fair.settings import KeyedQueue
