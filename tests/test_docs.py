@@ -153,7 +153,7 @@ def test_unit_with_a_setting_that_is_not_is_found(tmp_path: Path) -> None:
 
 
 def test_alert_rules_alert(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "production" / "monitoring.md"
+    page = ROOT / "docs" / "how-to" / "metrics.md"
     (rules,) = (block.text for block in blocks(page.read_text()) if block.language == "yaml")
     (tmp_path / "rules.yml").write_text(rules)
     tests = Path(shutil.copy(ROOT / "tests" / "documentation" / "rules_test.yml", tmp_path))

@@ -46,7 +46,7 @@ OF_KEYS = {
 """Of queues that are shared by key; `tests.keys.test_metrics` has a worker with such."""
 
 SETTINGS = ROOT / "docs" / "settings.md"
-MONITORING = ROOT / "docs" / "production" / "monitoring.md"
+MONITORING = ROOT / "docs" / "how-to" / "metrics.md"
 
 Samples = dict[tuple[str, ...], float]
 

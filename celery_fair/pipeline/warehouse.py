@@ -439,7 +439,7 @@ class Run:
 
     def compact(self, table: str) -> None:
         """Put folders of a table together that have become many."""
-        folders, sizes = self.pointer.tables[table], self._sizes(table)
+        folders, sizes = self.pointer.tables.get(table, []), self._sizes(table)
         first = overgrown(sizes)
         if table == _IN_PART and sum(self._sizes(REPLACED)) > sum(sizes) / 10:
             first = 0
@@ -459,7 +459,7 @@ class Run:
             self.replace(REPLACED, stale.drop("run"))
 
     def _sizes(self, table: str) -> list[int]:
-        return [self.warehouse.store.size(folder) for folder in self.pointer.tables[table]]
+        return [self.warehouse.store.size(each) for each in self.pointer.tables.get(table, [])]
 
     def _write(self, table: str, rows: "DataFrame") -> str:
         folder = self._folder(table)
