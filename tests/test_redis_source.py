@@ -19,8 +19,8 @@ from redis.connection import Connection as RedisConnection
 from celery_fair.brokers.mover import RedisMover
 from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.dwrr import Flow
-from celery_fair.worker.queues import redis_source
-from celery_fair.worker.queues.redis_source import RedisFeed, RedisSource
+from celery_fair.worker.queues import redis as redis_queues
+from celery_fair.worker.queues.redis import RedisFeed, RedisSource
 from tests.brokers import RedisServer, Space
 from tests.feeds import gate, ports
 from tests.publishing import publish
@@ -34,14 +34,16 @@ class Listening:
 
     def __init__(self, connection: Connection, url: str) -> None:
         self.url = url
-        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None, rings=True)
+        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None, wakes=True)
         flow = Flow("a", 1.0)
         self.feed: RedisFeed = self.source.feed(
             queue=Queue("a"), flow=flow, window=WINDOW, gate=gate(), ports=ports()
         )
         self.feed.open()
         self.source.seek()
-        assert self.source._listening == {"a"}
+        assert self.source._wake_up is not None
+        self.wake_up = self.source._wake_up
+        assert self.wake_up.listening == {"a"}
 
     def publish(self, count: int) -> list[str]:
         return publish(self.url, {"a": count}).all()
@@ -69,14 +71,14 @@ def listening(redis_space: Space) -> Iterator[Listening]:
 
 def test_what_has_rung_comes_before_the_rest(listening: Listening) -> None:
     """A look comes before the bell's answer was read, and even before it is there."""
-    hear = listening.source._hear
-    listening.source._hear = lambda: None  # type: ignore[method-assign]
+    hear = listening.wake_up.hear
+    listening.wake_up.hear = lambda: None  # type: ignore[method-assign]
     ids = listening.publish(WINDOW + 2)
     listening.feed._looked = -math.inf  # long ago: it is worth a look
     listening.source.fetch()
     assert listening.ids == []
 
-    listening.source._hear = hear  # type: ignore[method-assign]
+    listening.wake_up.hear = hear  # type: ignore[method-assign]
     listening.wait_full()
     assert listening.ids == ids[:WINDOW]
     listening.source.fetch()
@@ -87,7 +89,7 @@ def test_a_look_hears_the_bell(listening: Listening) -> None:
     (first,) = listening.publish(1)
     wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the first")
     assert listening.ids == [first]
-    assert not listening.source._listening
+    assert not listening.wake_up.listening
 
     more = listening.publish(WINDOW - 1)
     listening.wait_full()
@@ -98,11 +100,11 @@ def test_a_bell_that_was_heard_already_keeps_nobody_waiting(listening: Listening
     """The loop may have seen that it rings, before a look has heard it."""
     listening.publish(1)
     wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the first")
-    listening.source._on_bell()
+    listening.wake_up._on_readable()
     listening.feed.buffer.clear()
-    listening.source.listen()
-    listening.source._on_bell()
-    assert listening.source._listening == {"a"}
+    listening.source.seek()
+    listening.wake_up._on_readable()
+    assert listening.wake_up.listening == {"a"}
 
 
 def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> None:
@@ -195,7 +197,7 @@ def test_looking_at_many_queues_takes_a_hundredth_of_the_time(
     resting: Resting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent = count(1.0, 0.01)
-    monkeypatch.setattr(redis_source, "thread_time", lambda: next(spent))
+    monkeypatch.setattr(redis_queues, "thread_time", lambda: next(spent))
     now = monotonic()
     look(resting)
     assert resting.times[-1] - now >= 0.99

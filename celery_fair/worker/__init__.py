@@ -4,7 +4,7 @@ A message's way
 ---------------
 ::
 
-    queues/amqp_feed      (or redis_source, virtual_feed) it comes into its queue's window
+    queues/amqp           (or redis, virtual, sqs) it comes into its queue's window
     queues/news           the queue reports it
     bell                  rings
     dispatch/dispatcher   runs, and asks

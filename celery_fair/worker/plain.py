@@ -5,7 +5,7 @@ from typing import Any
 
 from celery_fair.worker.launch.in_flight import Way, plain_way
 from celery_fair.worker.launch.requests import ShortWay
-from celery_fair.worker.queues.source import Read, read_plainly
+from celery_fair.worker.queues.sources import Read, read_plainly
 
 __all__ = ["PlainWay"]
 

@@ -28,10 +28,10 @@ from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
 from celery_fair.worker.queues.held import Held, longest_wait
-from celery_fair.worker.queues.lanes import Lanes
 from celery_fair.worker.queues.lost_queues import LostQueues
 from celery_fair.worker.queues.news import News
-from celery_fair.worker.queues.source import source_for
+from celery_fair.worker.queues.pulled import OneByOne
+from celery_fair.worker.queues.sources import source_for
 
 __all__ = ["Session"]
 
@@ -74,8 +74,7 @@ class Session:
             c.connection,
             c.hub,
             parts.meter,
-            parts.bell.soon,
-            parts.bell.at,
+            parts.bell,
             _PULL_INTERVAL,
             bool(c.hub) and not some_once,
             parts.path.read,
@@ -181,7 +180,7 @@ class Session:
             "gate": gate,
             "ports": Ports(self._news, self._custody, recovery, self._parking),
             "accept": self._accept,
-            "in_flight_allowance": pool_size(parts.pool) if self._late_acks else 0,
+            "late": pool_size(parts.pool) if self._late_acks else 0,
         }
         pulled = {
             "interval": _PULL_INTERVAL,
@@ -197,7 +196,7 @@ class Session:
             return self._source.feed(**options)
         by_key = queue.name in parts.settings.by_key
         return self._source.pulled(
-            lanes=Lanes(partial(parts.in_flight.runs, queue.name)) if by_key else None,
+            order=OneByOne(partial(parts.in_flight.runs, queue.name)) if by_key else None,
             **pulled,
             **options,
         )

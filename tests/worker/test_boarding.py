@@ -216,7 +216,7 @@ def test_what_celery_does_with_a_message(what: str, outcome: Outcome, aside: str
     [message] = scene.feed.put("a")
     assert scene.handover.offer(getattr(Celery(scene.handover), what), message) is outcome
     assert message.aside == aside
-    assert scene.feed.parked == (aside == "eta")
+    assert scene.feed.room.parked == (aside == "eta")
 
 
 def test_a_request_of_the_offered_message_is_returned_and_a_later_one_is_due() -> None:

@@ -13,6 +13,7 @@ from celery_fair.worker.dispatch.cost import Costs
 from celery_fair.worker.dispatch.dispatcher import Dispatcher
 from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.launch.handover import Outcome
+from celery_fair.worker.queues.held import is_leftover
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from tests.feeds import gate, ports
@@ -186,10 +187,10 @@ def test_a_request_that_comes_due_is_the_head_of_its_queue() -> None:
     one = scene.queue("one")
     scene.crew.outcome = lambda message: Outcome.PUT_OFF if message.headers["id"] == "a" else None
     [late, *_] = one.put(*"abc")
-    one.set_aside(late, eta=True)
+    one.aside.put(late, eta=True)
     assert scene.run() == "b"
 
-    one.came_due(late, Request(late))
+    one.aside.due(late, Request(late))
     scene.crew.end(1)
     assert scene.run() == "ba"
 
@@ -199,9 +200,9 @@ def test_a_request_that_comes_due_after_its_queue_was_cancelled_starts_all_the_s
     one = scene.queue("one")
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     scene.feeds.remove(one)
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == "a"
 
 
@@ -212,16 +213,16 @@ def test_what_comes_due_of_a_partition_that_was_revoked_does_not_start() -> None
     one.gate.fence(lambda now: True)
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     one.retire()
     scene.feeds.remove(one)
-    assert one.leftover
-    one.came_due(message, Request(message))
+    assert is_leftover(one)
+    one.aside.due(message, Request(message))
     assert scene.run() == ""
-    assert one.leftover
+    assert is_leftover(one)
     one.hand_back()
     assert message.acknowledged
-    assert not one.leftover
+    assert not is_leftover(one)
 
 
 def test_what_the_broker_gave_when_the_lease_was_over_does_not_start(
@@ -253,11 +254,11 @@ def test_a_request_that_comes_due_when_its_message_has_gone_back_does_not_start(
     one = scene.queue("one")
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     if cancelled:
         scene.feeds.remove(one)
     message.requeue()
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == ""
 
 
@@ -265,10 +266,10 @@ def test_nothing_of_a_dead_connection_starts() -> None:
     scene = Scene(slots=1)
     one = scene.queue("one")
     [message] = one.put("a")
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     scene.feeds.remove(one)
     one.die()
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == ""
 
 
@@ -284,12 +285,12 @@ def test_what_comes_due_of_a_cancelled_queue_and_gets_no_slot_goes_back() -> Non
     one, two = scene.queue("one"), scene.queue("two")
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     one.retire()
     scene.feeds.remove(one)
     two.put("b")
     assert scene.run() == "b"
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == "b"
     scene.dispatcher.close()
     one.hand_back()

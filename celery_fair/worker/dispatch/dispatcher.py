@@ -221,7 +221,7 @@ class Dispatcher:
     def _offer(self, feed: Feed) -> None:
         now = self._clock()
         if feed.flow.head is None:
-            feed.is_filled(now)
+            feed.lull.end(now)
         cost = self._prices.price(feed.buffer[0])
         self._chooser.offer(feed.flow, cost, feed.waits_since, now)
 
@@ -255,7 +255,7 @@ class Dispatcher:
 
     def _dispatch(self, feed: Feed) -> None:
         now = self._clock()
-        waited = feed.waiting(now) if self._watches else 0.0
+        waited = now - feed.waits_since if self._watches and feed.buffer else 0.0
         if feed.must_ask:
             self._crew.depart()  # nobody waits for an answer
         item = feed.take(now, self._in_flight.boarded)
@@ -267,8 +267,8 @@ class Dispatcher:
             self._look_at_next(feed, 0.0)
             return
         if feed.asks:  # what was chosen was a guess
-            if feed.is_dry:
-                feed.is_filled(now)
+            if feed.lull.goes_on:
+                feed.lull.end(now)
             self._chooser.scheduler.offer(feed.flow, self._prices.price(item))
         cost = feed.flow.head or 0.0
         if self._hand_over(item, cost) is _STARTED:
@@ -298,7 +298,7 @@ class Dispatcher:
             feed.refill()
         head = feed.next_cost(self._prices.price)
         if head is None:
-            feed.is_empty(self._clock())
+            feed.lull.begin(self._clock(), feed.owed)
         if self._chooser.ages:
             since = feed.waits_since if feed.buffer else None
             self._chooser.served(feed.flow, cost, head, feed.owed, since, self._clock())

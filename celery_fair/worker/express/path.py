@@ -16,7 +16,7 @@ from celery_fair.worker.express.relay import Relay
 from celery_fair.worker.launch.in_flight import Way, plain_way
 from celery_fair.worker.launch.requests import ShortWay
 from celery_fair.worker.plain import PlainWay
-from celery_fair.worker.queues.amqp_feed import RawDeliveries
+from celery_fair.worker.queues.amqp import RawDeliveries
 from celery_fair.worker.wire.reader import DrainingReader
 
 __all__ = ["FastPath", "short_way"]

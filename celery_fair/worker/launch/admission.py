@@ -109,7 +109,7 @@ class Admission:
         If the worker stops, or the log cannot be written for long, it goes back to its queue.
         """
         message = request.message
-        message.feed.set_aside(message, eta=message.feed.parked < _HELD)
+        message.feed.aside.put(message, eta=message.feed.room.parked < _HELD)
         self._later(_RETRY, partial(_come_due, request))
 
     def _mark(self, request: Any) -> None:
@@ -173,7 +173,7 @@ class Admission:
 def _come_due(request: Any) -> None:
     message = request.message
     if not (message.feed.dead or message.acknowledged):
-        message.feed.came_due(message, request)
+        message.feed.aside.due(message, request)
 
 
 def _log_not_started(request: Any, what: str, exc: Exception) -> None:

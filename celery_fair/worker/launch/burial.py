@@ -129,7 +129,7 @@ class DeadLetters:
 def _strand(message: Any) -> None:
     feed = getattr(message, "feed", None)
     if feed is not None and not feed.dead and not message.acknowledged:
-        feed.strand(message)
+        feed.aside.strand(message)
 
 
 def described(message: Any) -> tuple[Any, Any]:

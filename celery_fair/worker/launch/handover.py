@@ -63,7 +63,7 @@ class Handover:
         finally:
             self._offered = self._request = None
         if not message.acknowledged:
-            message.feed.set_aside(message, eta=self._for_eta)
+            message.feed.aside.put(message, eta=self._for_eta)
             return Outcome.PUT_OFF if outcome is _DROPPED else outcome
         return outcome
 
@@ -73,7 +73,7 @@ class Handover:
         if message is self._offered:
             self._request = request
         else:
-            message.feed.came_due(message, request)
+            message.feed.aside.due(message, request)
 
     def prefetch_raised(self) -> None:
         """Celery is about to keep the offered message in a timer; or else, the pool has grown."""

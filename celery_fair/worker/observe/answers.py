@@ -124,7 +124,7 @@ class Answers:
             return {"queue": queue, "reason": "suspended", "text": _TEXTS["suspended"]}
         if not feed.buffer:  # without a free slot nobody has looked at a broker that does not push
             feed.refill()
-            feed.report()
+            feed.news.arrived(feed)
         reason, until = self._chooser.why(feed.flow, now)
         busy, slots = len(self.in_flight), self.slots.count()
         rounds = self._chooser.scheduler.rounds_ahead(feed.flow)
@@ -240,7 +240,7 @@ class Answers:
             "buffered": len(feed.buffer),
             "in_flight": self.in_flight.of(feed.name),
             "served": self.served.count.get(feed.name, 0),
-            "waiting_seconds": feed.waiting(now),
+            "waiting_seconds": now - feed.waits_since if feed.buffer else 0.0,
             "oldest_published": _oldest(feed),
             "held": reason,
             "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,

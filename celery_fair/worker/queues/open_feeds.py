@@ -25,7 +25,7 @@ class OpenFeeds:
         self._chooser = chooser
         self._clock = clock
         self._feeds: dict[Flow, Feed] = {}
-        self.asked: list[Feed] = []
+        self.asked: list[Any] = []  # of `Pulled`
         self.suspended: set[str] = set()
 
     def __iter__(self) -> Iterator[Feed]:
