@@ -16,13 +16,12 @@ from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions
 from celery_fair.worker import host
-from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.boarding import Boarding
-from celery_fair.worker.launch.burial import DeadLetters
-from celery_fair.worker.launch.custody import MessageCustody
+from celery_fair.worker.launch.in_flight import pool_size
 from celery_fair.worker.launch.requests import Requests
-from celery_fair.worker.launch.slots import pool_size
+from celery_fair.worker.letters import DeadLetters, MessageCustody
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
@@ -114,12 +113,11 @@ class Session:
             parts.path.requests(c),
             parts.tokens,
             priorities_back(settings, c.conninfo),
+            parts.handover,
         )
         self._boarding = Boarding(
-            parts.in_flight,
             parts.slots,
-            parts.handover,
-            requests.receive,
+            requests,
             Admission(
                 self._source,
                 self._mover,
@@ -134,18 +132,11 @@ class Session:
             acks_first=pool.body_can_be_buffer and not pool.is_green,
             watches=(*parts.recorders, *parts.key_figures),
         )
+        choice = Choice(
+            parts.chooser, parts.feeds, parts.prices, parts.meter, parts.served, parts.observed
+        )
         self._dispatcher = Dispatcher(
-            parts.chooser,
-            parts.feeds,
-            self._news,
-            parts.bell,
-            self._source,
-            self._boarding,
-            parts.prices,
-            parts.meter,
-            parts.served,
-            parts.observed,
-            after_turn=self._after_turn,
+            choice, self._news, self._source, self._boarding, self._after_turn
         )
         parts.bell.listen(self._dispatcher.run)
 

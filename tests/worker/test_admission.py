@@ -13,7 +13,7 @@ from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED
+from celery_fair.worker.letters import DUPLICATE, REDELIVERED
 from celery_fair.worker.queues.news import News
 from tests.feeds import ports
 from tests.worker.parts import Burials, Request, Silent, non_repeatable, shelf

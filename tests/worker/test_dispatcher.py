@@ -9,10 +9,10 @@ import pytest
 
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.dispatch.cost import Costs
-from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
+from celery_fair.worker.dispatch.prices import Costs
 from celery_fair.worker.dispatch.served import Served
-from celery_fair.worker.launch.handover import Outcome
+from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.held import is_leftover
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
@@ -105,19 +105,10 @@ class Scene:
         self.bell = Silent()
         self.news = News(self.bell)
         self.feeds = OpenFeeds(self.chooser, lambda: self.now)
-        self.dispatcher = Dispatcher(
-            self.chooser,
-            self.feeds,
-            self.news,
-            self.bell,
-            self.supply,
-            self.crew,
-            Costs(None),
-            RefillMeter(),
-            self.served,
-            watches,
-            clock=lambda: self.now,
-        )
+        choice = Choice(self.chooser, self.feeds, Costs(None), RefillMeter(), self.served, watches)
+        supply: Any = self.supply
+        crew: Any = self.crew
+        self.dispatcher = Dispatcher(choice, self.news, supply, crew, clock=lambda: self.now)
 
     def queue(self, name: str, quantum: float = 1.0, **options: Any) -> Shelf:
         opened = gate(quantum, **options)

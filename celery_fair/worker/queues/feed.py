@@ -25,10 +25,11 @@ from celery_fair.core.parking import Parking
 from celery_fair.core.window import Room, Window
 from celery_fair.settings import QueueOptions
 from celery_fair.worker import host
+from celery_fair.worker.letters import MessageCustody
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.news import News
 
-__all__ = ["Aside", "ByKey", "Custody", "Feed", "Ports", "Recovery", "Seen", "Source"]
+__all__ = ["Aside", "ByKey", "Feed", "Ports", "Recovery", "Seen", "Source"]
 
 
 class Seen(TypedDict):
@@ -70,28 +71,6 @@ class ByKey(Protocol):
         """
 
 
-class Custody(Protocol):
-    """What becomes of messages that do not simply start."""
-
-    def starts_once(self, message: Any) -> bool:
-        """Whether a message must not be started again once it counts as redelivered."""
-
-    def give_back(self, messages: Sequence[Any]) -> None:
-        """Return messages of one queue that have not started to it, one after the other."""
-
-    def move(self, message: Any, queue: str) -> bool:
-        """Move a message that has not started to another queue; False if that is not taken now."""
-
-    def refuse(self, message: Any, exc: BaseException | None) -> None:
-        """See to what becomes of a message that no task is started for, for an error."""
-
-    def worker_lost(self, message: Any) -> None:
-        """The process that ran a message's task has died."""
-
-    def garbage(self, feed: "Feed", raw: bytes, reason: Exception) -> None:
-        """This was in the queue, and is no message."""
-
-
 class Recovery(Protocol):
     """What becomes of a queue that the broker has taken away."""
 
@@ -118,7 +97,7 @@ class Ports(NamedTuple):
     """Whom a queue knows: given to it when it is made."""
 
     news: News
-    custody: Custody
+    custody: MessageCustody
     recovery: Recovery
     parking: Parking
 
@@ -168,7 +147,7 @@ class Feed(ABC):
 
     Attributes:
         name: the queue's name.
-        custody: see `Custody`.
+        custody: sees to its messages that do not simply start.
         news: told of what comes.
         buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
             come due.

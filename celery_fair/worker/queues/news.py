@@ -17,7 +17,7 @@ class News:
     """
 
     def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+        self.bell = bell
         self._reports: deque[tuple[Any, Any]] = deque()
 
     def __bool__(self) -> bool:
@@ -26,17 +26,17 @@ class News:
     def arrived(self, feed: Any) -> None:
         """Something new is in the feed's buffer."""
         self._reports.append((feed, None))
-        self._bell.arrived()
+        self.bell.arrived()
 
     def found(self) -> None:
         """A queue that is asked has something, which it knows itself. From any thread."""
-        self._bell.soon()
+        self.bell.soon()
 
     def due(self, feed: Any, request: Any) -> None:
         """A request of the feed's that Celery had put off has come due."""
         self._reports.append((feed, request))
-        self._bell.arrived()
-        self._bell.later()
+        self.bell.arrived()
+        self.bell.later()
 
     def withdraw(self, feed: Any) -> list[Any]:
         """Take back, and return, the feed's requests that have come due."""
