@@ -25,7 +25,7 @@ from redis import Redis
 
 from benchmarks.turns import parser_of, serving
 from celery_fair.brokers.redis import Commands, Script
-from celery_fair.worker.queues.redis_source import fetching
+from celery_fair.worker.queues.redis import fetching
 from tests.brokers import RedisServer
 from tests.publishing import publish
 

@@ -47,7 +47,7 @@ from celery_fair.brokers.redis import Commands, Script
 from celery_fair.core.tags import TenantTags
 from celery_fair.headers import FAIR_KEY
 from celery_fair.settings import KeyedQueue
-from celery_fair.worker.queues.redis_source import fetching
+from celery_fair.worker.queues.redis import fetching
 from tests.brokers import RabbitMQ, RedisServer
 from tests.keys.tenants import Tenants
 from tests.publishing import publish

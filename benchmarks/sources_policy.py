@@ -4,7 +4,7 @@ Their policy: the same window for every queue, and a queue that is found empty l
 its turn, whether or not its refill is on the way.
 """
 
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.worker.queues.amqp import AmqpFeed
 from tests.apps.shares import app
 
 __all__ = ["app"]

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from celery_fair.bootstrap import install
     from celery_fair.tasks import NonRepeatableTask
     from celery_fair.worker.group_step import GroupStep
-    from celery_fair.worker.launch.burial import message_dead_lettered
+    from celery_fair.worker.letters import message_dead_lettered
     from celery_fair.worker.partitions import (
         partitions_assigned,
         partitions_revoked,
@@ -31,7 +31,7 @@ _HOMES = {
     "GroupStep": "celery_fair.worker.group_step",
     "NonRepeatableTask": "celery_fair.tasks",
     "install": "celery_fair.bootstrap",
-    "message_dead_lettered": "celery_fair.worker.launch.burial",
+    "message_dead_lettered": "celery_fair.worker.letters",
     "partitions_assigned": "celery_fair.worker.partitions",
     "partitions_revoked": "celery_fair.worker.partitions",
     "rebalance_failed": "celery_fair.worker.partitions",

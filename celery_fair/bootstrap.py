@@ -34,7 +34,7 @@ def install(app: "Celery") -> "Celery":
     app.steps["consumer"].update(_STEPS)
     celeryd_init.connect(_on_worker_init)
     if "celery.worker.control" in sys.modules:  # a command of Celery's, which is to know ours
-        from celery_fair.worker.observe import control  # noqa: F401
+        from celery_fair.worker import control  # noqa: F401
     if not getattr(app.amqp_cls, "knows_levels", False):
         app.amqp_cls = amqp_class(app.amqp_cls)  # type: ignore[assignment]
         vars(app).pop("amqp", None)  # in case somebody looked already

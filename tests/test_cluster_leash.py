@@ -17,8 +17,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.gate import SLACK
 from celery_fair.settings import Settings
-from celery_fair.worker.dispatch.cluster_leash import ClusterLeash
-from celery_fair.worker.dispatch.gates import Gates
+from celery_fair.worker.dispatch.gates import ClusterLeash, Gates
 from tests.brokers import RedisServer, Space
 from tests.waiting import wait_for
 

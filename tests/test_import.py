@@ -40,7 +40,7 @@ def test_with_celerys_commands_ours_are_known() -> None:
     """As ``celery inspect`` does, which imports the app then."""
     first = "import celery.worker.control\n"
     last = "from celery.worker.control import Panel\nassert 'fair_status' in Panel.meta\n"
-    assert "celery_fair.worker.observe.control" in imported(f"{first}{INSTALLED}{last}")
+    assert "celery_fair.worker.control" in imported(f"{first}{INSTALLED}{last}")
 
 
 @pytest.mark.parametrize("by", ["name", "class"])

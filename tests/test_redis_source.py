@@ -1,9 +1,8 @@
-"""What comes from Redis, by the bell and by looking, comes in the order of its queue."""
+"""What comes from Redis comes in the order of its queue, and is looked for seldom."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -19,8 +18,8 @@ from redis.connection import Connection as RedisConnection
 from celery_fair.brokers.mover import RedisMover
 from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.dwrr import Flow
-from celery_fair.worker.queues import redis_source
-from celery_fair.worker.queues.redis_source import RedisFeed, RedisSource
+from celery_fair.worker.queues import redis as redis_queues
+from celery_fair.worker.queues.redis import RedisFeed, RedisSource
 from tests.brokers import RedisServer, Space
 from tests.feeds import gate, ports
 from tests.publishing import publish
@@ -30,18 +29,17 @@ WINDOW = 4
 
 
 class Listening:
-    """A source that sleeps: its bell rings for the next message of its only queue."""
+    """A source that sleeps: the next message of its only queue wakes it."""
 
     def __init__(self, connection: Connection, url: str) -> None:
         self.url = url
-        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None, rings=True)
+        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None)
         flow = Flow("a", 1.0)
         self.feed: RedisFeed = self.source.feed(
             queue=Queue("a"), flow=flow, window=WINDOW, gate=gate(), ports=ports()
         )
         self.feed.open()
         self.source.seek()
-        assert self.source._listening == {"a"}
 
     def publish(self, count: int) -> list[str]:
         return publish(self.url, {"a": count}).all()
@@ -65,44 +63,6 @@ def listening(redis_space: Space) -> Iterator[Listening]:
         listening = Listening(connection, redis_space.url)
         yield listening
         listening.source.close()
-
-
-def test_what_has_rung_comes_before_the_rest(listening: Listening) -> None:
-    """A look comes before the bell's answer was read, and even before it is there."""
-    hear = listening.source._hear
-    listening.source._hear = lambda: None  # type: ignore[method-assign]
-    ids = listening.publish(WINDOW + 2)
-    listening.feed._looked = -math.inf  # long ago: it is worth a look
-    listening.source.fetch()
-    assert listening.ids == []
-
-    listening.source._hear = hear  # type: ignore[method-assign]
-    listening.wait_full()
-    assert listening.ids == ids[:WINDOW]
-    listening.source.fetch()
-    assert listening.ids == ids[:WINDOW]
-
-
-def test_a_look_hears_the_bell(listening: Listening) -> None:
-    (first,) = listening.publish(1)
-    wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the first")
-    assert listening.ids == [first]
-    assert not listening.source._listening
-
-    more = listening.publish(WINDOW - 1)
-    listening.wait_full()
-    assert listening.ids == [first, *more]
-
-
-def test_a_bell_that_was_heard_already_keeps_nobody_waiting(listening: Listening) -> None:
-    """The loop may have seen that it rings, before a look has heard it."""
-    listening.publish(1)
-    wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the first")
-    listening.source._on_bell()
-    listening.feed.buffer.clear()
-    listening.source.listen()
-    listening.source._on_bell()
-    assert listening.source._listening == {"a"}
 
 
 def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> None:
@@ -134,7 +94,7 @@ class Resting:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.times: list[float] = []
-        self.source = RedisSource(connection, Hub(), lambda: None, self.times.append)
+        self.source = RedisSource(connection, None, lambda: None, self.times.append)
         self.feeds = [self._feed(name) for name in NAMES]
 
     def _feed(self, name: str) -> RedisFeed:
@@ -195,7 +155,7 @@ def test_looking_at_many_queues_takes_a_hundredth_of_the_time(
     resting: Resting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent = count(1.0, 0.01)
-    monkeypatch.setattr(redis_source, "thread_time", lambda: next(spent))
+    monkeypatch.setattr(redis_queues, "thread_time", lambda: next(spent))
     now = monotonic()
     look(resting)
     assert resting.times[-1] - now >= 0.99

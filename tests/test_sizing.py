@@ -14,7 +14,7 @@ from celery_fair.core.window import LEAST, RefillMeter
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.dispatch.sizing import Sizing
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.virtual_feed import VirtualFeed
+from celery_fair.worker.queues.virtual import VirtualFeed
 from tests.fairness.ten_queues import QUANTA
 from tests.feeds import ports
 

@@ -19,12 +19,11 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.settings import QueueOptions
-from celery_fair.worker.dispatch.cost import Costs
-from celery_fair.worker.dispatch.dispatcher import Dispatcher
-from celery_fair.worker.dispatch.runtimes import Runtimes
+from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
+from celery_fair.worker.dispatch.prices import Costs, Runtimes
 from celery_fair.worker.dispatch.served import Served
-from celery_fair.worker.launch.handover import Outcome
 from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from tests.feeds import ports
@@ -62,18 +61,10 @@ class Worker:
         self._bell = Silent()
         self._news = News(self._bell)
         self._open = OpenFeeds(self.chooser, lambda: self.now)
-        self.dispatcher = Dispatcher(
-            self.chooser,
-            self._open,
-            self._news,
-            self._bell,
-            Supply(),
-            self,
-            prices,
-            RefillMeter(),
-            Served(),
-            clock=lambda: self.now,
-        )
+        choice = Choice(self.chooser, self._open, prices, RefillMeter(), Served())
+        supply: Any = Supply()
+        crew: Any = self
+        self.dispatcher = Dispatcher(choice, self._news, supply, crew, clock=lambda: self.now)
         self._feeds: dict[str, Shelf] = {}
         self._traced: dict[str, Message] = {}
         for name, plan in scenario.queues.items():

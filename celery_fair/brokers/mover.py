@@ -23,7 +23,7 @@ from amqp import AccessRefused, AMQPError, NotFound, PreconditionFailed
 from amqp.exceptions import MessageNacked
 from kombu.utils.json import dumps
 
-from celery_fair.brokers.redelivery import is_redelivered
+from celery_fair.brokers.payload import is_redelivered
 from celery_fair.brokers.redis import Commands, book_settled
 from celery_fair.dead_letters.death import (
     dead_letter_queue,

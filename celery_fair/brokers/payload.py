@@ -10,7 +10,14 @@ from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import ReplayError
 from celery_fair.headers import PUBLISHED, time_of
 
-__all__ = ["fresh_payload", "letter_of", "published", "targets", "undelivered"]
+__all__ = [
+    "fresh_payload",
+    "is_redelivered",
+    "letter_of",
+    "published",
+    "targets",
+    "undelivered",
+]
 
 _PARTS = {"body", "headers", "properties"}
 
@@ -114,3 +121,24 @@ def _encoded(value: Any) -> bytes:
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=repr, skipkeys=True)
     return text.encode(errors="backslashreplace")
+
+
+def is_redelivered(message: Any) -> bool:
+    """Whether the broker, or kombu's emulation of one, says so.
+
+    That on Redis puts the mark among the headers; the other emulations, beside them. SQS counts.
+    """
+    info, headers = message.delivery_info or {}, message.headers
+    flagged = isinstance(headers, dict) and headers.get("redelivered")
+    if info.get("redelivered") or flagged:
+        return True
+    stored = getattr(message, "_raw", None)
+    return isinstance(stored, dict) and bool(stored.get("redelivered") or _received(info) > 1)
+
+
+def _received(info: Any) -> int:
+    """Return how often SQS has delivered a message."""
+    try:
+        return int(info["sqs_message"]["Attributes"]["ApproximateReceiveCount"])
+    except (KeyError, TypeError, ValueError):  # another broker's
+        return 1

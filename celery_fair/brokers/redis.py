@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ __all__ = [
     "connection_of",
     "marked",
     "release_idle",
+    "script_text",
 ]
 
 MARK = "celery-fair:broker"
@@ -183,6 +185,11 @@ class Script:
             return self._send("EVALSHA", self._sha, len(keys), *keys, *args)
         except NoScriptError:  # the server was restarted or its scripts flushed
             return self._send("EVAL", self._source, len(keys), *keys, *args)
+
+
+def script_text(package: str, *names: str) -> str:
+    """Return scripts that are files of a package, one behind the other."""
+    return "\n".join(files(package).joinpath(name).read_text() for name in names)
 
 
 def marked(send: Commands) -> str:

@@ -29,7 +29,9 @@ queue which only trickles is never waited for.
 import math
 from collections.abc import Callable, Mapping
 
-__all__ = ["LEAST", "SECONDS_OF_WORK", "Ahead", "RefillMeter", "Window", "plan"]
+from celery_fair.core.parking import Parking
+
+__all__ = ["LEAST", "SECONDS_OF_WORK", "Ahead", "RefillMeter", "Room", "Window", "plan"]
 
 LEAST = 2
 """The least window: with one, every single message would fill it and count as a backlog."""
@@ -40,6 +42,9 @@ SECONDS_OF_WORK = 1.0
 _HEADROOM = 2.0
 _LONGEST_DELAY = 0.5
 _PATIENCE = (0.02, 0.25)
+
+_GROW, _SHRINK = 1.25, 4
+"""How many times too small or too large a window must be to be changed: a change has a price."""
 
 _MOST = 32
 """Messages that are asked for at once, at the most."""
@@ -98,6 +103,109 @@ class Window:
         """Allow so many deliveries besides those that are held, which are not counted any more."""
         self.resize(size)
         self.held = 0
+
+
+class Room:
+    """How many messages of a queue may be unsettled: its window, and what is put off besides.
+
+    What is put off, for an ETA say, stays unsettled for long. So that it does not block the rest,
+    the window grows by it, as far as the worker has room; and by a power of two at a time, so that
+    it need not be changed for each message.
+
+    Arguments:
+        wanted: the window, as it is planned.
+        late: what late acknowledgements keep unsettled besides.
+        parking: of all queues of the worker.
+
+    Attributes:
+        wanted: as above.
+        parked: messages that are put off, or stranded.
+        limited: messages that are held back for a rate limit; the window does not grow by them.
+    """
+
+    def __init__(self, wanted: int, late: int, parking: Parking) -> None:
+        self.wanted = wanted
+        self.parked = self.limited = 0
+        self._late = late
+        self._parking = parking
+        self._counted = 0  # of what is parked takes a place in the window, as the broker counts
+
+    @property
+    def has_any(self) -> bool:
+        """Whether one more may be put off."""
+        return self.parked < self._most
+
+    @property
+    def _ordinary(self) -> int:
+        """Unsettled deliveries allowed if none is put off."""
+        return self.wanted + self._late
+
+    @property
+    def _most(self) -> float:
+        """Unsettled deliveries that there is room for at this worker."""
+        return self._parking.places(self.parked, self._ordinary)
+
+    def want(self, window: int) -> None:
+        """Plan another window."""
+        self.wanted = window
+
+    def suits(self, window: int) -> bool:
+        """Whether the window is about as large as this."""
+        return self.wanted * _GROW >= window and self.wanted < window * _SHRINK
+
+    def park(self, counted: bool) -> None:
+        """One more is put off, and takes a place in the window, as the broker counts, or not."""
+        self.parked += 1
+        self._counted += counted
+        self._parking.enter()
+
+    def unpark(self, counted: bool) -> None:
+        """It is put off no more."""
+        self.parked -= 1
+        self._counted -= counted
+        self._parking.leave()
+
+    def limit(self, more: int) -> None:
+        """So many more, or less, are held back for a rate limit."""
+        self.limited += more
+
+    def renew(self) -> None:
+        """The window begins anew: nothing that was parked before takes a place in it."""
+        self._counted = 0
+
+    def close(self) -> None:
+        """All that was put off is gone, and nothing of it is heard of again."""
+        if self.parked:
+            self._parking.leave(self.parked)
+
+    def beside_parked(self, buffered: int = 0) -> int:
+        """Return how many unsettled deliveries are allowed besides what is put off.
+
+        Arguments:
+            buffered: messages that wait here, may have to be put off, too, and come on top of a
+                window that begins anew.
+        """
+        ahead = 1 << (self.parked - 1).bit_length() if self.parked else 0
+        rest = max(self._ordinary - self.parked, self._parking.room - buffered)
+        return int(min(self._ordinary + ahead, self._most - self.parked, rest))
+
+    @property
+    def prefetch(self) -> int:
+        """Unsettled deliveries allowed, in all."""
+        return self.beside_parked() + self.parked
+
+    def misfits(self, size: int, buffered: int, may_shrink: bool) -> bool:
+        """Whether a window of a size lacks room for what is put off, or has far too much by now."""
+        places, wanted = size - self._counted, self.beside_parked(buffered)
+        too_large = may_shrink and 0 < _SHRINK * wanted <= places
+        return places < min(wanted, self._ordinary) or too_large
+
+    def free(self, buffered: int) -> int:
+        """Return how many more messages may be taken by a worker that takes them itself.
+
+        What runs has left the window, as have ETAs; what a rate limit holds back has not.
+        """
+        return int(min(self.wanted, self._most - self.parked)) - buffered - self.limited
 
 
 class RefillMeter:

@@ -12,7 +12,7 @@ Nor does it prove anything of what a worker without the ledger may have started.
 runs the workers says since when there is none (``fair_ledger_since``), publishers say in each
 message which ledger it is that may be asked about it, and a worker that has another one, or none,
 marks such a message before it starts it. See `celery_fair.core.disposition.proves_unstarted` and
-`celery_fair.worker.launch.claims`.
+`celery_fair.worker.launch.admission`.
 
 Imported from here; the two kinds need packages that are extras::
 

@@ -28,7 +28,7 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import log_files
 from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import quantile
-from celery_fair.worker.dispatch.observed import BOUNDS
+from celery_fair.worker.observe.figures import BOUNDS
 
 __all__ = ["FIGURES", "Hours", "LogCollector", "LogReader"]
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from marshal import dumps, loads
 from typing import Any, NamedTuple
 
-from celery_fair.worker.dispatch.observed import BOUNDS
+from celery_fair.worker.observe.figures import BOUNDS
 
 __all__ = ["Earlier", "Packed", "Queue", "Rows", "Snapshot", "Sum", "quantile"]
 

@@ -4,20 +4,20 @@ A message's way
 ---------------
 ::
 
-    queues/amqp_feed      (or redis_source, virtual_feed) it comes into its queue's window
+    queues/amqp           (or redis, virtual, sqs) it comes into its queue's window
     queues/news           the queue reports it
     bell                  rings
     dispatch/dispatcher   runs, and asks
     core/chooser          whose turn it is
-    launch/handover       Celery is given the message,
-    launch/requests       and a request is made of it
+    launch/requests       Celery is given the message, and a request is made of it
     launch/boarding       which gets a slot,
     launch/admission      if it may start; what must not be repeated is acknowledged first
-    launch/in_flight      the pool has it; at its end the slot is free, and the bell rings
+    launch/pool           has it; at its end the slot is free, and the bell rings
 
-Wings import downhill: ``step``, ``group_step``, ``worker``, ``session``, ``process``, ``express``,
-``plain``, ``observe``, ``dispatch``, ``launch``, ``queues``, ``wire``, ``host``, ``bell``. Of
-``express``, the fast path, `process` alone knows: without it everything goes the plain way.
+Wings import downhill: ``step``, ``group_step``, ``control``, ``worker``, ``session``, ``process``,
+``express``, ``observe``, ``dispatch``, ``launch``, ``queues``, ``letters``, ``wire``, ``host``,
+``bell``. Of ``express``, the fast path, `process` alone knows: without it everything goes the plain
+way. What is in ``observe`` changes nothing; ``control`` has it asked, and has changed what is told.
 
 Two lifetimes
 -------------
@@ -32,12 +32,12 @@ state                 owner                                           changed on
 credits, held queues  `core.chooser.Chooser`, the process             the loop
 pauses, leashes       `dispatch.gates.Gates`, the process             the loop
 what runs             `launch.in_flight.InFlight`, the process        the loop; ends on any thread
-what ended, unpriced  `dispatch.runtimes.Runtimes`, the process       any thread
+what ended, unpriced  `dispatch.prices.Runtimes`, the process         any thread
 starts, by queue      `dispatch.served.Served`, the process           the loop; read anywhere
-waits, held seconds   `dispatch.observed.Observed`, the process       the loop; read anywhere
-dead letters made     `observe.letter_figures`, the process          any thread
-the offered message   `launch.handover.Handover`, the process         the loop
-what was claimed      `launch.claims.Claims`, the process             the loop
+waits, held seconds   `observe.figures.Observed`, the process        the loop; read anywhere
+dead letters made     `observe.figures.LetterFigures`, the process   any thread
+the offered message   `launch.requests.Handover`, the process         the loop
+what was claimed      `launch.admission.Claims`, the process          the loop
 the ring, the run     `bell.Bell`, the process                        any thread
 queues consumed now   `queues.open_feeds.OpenFeeds`, the process      the loop; read anywhere
 fencing tokens        `process.Parts.tokens`, the process             the loop

@@ -19,21 +19,18 @@ from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
 from celery_fair.worker import host
 from celery_fair.worker.bell import bell_for
-from celery_fair.worker.dispatch.cost import Costs
 from celery_fair.worker.dispatch.gates import Gates
-from celery_fair.worker.dispatch.observed import Labels, Observed
-from celery_fair.worker.dispatch.runtimes import Runtimes
+from celery_fair.worker.dispatch.orders import Orders
+from celery_fair.worker.dispatch.prices import Costs, Runtimes
 from celery_fair.worker.dispatch.served import Served
 from celery_fair.worker.dispatch.sizing import Sizing
-from celery_fair.worker.launch.claims import Claims
-from celery_fair.worker.launch.handover import Handover
-from celery_fair.worker.launch.in_flight import InFlight, ObservedPool
-from celery_fair.worker.launch.slots import Slots
+from celery_fair.worker.launch.admission import Claims
+from celery_fair.worker.launch.in_flight import InFlight, Slots
+from celery_fair.worker.launch.pool import ObservedPool, PlainWay
+from celery_fair.worker.launch.requests import Handover
 from celery_fair.worker.observe.answers import Answers
-from celery_fair.worker.observe.key_figures import KeyFigures
-from celery_fair.worker.observe.letter_figures import LetterFigures
+from celery_fair.worker.observe.figures import KeyFigures, Labels, LetterFigures, Observed
 from celery_fair.worker.observe.recorder import recorder_for
-from celery_fair.worker.plain import PlainWay
 from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
@@ -139,14 +136,18 @@ class Parts:
             settings,
             self.feeds,
             self.chooser,
-            self.gates,
-            self.in_flight,
             self.slots,
             self.served,
-            self.bell,
-            lambda: c.call_soon(self.sizing.at_once),
             self.observed,
             c.app.main or "",
+        )
+        self.orders = Orders(
+            settings,
+            self.feeds,
+            self.chooser,
+            self.gates,
+            self.bell,
+            lambda: c.call_soon(self.sizing.at_once),
         )
         self.servers = tuple(
             each for watch in self.observed for each in self._metrics(c, labels, watch)

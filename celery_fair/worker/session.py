@@ -15,23 +15,21 @@ from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions
-from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker import host
-from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.boarding import Boarding
-from celery_fair.worker.launch.burial import DeadLetters
-from celery_fair.worker.launch.custody import MessageCustody
+from celery_fair.worker.launch.in_flight import pool_size
 from celery_fair.worker.launch.requests import Requests
-from celery_fair.worker.launch.slots import pool_size
+from celery_fair.worker.letters import DeadLetters, MessageCustody
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
 from celery_fair.worker.queues.held import Held, longest_wait
-from celery_fair.worker.queues.lanes import Lanes
 from celery_fair.worker.queues.lost_queues import LostQueues
 from celery_fair.worker.queues.news import News
-from celery_fair.worker.queues.source import source_for
+from celery_fair.worker.queues.pulled import OneByOne
+from celery_fair.worker.queues.sources import source_for
 
 __all__ = ["Session"]
 
@@ -64,7 +62,6 @@ class Session:
         self._c = c
         settings, pool = parts.settings, parts.pool
         tasks = list(c.app.tasks.values())
-        some_once = any(isinstance(task, NonRepeatableTask) for task in tasks)
         vanilla = c.task_consumer
         vanilla.cancel()
         parts.in_flight.forget_dropped(pool)
@@ -74,10 +71,8 @@ class Session:
             c.connection,
             c.hub,
             parts.meter,
-            parts.bell.soon,
-            parts.bell.at,
+            parts.bell,
             _PULL_INTERVAL,
-            bool(c.hub) and not some_once,
             parts.path.read,
         )
         self._mover = self._another_mover(self._source.flush)
@@ -118,12 +113,11 @@ class Session:
             parts.path.requests(c),
             parts.tokens,
             priorities_back(settings, c.conninfo),
+            parts.handover,
         )
         self._boarding = Boarding(
-            parts.in_flight,
             parts.slots,
-            parts.handover,
-            requests.receive,
+            requests,
             Admission(
                 self._source,
                 self._mover,
@@ -138,18 +132,11 @@ class Session:
             acks_first=pool.body_can_be_buffer and not pool.is_green,
             watches=(*parts.recorders, *parts.key_figures),
         )
+        choice = Choice(
+            parts.chooser, parts.feeds, parts.prices, parts.meter, parts.served, parts.observed
+        )
         self._dispatcher = Dispatcher(
-            parts.chooser,
-            parts.feeds,
-            self._news,
-            parts.bell,
-            self._source,
-            self._boarding,
-            parts.prices,
-            parts.meter,
-            parts.served,
-            parts.observed,
-            after_turn=self._after_turn,
+            choice, self._news, self._source, self._boarding, self._after_turn
         )
         parts.bell.listen(self._dispatcher.run)
 
@@ -181,7 +168,7 @@ class Session:
             "gate": gate,
             "ports": Ports(self._news, self._custody, recovery, self._parking),
             "accept": self._accept,
-            "in_flight_allowance": pool_size(parts.pool) if self._late_acks else 0,
+            "late": pool_size(parts.pool) if self._late_acks else 0,
         }
         pulled = {
             "interval": _PULL_INTERVAL,
@@ -197,7 +184,7 @@ class Session:
             return self._source.feed(**options)
         by_key = queue.name in parts.settings.by_key
         return self._source.pulled(
-            lanes=Lanes(partial(parts.in_flight.runs, queue.name)) if by_key else None,
+            order=OneByOne(partial(parts.in_flight.runs, queue.name)) if by_key else None,
             **pulled,
             **options,
         )

@@ -15,8 +15,7 @@ from celery_fair.brokers.refused import refuse_without_client
 from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
-from celery_fair.worker import host
-from celery_fair.worker.observe import control  # noqa: F401 - registers the commands
+from celery_fair.worker import control, host  # noqa: F401 - registers the commands
 from celery_fair.worker.observe.banner import banner
 from celery_fair.worker.seams import require
 from celery_fair.worker.worker import FairWorker

@@ -92,7 +92,7 @@ class FairWorker:
                 "quantum": feed.gate.options.quantum,
                 "window": feed.window.size,
                 "buffered": len(feed.buffer),
-                "starved": feed.starved,
+                "starved": feed.lull.starved,
             }
             for feed in self.parts.feeds
         }

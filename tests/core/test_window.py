@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.window import LEAST, SECONDS_OF_WORK, Ahead, RefillMeter, Window, plan
+from celery_fair.core.parking import Parking
+from celery_fair.core.window import LEAST, SECONDS_OF_WORK, Ahead, RefillMeter, Room, Window, plan
 
 
 def filled(size: int) -> Window:
@@ -140,3 +141,84 @@ def test_as_many_as_slots_are_free_or_start_in_a_moment() -> None:
     assert ahead.count(2000, 100.11) == 32  # 200 in a hundredth of a second
     assert ahead.count(2005, 100.22) == 1
     assert ahead.count(2005 + 150, 100.33) == 13
+
+
+# What is put off ---------------------------------------------------------------------------------
+
+
+def room(wanted: int = 10, late: int = 0, limit: int | None = None) -> Room:
+    return Room(wanted, late, Parking(limit, lambda: None))
+
+
+@given(st.integers(2, 50), st.integers(0, 8), st.integers(0, 300))
+def test_what_is_put_off_takes_no_place_of_the_rest(wanted: int, late: int, parked: int) -> None:
+    one, changes, size = room(wanted, late), 0, wanted + late
+    for _ in range(parked):
+        one.park(counted=True)
+        if one.misfits(size, 0, may_shrink=False):
+            changes, size = changes + 1, one.prefetch
+        assert size - one.parked >= wanted + late
+    assert changes <= 1 + parked.bit_length()
+    for _ in range(parked):
+        one.unpark(counted=True)
+    assert one.prefetch == wanted + late
+    assert one.free(0) == wanted
+
+
+@given(st.integers(2, 20), st.integers(0, 100), st.integers(0, 40), st.integers(0, 40))
+def test_no_more_is_put_off_than_the_worker_may(
+    wanted: int, limit: int, others: int, buffered: int
+) -> None:
+    """But for what fits into the window that a queue has in any case."""
+    parking = Parking(limit, lambda: None)
+    one = Room(wanted, 0, parking)
+    for _ in range(others):
+        parking.enter()
+    while one.has_any:
+        one.park(counted=False)
+        assert one.parked <= max(wanted, limit - others)
+        assert one.beside_parked(buffered) <= max(wanted - one.parked, parking.room - buffered)
+    assert one.free(0) == 0
+
+
+def test_a_window_that_begins_anew_counts_nothing_that_was_put_off_before() -> None:
+    one = room()
+    for _ in range(10):
+        one.park(counted=True)
+    assert one.misfits(10, 0, may_shrink=True)
+    one.renew()
+    assert not one.misfits(10, 0, may_shrink=True)
+    one.unpark(counted=False)
+    assert not one.misfits(10, 0, may_shrink=True)
+
+
+def test_a_window_that_has_become_far_too_large_is_made_smaller_if_it_may() -> None:
+    one = room()
+    assert not one.misfits(39, 0, may_shrink=True)
+    assert one.misfits(40, 0, may_shrink=True)
+    assert not one.misfits(40, 0, may_shrink=False)
+
+
+def test_what_a_rate_limit_holds_back_keeps_its_place() -> None:
+    one = room()
+    one.limit(3)
+    assert (one.free(4), one.limited) == (3, 3)
+    one.limit(-3)
+    assert one.free(4) == 6
+
+
+def test_a_window_that_is_about_right_suits() -> None:
+    one = room(10)
+    assert [one.suits(window) for window in (2, 3, 12, 13)] == [False, True, True, False]
+    one.want(20)
+    assert one.suits(13)
+
+
+def test_what_is_gone_leaves_its_place_to_others() -> None:
+    told = []
+    one = Room(2, 0, Parking(1, lambda: told.append(None)))
+    one.close()
+    assert told == []
+    one.park(counted=True)
+    one.close()
+    assert len(told) == 1

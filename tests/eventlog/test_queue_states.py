@@ -36,8 +36,7 @@ class Scene:
         self.feed = SimpleNamespace(
             name="q",
             flow=SimpleNamespace(head=None),
-            was_empty=self._was_empty,
-            filled=0.0,
+            lull=SimpleNamespace(began=self._began_empty, ended_at=0.0),
             gate=SimpleNamespace(options=QueueOptions(quantum=3.0)),
         )
         self.feeds: Any = [self.feed]
@@ -46,7 +45,7 @@ class Scene:
         self.emptied: float | None = None
         self.states = QueueStates(self.feeds, chooser, depths, EventLog(Policy(folder), "w"))
 
-    def _was_empty(self) -> float | None:
+    def _began_empty(self) -> float | None:
         emptied, self.emptied = self.emptied, None
         return emptied
 
@@ -77,7 +76,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def test_from_when_something_came(scene: Scene) -> None:
-    scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(8)
+    scene.feed.flow.head, scene.feed.lull.ended_at = 1.0, scene.ago(8)
     scene.look()
     scene.look()
     assert scene.written == [("ready", None, 8)]
@@ -85,7 +84,7 @@ def test_from_when_something_came(scene: Scene) -> None:
 
 
 def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
-    scene.feed.flow.head, scene.feed.filled, scene.depth = (
+    scene.feed.flow.head, scene.feed.lull.ended_at, scene.depth = (
         1.0,
         scene.ago(30),
         scene.has(9, since=99),
@@ -94,25 +93,33 @@ def test_from_when_it_ran_empty_while_the_broker_had_some(scene: Scene) -> None:
     scene.feed.flow.head, scene.emptied = None, scene.ago(20)
     scene.look()
     scene.look()
-    scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(10)
+    scene.feed.flow.head, scene.feed.lull.ended_at = 1.0, scene.ago(10)
     scene.look()
     assert scene.written == [("ready", 9, 30), ("empty", 9, 20), ("ready", 9, 10)]
 
 
 def test_a_moment_is_enough(scene: Scene) -> None:
     scene.depth, scene.feed.flow.head = scene.has(9, since=99), 1.0
-    scene.emptied, scene.feed.filled = scene.ago(20), scene.ago(19)
+    scene.emptied, scene.feed.lull.ended_at = scene.ago(20), scene.ago(19)
     scene.look()
     assert scene.written == [("empty", 9, 20), ("ready", 9, 19)]
 
 
 def test_one_moment_and_another(scene: Scene) -> None:
     """Of the first, the broker's answer is waited for."""
-    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 99, 3), 1.0, scene.ago(60)
+    scene.depth, scene.feed.flow.head, scene.feed.lull.ended_at = (
+        scene.has(9, 99, 3),
+        1.0,
+        scene.ago(60),
+    )
     scene.look()
-    scene.emptied, scene.feed.filled = scene.ago(1.9), scene.ago(1.8)
+    scene.emptied, scene.feed.lull.ended_at = scene.ago(1.9), scene.ago(1.8)
     scene.look()
-    scene.emptied, scene.feed.filled, scene.depth = scene.ago(0.6), scene.ago(0.5), scene.has(9, 99)
+    scene.emptied, scene.feed.lull.ended_at, scene.depth = (
+        scene.ago(0.6),
+        scene.ago(0.5),
+        scene.has(9, 99),
+    )
     scene.look()
     assert [r["state"] for r in scene.records] == ["ready", "empty", "ready", "empty", "ready"]
     sinces = [r["since"] for r in scene.records]
@@ -123,9 +130,9 @@ def test_one_moment_and_another(scene: Scene) -> None:
 def test_a_moment_with_something_is_too_if_it_was_no_trickle(scene: Scene) -> None:
     scene.emptied = scene.ago(50)
     scene.look()
-    scene.emptied, scene.feed.filled = scene.ago(39.95), scene.ago(40)
+    scene.emptied, scene.feed.lull.ended_at = scene.ago(39.95), scene.ago(40)
     scene.look()
-    scene.emptied, scene.feed.filled = scene.ago(20), scene.ago(30)
+    scene.emptied, scene.feed.lull.ended_at = scene.ago(20), scene.ago(30)
     scene.look()
     states = [("empty", None, 50), ("ready", None, 30), ("empty", None, 20)]
     assert scene.written == states
@@ -137,12 +144,16 @@ def test_a_message_that_came_and_went_is_no_backlog(scene: Scene, known: bool) -
         scene.depth = scene.has(0, since=99)
     scene.emptied = scene.ago(50)
     scene.look()
-    scene.feed.filled, scene.emptied = scene.ago(10.01), scene.ago(10)
+    scene.feed.lull.ended_at, scene.emptied = scene.ago(10.01), scene.ago(10)
     for head, emptied in ((None, scene.emptied), (None, None), (None, None)):
         scene.feed.flow.head, scene.emptied = head, emptied
         scene.look()
     for emptied in (None, scene.ago(0.5)):  # one has come just now
-        scene.emptied, scene.feed.filled, scene.feed.flow.head = emptied, scene.ago(0.01), 1.0
+        scene.emptied, scene.feed.lull.ended_at, scene.feed.flow.head = (
+            emptied,
+            scene.ago(0.01),
+            1.0,
+        )
         scene.look()
     assert [state for state, *_ in scene.written] == ["empty"]
 
@@ -183,9 +194,13 @@ def test_a_queue_that_is_cancelled_while_an_answer_is_waited_for(scene: Scene) -
 
 
 def test_what_is_waited_for_is_told_before_a_leash_holds(scene: Scene) -> None:
-    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 50, 1.5), 1.0, scene.ago(30)
+    scene.depth, scene.feed.flow.head, scene.feed.lull.ended_at = (
+        scene.has(9, 50, 1.5),
+        1.0,
+        scene.ago(30),
+    )
     scene.look()
-    scene.emptied, scene.feed.filled = scene.ago(1), scene.ago(0.5)
+    scene.emptied, scene.feed.lull.ended_at = scene.ago(1), scene.ago(0.5)
     scene.look()
     scene.held, scene.depth = "leash", scene.has(9, 50)
     scene.look()
@@ -206,7 +221,11 @@ def test_what_the_broker_has_becomes_known_later(scene: Scene) -> None:
 
 def test_what_the_broker_had_before_says_nothing(scene: Scene) -> None:
     """It ran out of just that, a moment ago."""
-    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 50, 1.5), 1.0, scene.ago(30)
+    scene.depth, scene.feed.flow.head, scene.feed.lull.ended_at = (
+        scene.has(9, 50, 1.5),
+        1.0,
+        scene.ago(30),
+    )
     scene.look()
     scene.emptied, scene.feed.flow.head = scene.ago(1), None
     scene.look()
@@ -224,7 +243,7 @@ def test_an_answer_is_waited_for_but_not_for_ever(scene: Scene) -> None:
 
 def test_what_came_to_the_broker_later_is_not_what_was_lacking_before(scene: Scene) -> None:
     """The queue ran out at the broker too, and then new messages came there."""
-    scene.feed.flow.head, scene.feed.filled = 1.0, scene.ago(60)
+    scene.feed.flow.head, scene.feed.lull.ended_at = 1.0, scene.ago(60)
     scene.look()
     scene.feed.flow.head, scene.emptied = None, scene.ago(40)
     scene.depth = scene.has(9, since=30)
@@ -242,7 +261,7 @@ def test_what_is_not_known_is_not_starvation(scene: Scene) -> None:
 
 
 def test_no_state_reaches_into_the_one_before(scene: Scene) -> None:
-    scene.feed.flow.head, scene.feed.filled, scene.held = 1.0, scene.ago(30), "leash"
+    scene.feed.flow.head, scene.feed.lull.ended_at, scene.held = 1.0, scene.ago(30), "leash"
     scene.look()
     scene.held = None
     scene.look()
@@ -264,7 +283,11 @@ def test_another_quantum_and_the_end(scene: Scene) -> None:
 
 def test_a_queue_that_has_run_out_before_a_stop(scene: Scene) -> None:
     """It did not wait until then, and no answer is waited for."""
-    scene.depth, scene.feed.flow.head, scene.feed.filled = scene.has(9, 99, 3), 1.0, scene.ago(30)
+    scene.depth, scene.feed.flow.head, scene.feed.lull.ended_at = (
+        scene.has(9, 99, 3),
+        1.0,
+        scene.ago(30),
+    )
     scene.look()
     scene.feed.flow.head, scene.emptied = None, scene.ago(1)
     scene.states.stop()

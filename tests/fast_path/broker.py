@@ -17,9 +17,8 @@ from kombu.transport.pyamqp import Connection
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.express.buffered import BufferedReader
-from celery_fair.worker.express.frames import Frames
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.worker.express.frames import BufferedReader, Frames
+from celery_fair.worker.queues.amqp import AmqpFeed
 from celery_fair.worker.wire.ack_writer import AckWriter
 from celery_fair.worker.wire.reader import DrainingReader
 from tests.fast_path.wire import METHOD, deliver, frame, method

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from celery.concurrency.thread import TaskPool
 
-from celery_fair.worker.express.path import short_way
-from celery_fair.worker.launch.in_flight import InFlight, ObservedPool, plain_way
+from celery_fair.worker.express.path import FastPath
+from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.pool import ObservedPool, PlainWay
 from tests.waiting import wait_for
 
 PATIENCE = 30
@@ -41,7 +42,7 @@ def pool() -> Iterator[TaskPool]:
 @pytest.mark.parametrize("short", [True, False])
 def test_what_waits_for_a_thread_while_the_connection_is_lost(pool: TaskPool, short: bool) -> None:
     begun, gate = Event(), Event()
-    way = (short_way if short else plain_way)(pool, lambda: None)
+    way = (FastPath() if short else PlainWay()).into(pool, lambda: None)
     in_flight = InFlight(way.ended)
     observed = ObservedPool(pool, in_flight, way)
 
@@ -67,7 +68,7 @@ def test_what_waits_for_a_thread_when_the_pool_stops(
     pool: TaskPool, short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is acknowledged, perhaps; Celery 5.7 cancels what no thread has begun."""
-    way = (short_way if short else plain_way)(pool, lambda: None)
+    way = (FastPath() if short else PlainWay()).into(pool, lambda: None)
     observed = ObservedPool(pool, InFlight(way.ended), way)
     began, may_begin, ran = Event(), Event(), Event()
 

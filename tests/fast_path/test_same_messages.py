@@ -98,7 +98,7 @@ def set_up(worker: Worker) -> Any:
     for name in FEEDS:
         feed = worker.feed(name)
         worker.answer_subscription(feed)
-        feed._subscribe()
+        feed.open()
     return worker.consumer(FOREIGN)
 
 

@@ -13,9 +13,9 @@ from celery_fair.brokers.mover import AmqpMover
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.express.path import FastPath
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.worker.queues.amqp import AmqpFeed
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.source import AmqpSource, read_plainly
+from celery_fair.worker.queues.sources import AmqpSource, read_plainly
 from celery_fair.worker.wire.ack_writer import AckWriter
 from tests.brokers import Space
 from tests.feeds import gate, ports

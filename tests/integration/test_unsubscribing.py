@@ -16,7 +16,7 @@ from kombu import Connection, Queue
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.worker.queues.amqp import AmqpFeed
 from celery_fair.worker.wire.ack_writer import AckWriter
 from tests.brokers import Space
 from tests.feeds import gate, ports
@@ -39,7 +39,7 @@ def connection(rabbitmq_space: Space) -> Iterator[Connection]:
 @pytest.fixture
 def feed(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> AmqpFeed:
     """It waits for what a slow broker owes."""
-    monkeypatch.setattr("celery_fair.worker.queues.amqp_feed._REFILL", 30.0)
+    monkeypatch.setattr("celery_fair.worker.queues.amqp._REFILL", 30.0)
     acks = AckWriter(connection.connection, lambda: None)
     acks.write_through()
     feed = AmqpFeed(

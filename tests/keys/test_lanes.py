@@ -21,6 +21,7 @@ from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.brokers.mover import AmqpMover
 from celery_fair.cli import fair
+from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import closing_gate
 from tests.keys.tenants import KEYED, QUEUE, Tenants, left, publisher, send
@@ -203,6 +204,27 @@ def test_a_register_that_somebody_has_emptied(
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     worker.records.started.wait_once(ids)
     assert space.depths()[f"{QUEUE}.fair"].ready >= 12
+
+
+def test_lanes_are_found_that_no_register_has(space: Space, app: Celery) -> None:
+    """By a worker that asks for no lane itself."""
+    for key in range(3):
+        send(app, f"key{key}", 10)
+    with app.connection_for_write() as connection:
+        connection.default_channel.queue_purge(f"{QUEUE}.fair")
+        mover = AmqpMover("dead-letters", connection)
+        lanes = Lanes(app.connection_for_write, app.amqp.queues[QUEUE], 20)
+        watch, found = LaneWatch(lanes, QUEUE, mover), Counter[int]()
+
+        def depths() -> dict[int, int]:
+            found.update({number: depth for number, depth, _ in watch.take() if not found[number]})
+            return dict(found)
+
+        watch.start(lambda: None)
+        try:
+            wait_equal(depths, {0: 8, 1: 8, 2: 8})
+        finally:
+            watch.stop()
 
 
 def test_a_retry_keeps_its_key_and_comes_by_its_queue(

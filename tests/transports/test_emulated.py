@@ -10,7 +10,7 @@ from celery import Celery
 from kombu import Connection
 from kombu.transport.virtual import Message
 
-from celery_fair.brokers.redelivery import is_redelivered
+from celery_fair.brokers.payload import is_redelivered
 from celery_fair.dead_letters.death import dead_letter_queue
 from tests.waiting import wait_for
 from tests.workers import StartWorker

@@ -23,7 +23,7 @@ from celery_fair.web.pages.listing import Listing, listing
 from celery_fair.web.pages.queues import foreseen_target
 from celery_fair.web.site import templates
 from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
-from celery_fair.worker.dispatch.observed import BOUNDS
+from celery_fair.worker.observe.figures import BOUNDS
 from tests.web.answered import KnownDepths, answers, row
 from tests.web.visit import Visit, site_of
 

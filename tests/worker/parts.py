@@ -42,7 +42,7 @@ class Shelf(Feed):
 
     def cancel(self) -> None: ...
 
-    def _apply_prefetch(self) -> None: ...
+    def _apply_window(self) -> None: ...
 
     def asks_if_open(self) -> bool:
         return True
@@ -62,7 +62,7 @@ class Shelf(Feed):
             )
             self._receive(message)
             made.append(message)
-        self.report()
+        self.news.arrived(self)
         return made
 
 

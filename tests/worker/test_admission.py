@@ -13,7 +13,7 @@ from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED
+from celery_fair.worker.letters import DUPLICATE, REDELIVERED
 from celery_fair.worker.queues.news import News
 from tests.feeds import ports
 from tests.worker.parts import Burials, Request, Silent, non_repeatable, shelf
@@ -176,12 +176,12 @@ def test_what_cannot_be_recorded_waits(ack: str) -> None:
     scene.has_room = False
     assert not scene.admits()
     assert not scene.message.acknowledged
-    assert (scene.message.aside, scene.feed.parked, scene.forgotten) == ("eta", 1, ["work"])
+    assert (scene.message.aside, scene.feed.room.parked, scene.forgotten) == ("eta", 1, ["work"])
     [again] = scene.later
     list(scene.news.take())
     again()
     assert list(scene.news.take()) == [(scene.feed, scene.request)]
-    assert (scene.message.aside, scene.feed.parked) == ("", 0)
+    assert (scene.message.aside, scene.feed.room.parked) == ("", 0)
     scene.has_room = True
     assert scene.admits()
 
@@ -193,7 +193,7 @@ def test_what_was_given_back_meanwhile_does_not_come_due() -> None:
     scene.message.ack()
     [again] = scene.later
     again()
-    assert scene.feed.parked == 0
+    assert scene.feed.room.parked == 0
 
 
 def test_what_must_not_start_needs_no_record() -> None:

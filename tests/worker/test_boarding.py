@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from celery_fair.worker.launch.boarding import Boarding
-from celery_fair.worker.launch.handover import Handover, Outcome
 from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.requests import Handover, Outcome
 from tests.worker.parts import Request, Silent, non_repeatable, shelf
 
 
@@ -22,15 +23,14 @@ class Scene:
         self.error: Exception | None = None
         self.admitted = True
         self.in_flight = InFlight()
-        slots: Any = SimpleNamespace(count=lambda: 9, fill=self._fill)
+        slots: Any = SimpleNamespace(count=lambda: 9, fill=self._fill, in_flight=self.in_flight)
         self.handover = Handover(Silent())
+        requests: Any = SimpleNamespace(offer=partial(self.handover.offer, Request))
         self.boarding = Boarding(
-            self.in_flight,
             slots,
-            self.handover,
-            Request,
+            requests,
             self,  # type: ignore[arg-type]
-            self,
+            self,  # type: ignore[arg-type]
             batch,
             lambda: self.log.append("handed over"),
             acks_first,
@@ -216,7 +216,7 @@ def test_what_celery_does_with_a_message(what: str, outcome: Outcome, aside: str
     [message] = scene.feed.put("a")
     assert scene.handover.offer(getattr(Celery(scene.handover), what), message) is outcome
     assert message.aside == aside
-    assert scene.feed.parked == (aside == "eta")
+    assert scene.feed.room.parked == (aside == "eta")
 
 
 def test_a_request_of_the_offered_message_is_returned_and_a_later_one_is_due() -> None:

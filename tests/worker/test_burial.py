@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from celery_fair.dead_letters.death import properties_of
-from celery_fair.worker.launch.burial import LOST, DeadLetters
+from celery_fair.worker.letters import LOST, DeadLetters
 from tests.worker.parts import shelf
 
 

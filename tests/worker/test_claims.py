@@ -11,7 +11,7 @@ import pytest
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import LEDGER, PUBLISHED
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
-from celery_fair.worker.launch.claims import Claims
+from celery_fair.worker.launch.admission import Claims
 from tests.worker.parts import Request, non_repeatable, shelf
 
 URL = "redis://:secret@host/1"

@@ -95,10 +95,10 @@ def test_what_is_put_off_of_a_fenced_queue_goes_back_with_it() -> None:
     for feed in (one, two):
         eta, limited, due = feed.put("eta", "limited", "due")
         feed.buffer.clear()
-        feed.set_aside(eta, eta=True)
-        feed.set_aside(limited, eta=False)
-        feed.set_aside(due, eta=True)
-        feed.came_due(due, Request(due))
+        feed.aside.put(eta, eta=True)
+        feed.aside.put(limited, eta=False)
+        feed.aside.put(due, eta=True)
+        feed.aside.due(due, Request(due))
         scene.consumer.cancel_by_queue(feed.name)
     requeued = [("due", True), ("eta", True), ("limited", True)]
     assert one.channel.acknowledged == requeued

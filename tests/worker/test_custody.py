@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.worker.launch.burial import LOST, MALFORMED, REJECTED, UNKNOWN
-from celery_fair.worker.launch.custody import MessageCustody
+from celery_fair.worker.letters import LOST, MALFORMED, REJECTED, UNKNOWN, MessageCustody
 from tests.worker.parts import Burials, non_repeatable, shelf
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.dispatch.cost import Costs
-from celery_fair.worker.dispatch.dispatcher import Dispatcher
+from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
+from celery_fair.worker.dispatch.prices import Costs
 from celery_fair.worker.dispatch.served import Served
-from celery_fair.worker.launch.handover import Outcome
+from celery_fair.worker.launch.requests import Outcome
+from celery_fair.worker.queues.held import is_leftover
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from tests.feeds import gate, ports
@@ -104,19 +105,10 @@ class Scene:
         self.bell = Silent()
         self.news = News(self.bell)
         self.feeds = OpenFeeds(self.chooser, lambda: self.now)
-        self.dispatcher = Dispatcher(
-            self.chooser,
-            self.feeds,
-            self.news,
-            self.bell,
-            self.supply,
-            self.crew,
-            Costs(None),
-            RefillMeter(),
-            self.served,
-            watches,
-            clock=lambda: self.now,
-        )
+        choice = Choice(self.chooser, self.feeds, Costs(None), RefillMeter(), self.served, watches)
+        supply: Any = self.supply
+        crew: Any = self.crew
+        self.dispatcher = Dispatcher(choice, self.news, supply, crew, clock=lambda: self.now)
 
     def queue(self, name: str, quantum: float = 1.0, **options: Any) -> Shelf:
         opened = gate(quantum, **options)
@@ -186,10 +178,10 @@ def test_a_request_that_comes_due_is_the_head_of_its_queue() -> None:
     one = scene.queue("one")
     scene.crew.outcome = lambda message: Outcome.PUT_OFF if message.headers["id"] == "a" else None
     [late, *_] = one.put(*"abc")
-    one.set_aside(late, eta=True)
+    one.aside.put(late, eta=True)
     assert scene.run() == "b"
 
-    one.came_due(late, Request(late))
+    one.aside.due(late, Request(late))
     scene.crew.end(1)
     assert scene.run() == "ba"
 
@@ -199,9 +191,9 @@ def test_a_request_that_comes_due_after_its_queue_was_cancelled_starts_all_the_s
     one = scene.queue("one")
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     scene.feeds.remove(one)
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == "a"
 
 
@@ -212,16 +204,16 @@ def test_what_comes_due_of_a_partition_that_was_revoked_does_not_start() -> None
     one.gate.fence(lambda now: True)
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     one.retire()
     scene.feeds.remove(one)
-    assert one.leftover
-    one.came_due(message, Request(message))
+    assert is_leftover(one)
+    one.aside.due(message, Request(message))
     assert scene.run() == ""
-    assert one.leftover
+    assert is_leftover(one)
     one.hand_back()
     assert message.acknowledged
-    assert not one.leftover
+    assert not is_leftover(one)
 
 
 def test_what_the_broker_gave_when_the_lease_was_over_does_not_start(
@@ -253,11 +245,11 @@ def test_a_request_that_comes_due_when_its_message_has_gone_back_does_not_start(
     one = scene.queue("one")
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     if cancelled:
         scene.feeds.remove(one)
     message.requeue()
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == ""
 
 
@@ -265,10 +257,10 @@ def test_nothing_of_a_dead_connection_starts() -> None:
     scene = Scene(slots=1)
     one = scene.queue("one")
     [message] = one.put("a")
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     scene.feeds.remove(one)
     one.die()
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == ""
 
 
@@ -284,12 +276,12 @@ def test_what_comes_due_of_a_cancelled_queue_and_gets_no_slot_goes_back() -> Non
     one, two = scene.queue("one"), scene.queue("two")
     [message] = one.put("a")
     one.buffer.clear()
-    one.set_aside(message, eta=True)
+    one.aside.put(message, eta=True)
     one.retire()
     scene.feeds.remove(one)
     two.put("b")
     assert scene.run() == "b"
-    one.came_due(message, Request(message))
+    one.aside.due(message, Request(message))
     assert scene.run() == "b"
     scene.dispatcher.close()
     one.hand_back()

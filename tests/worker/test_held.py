@@ -57,7 +57,7 @@ class Scene:
 
 
 def held(feed: Shelf) -> list[Any]:
-    return [*feed.buffer, *feed._aside.values()]
+    return [*feed.buffer, *feed.aside.messages]
 
 
 def test_it_waits_for_half_of_what_the_broker_is_known_for() -> None:
@@ -111,7 +111,7 @@ def test_what_is_left_of_one_that_has_ended_goes_back(monkeypatch: pytest.Monkey
     feed = shelf("ended")
     waits, eta = feed.put("waits", "eta")
     feed.buffer.pop()
-    feed.set_aside(eta, eta=True)
+    feed.aside.put(eta, eta=True)
     feed.retire()
     scene = Scene()
     scene.retired, scene.now = [feed], eta.arrived
@@ -143,8 +143,8 @@ def test_what_waits_for_its_eta_goes_back_and_is_forgotten() -> None:
     feed = shelf()
     eta, limited = feed.put("eta", "limited")
     feed.buffer.clear()
-    feed.set_aside(eta, eta=True)
-    feed.set_aside(limited, eta=False)
+    feed.aside.put(eta, eta=True)
+    feed.aside.put(limited, eta=False)
     scene = Scene(feed)
     scene.look(LIMIT + 1)
     assert scene.forgotten == ["eta"]
@@ -155,7 +155,7 @@ def test_what_the_broker_does_not_take_stays_put_off(monkeypatch: pytest.MonkeyP
     feed = shelf()
     [eta] = feed.put("eta")
     feed.buffer.clear()
-    feed.set_aside(eta, eta=True)
+    feed.aside.put(eta, eta=True)
     monkeypatch.setattr(feed.custody, "give_back", lambda message: None)
     scene = Scene(feed)
     scene.look(LIMIT + 1)

@@ -10,12 +10,12 @@ from amqp import spec
 from kombu import Queue
 
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.worker.queues.amqp import AmqpFeed
 from tests.feeds import gate, ports
 from tests.worker.parts import Channel
 from tests.worker.test_dispatcher import Scene
 
-MODULE = "celery_fair.worker.queues.amqp_feed"
+MODULE = "celery_fair.worker.queues.amqp"
 PATIENCE = RefillMeter().patience
 REFILL = 1.0
 """Seconds for which the broker's word is taken, as the docs say."""

@@ -8,81 +8,26 @@ queue's buffer for the queue's turn.
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kombu.message import Message
 
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.bell import Bell
+from celery_fair.worker.dispatch.prices import Costs, Runtimes
 from celery_fair.worker.dispatch.served import Served
-from celery_fair.worker.launch.handover import Outcome
-from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.launch.boarding import Boarding
+from celery_fair.worker.launch.requests import Outcome
+from celery_fair.worker.queues.feed import Feed, Source
 from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["Crew", "Dispatcher", "Prices", "Supply", "WaitWatch"]
+__all__ = ["Choice", "Dispatcher", "WaitWatch"]
 
 _STARTED = Outcome.STARTED
-
-
-class Supply(Protocol):
-    """Where messages come from: a broker's connection."""
-
-    def look(self, now: float) -> None:
-        """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
-
-    def seek(self) -> None:
-        """Slots are free and nothing can be started: see to it that news will come."""
-
-    def flush(self) -> None:
-        """Send what was kept to be sent together."""
-
-
-class Occupied(Sized, Protocol):
-    """The requests that have a slot; see `celery_fair.worker.launch.in_flight`."""
-
-    @property
-    def boarded(self) -> int:
-        """How many were ever given one."""
-
-
-class Crew(Protocol):
-    """Who starts what was chosen: see `celery_fair.worker.launch.boarding`."""
-
-    @property
-    def in_flight(self) -> Occupied:
-        """What has a slot."""
-
-    def slots(self) -> int:
-        """Return how many may have one, now."""
-
-    def offer(self, message: Any) -> Any:
-        """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
-
-    def take(self, request: Any) -> Outcome:
-        """Let a request board, if it may start; else see to what becomes of it."""
-
-    def depart(self) -> bool:
-        """Start all that are aboard; return whether there were any."""
-
-
-class Prices(Protocol):
-    """What messages cost."""
-
-    after: bool
-    """Whether a message is charged when it has ended, not when it starts."""
-
-    def price(self, item: Any) -> float:
-        """Return what a delivery, or a request that was put off, costs."""
-
-    def settle(
-        self, chooser: Chooser, served: Served, price: Callable[[Flow], float | None]
-    ) -> None:
-        """Charge what has ended since."""
 
 
 class WaitWatch(Protocol):
@@ -92,51 +37,53 @@ class WaitWatch(Protocol):
         """A message of the queue was started, so many seconds after it came to the worker."""
 
 
-class Dispatcher:
-    """Runs whenever something may have changed: a delivery, a free slot, a wait that is over.
+class Choice(NamedTuple):
+    """What a choice goes by, and is counted in; it outlives connections.
 
-    Arguments:
+    Attributes:
         chooser: says which queue is next.
         feeds: the queues that are consumed.
-        news: what they report.
-        bell: set to have `run` called at a time.
-        supply: the broker's connection.
-        crew: starts what was chosen.
         prices: what messages cost.
         meter: told of starts.
         served: counts them.
         watches: told how long messages waited.
+    """
+
+    chooser: Chooser
+    feeds: OpenFeeds
+    prices: Costs | Runtimes
+    meter: RefillMeter
+    served: Served
+    watches: Sequence[WaitWatch] = ()
+
+
+class Dispatcher:
+    """Runs whenever something may have changed: a delivery, a free slot, a wait that is over.
+
+    Arguments:
+        choice: what is chosen by.
+        news: what queues report; its bell has `run` called.
+        supply: the broker's connection.
+        crew: starts what was chosen.
         after_turn: called after each run, with the time.
         clock: the monotonic clock.
     """
 
     def __init__(
         self,
-        chooser: Chooser,
-        feeds: OpenFeeds,
+        choice: Choice,
         news: News,
-        bell: Bell,
-        supply: Supply,
-        crew: Crew,
-        prices: Prices,
-        meter: RefillMeter,
-        served: Served,
-        watches: Sequence[WaitWatch] = (),
+        supply: Source,
+        crew: Boarding,
         after_turn: Callable[[float], object] = lambda now: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._chooser = chooser
-        self._feeds = feeds
+        self._chooser, self._feeds, self._prices, self._meter, self._served, self._watches = choice
+        self._charges_ends = choice.prices.after
         self._news = news
-        self._bell = bell
         self._supply = supply
         self._crew = crew
         self._in_flight = crew.in_flight
-        self._prices = prices
-        self._charges_ends = prices.after
-        self._meter = meter
-        self._served = served
-        self._watches = tuple(watches)
         self._after_turn = after_turn
         self._clock = clock
         self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
@@ -221,7 +168,7 @@ class Dispatcher:
     def _offer(self, feed: Feed) -> None:
         now = self._clock()
         if feed.flow.head is None:
-            feed.is_filled(now)
+            feed.lull.end(now)
         cost = self._prices.price(feed.buffer[0])
         self._chooser.offer(feed.flow, cost, feed.waits_since, now)
 
@@ -241,7 +188,7 @@ class Dispatcher:
             return self._feeds[chosen]
         wake = min(chooser.wake_at, ask_at)
         if wake < math.inf:
-            self._bell.at(wake)
+            self._news.bell.at(wake)
         return None
 
     def _end_waits(self, now: float) -> None:
@@ -255,7 +202,7 @@ class Dispatcher:
 
     def _dispatch(self, feed: Feed) -> None:
         now = self._clock()
-        waited = feed.waiting(now) if self._watches else 0.0
+        waited = now - feed.waits_since if self._watches and feed.buffer else 0.0
         if feed.must_ask:
             self._crew.depart()  # nobody waits for an answer
         item = feed.take(now, self._in_flight.boarded)
@@ -267,8 +214,8 @@ class Dispatcher:
             self._look_at_next(feed, 0.0)
             return
         if feed.asks:  # what was chosen was a guess
-            if feed.is_dry:
-                feed.is_filled(now)
+            if feed.lull.goes_on:
+                feed.lull.end(now)
             self._chooser.scheduler.offer(feed.flow, self._prices.price(item))
         cost = feed.flow.head or 0.0
         if self._hand_over(item, cost) is _STARTED:
@@ -298,7 +245,7 @@ class Dispatcher:
             feed.refill()
         head = feed.next_cost(self._prices.price)
         if head is None:
-            feed.is_empty(self._clock())
+            feed.lull.begin(self._clock(), feed.owed)
         if self._chooser.ages:
             since = feed.waits_since if feed.buffer else None
             self._chooser.served(feed.flow, cost, head, feed.owed, since, self._clock())

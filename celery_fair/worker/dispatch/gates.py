@@ -1,15 +1,133 @@
-"""The gates of a worker's queues. They outlive connections, like what was set live."""
+"""The gates of a worker's queues, and the leash that all workers share, through Redis.
 
+Gates outlive connections, like what was set live.
+
+Of the shared leash one atomic script keeps the bucket, by the server's clock; a worker asks it once
+per message of the queue, and after a refusal not before the time it was told. A token that several
+wait for is theirs in turns, as long as they come for it. While Redis is away each worker keeps to
+its share of the rate, by the number of workers that were last seen; together they then start no
+more than the rate in the long run.
+"""
+
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.resources import files
 from time import monotonic
 from typing import Any
 
-from celery_fair.core.gate import Gate, Leash, LocalLeash
+from celery_fair.core.gate import SLACK, Gate, Leash, LocalLeash, changed
+from celery_fair.core.token_bucket import TokenBucket
+from celery_fair.redis_client import client_at
 from celery_fair.settings import QueueOptions, Settings
-from celery_fair.worker.dispatch.cluster_leash import ClusterLeash
 
-__all__ = ["Gates"]
+__all__ = ["ClusterLeash", "Gates"]
+
+logger = logging.getLogger(__name__)
+
+_GONE_AFTER = 30
+_RETRY = 1.0
+_PATIENCE = 20  # times as long as an attempt took: the loop does not stand still for a silent host
+
+
+class ClusterLeash:
+    """The queue's bucket, as one worker sees it.
+
+    Arguments:
+        url: of the Redis.
+        queue: the queue's name; workers that use the same name share a bucket.
+        rate, burst: tokens per second, and at once.
+        member: this worker's name.
+        prefix: what keys begin with there; those of another app, with queues of the same names, may
+            begin otherwise.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: no client can be made for the URL.
+    """
+
+    def __init__(
+        self, url: str, queue: str, rate: float, burst: float, member: str, prefix: str = ""
+    ) -> None:
+        self._script = _script_at(url)
+        key = f"{prefix}celery-fair:leash:{{{queue}}}"
+        self._keys = [key, f"{key}:members", f"{key}:waiting"]
+        self._queue = queue
+        self._rate = rate
+        self._burst = burst
+        self._member = member
+        self._members = 1
+        self._own: TokenBucket | None = None  # in use while Redis is away
+        self._ask_at = 0.0
+
+    def take(self, now: float) -> bool:
+        if now < self._ask_at:
+            return self._own is not None and self._own.take(now)
+        return self._ask(now, 1)
+
+    def give_back(self, now: float) -> None:
+        if self._own is not None:
+            self._own.give_back()
+        else:
+            self._ask(now, -1)
+
+    def change(self, rate: float, burst: float, now: float) -> None:
+        self._rate, self._burst = rate, burst
+        if self._own is not None:
+            self._own = changed(self._own, *self._share, now)
+        self._ask_at = now
+
+    def when(self, now: float) -> float:
+        ask_at = max(now, self._ask_at)
+        return ask_at if self._own is None else min(ask_at, self._own.when(now))
+
+    def _ask(self, now: float, wanted: int) -> bool:
+        from redis.exceptions import RedisError
+
+        asked = monotonic()
+        try:
+            granted, wait, self._members = self._script(
+                keys=self._keys,
+                args=[self._rate, self._burst, wanted, SLACK, self._member, self._gone_after],
+            )
+        except (RedisError, OSError) as exc:
+            self._ask_at = now + max(_RETRY, _PATIENCE * (monotonic() - asked))
+            self._fall_back(now, exc)
+            return wanted > 0 and self.take(now)
+        if self._own is not None:
+            self._own = None
+            logger.warning("The shared leash of queue %s is back", self._queue)
+        self._ask_at = now + float(wait)
+        return bool(granted)
+
+    def _fall_back(self, now: float, exc: Exception) -> None:
+        if self._own is None:
+            rate, burst = self._share
+            self._own = TokenBucket(rate, burst, now, slack=SLACK)
+            self._own.take(now, burst)  # the shared bucket may have been empty
+            logger.warning(
+                "The shared leash of queue %s cannot be reached (%s); until it is back, this worker"
+                " keeps to its share of one in %s: %.3g/s",
+                self._queue,
+                exc,
+                self._members,
+                rate,
+            )
+
+    @property
+    def _share(self) -> tuple[float, float]:
+        """This worker's rate and burst while Redis is away."""
+        return self._rate / self._members, max(1.0, self._burst / self._members)
+
+    @property
+    def _gone_after(self) -> float:
+        """Seconds of silence; who was refused is silent until the next token."""
+        return max(_GONE_AFTER, 3 / self._rate)
+
+
+def _script_at(url: str) -> Any:
+    client = client_at(url, "fair_leash_url, or else the broker's URL")
+    source = files("celery_fair.worker.dispatch").joinpath("take.lua").read_text()
+    return client.register_script(source)
 
 
 class Gates:

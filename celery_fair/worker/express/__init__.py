@@ -1,7 +1,7 @@
 """The fast path: what does the usual message's way with fewer steps, and is used where it can be.
 
-`buffered`, `frames`, `undecoded` and `properties` read from AMQP's socket; `fast_requests` and
-`tracer` make a request and run it, `relay` hands it to threads. `path` is all that the worker
-knows of it, in one place (`celery_fair.worker.process`): without this folder, and those lines, the
-worker does the same by the plain way.
+`frames` and `properties` read from AMQP's socket; `fast_requests` and `tracer` make a request and
+run it, `relay` hands it to threads. `path` is all that the worker knows of it, in one place
+(`celery_fair.worker.process`): without this folder, and those lines, the worker does the same by
+the plain way.
 """

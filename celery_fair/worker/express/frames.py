@@ -1,4 +1,4 @@
-"""Deliveries put together from their frames, and decoded only when somebody looks.
+"""The AMQP socket, read as much at a time as there is, and deliveries decoded when somebody looks.
 
 py-amqp decodes the method and all headers of a delivery as its frames arrive, in the midst of
 reading. Here the frames of a delivery are kept as they came and handed to the feed, which reads of
@@ -9,7 +9,10 @@ Frames of any other method, of other channels, and those of a delivery that the 
 (of a subscription that is being replaced) go to py-amqp's own handler, in their order.
 """
 
+import socket
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Any
 
@@ -17,9 +20,98 @@ from amqp import spec
 from amqp.exceptions import UnexpectedFrame
 
 from celery_fair.worker import host
-from celery_fair.worker.express.undecoded import undecoded_class
+from celery_fair.worker.express.properties import decode_properties
+from celery_fair.worker.wire.reader import DrainingReader
 
-__all__ = ["Frames", "Taker"]
+__all__ = ["BufferedReader", "Frames", "Taker", "undecoded_class"]
+
+_PROPERTIES = 12  # where they begin in a header's frame
+_TAG = 5  # where the consumer's tag begins in a method's; its length is before it
+
+
+def undecoded_class(base: type) -> type:
+    """Return a class of kombu's AMQP messages, made to decode late."""
+    return type(base.__name__, (_Undecoded, base), {})
+
+
+class _Undecoded:
+    """Goes before a class of kombu's AMQP messages, whose own constructor is called late.
+
+    Until then nothing is set but the channel, the tag and whether it is settled. Kombu's messages
+    have slots, and Python asks ``__getattr__`` for one that is not set.
+
+    What cannot be decoded becomes a message with no headers, a body as it came, and the reason
+    among its ``errors``, which the worker refuses.
+
+    Arguments:
+        accept: the content types that may be decoded.
+    """
+
+    def __init__(  # kombu's is called by `_look_into`
+        self, channel: Any, tag: int, method: bytes, header: bytes, body: bytes, accept: Any
+    ) -> None:
+        self.channel = channel
+        self.delivery_tag = tag
+        self._state = "RECEIVED"
+        self._frames = method, header, body, accept
+
+    def __getattr__(self, name: str) -> Any:
+        if not self.decode_once():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self, name)
+
+    def decode_once(self) -> bool:
+        """Decode, unless that is done; return whether it was not."""
+        frames = self.__dict__.pop("_frames", None)
+        if frames is not None:
+            self._look_into(*frames)
+        return frames is not None
+
+    def _look_into(self, method: bytes, header: bytes, body: bytes, accept: Any) -> None:
+        state = self._state
+        raw = _Raw(body, self.delivery_tag)
+        try:
+            raw.delivery_info = _delivery_info(method, self.delivery_tag)
+            raw.properties = decode_properties(header, _PROPERTIES)
+            raw.body = _text(body, raw.properties.get("content_encoding"))
+        except Exception:  # noqa: BLE001 - foreign bytes may fail in any way; told to who looks
+            self.errors = [sys.exc_info()]
+        super().__init__(raw, channel=self.channel, accept=accept)  # type: ignore[call-arg]
+        self._state = state
+
+
+class _Raw:
+    """What kombu reads of py-amqp's message."""
+
+    __slots__ = ("body", "delivery_info", "delivery_tag", "properties")
+
+    def __init__(self, body: bytes, delivery_tag: int) -> None:
+        self.body: str | bytes = body
+        self.delivery_tag = delivery_tag
+        self.delivery_info: dict[str, Any] = {"delivery_tag": delivery_tag}
+        self.properties: dict[str, Any] = {}
+
+
+def _text(body: bytes, encoding: str | None) -> str | bytes:
+    """Decode a body as py-amqp does, which some serializers rely on; what cannot be stays as is."""
+    if encoding:
+        with suppress(Exception):
+            return body.decode(encoding)
+    return body or ""
+
+
+def _delivery_info(method: bytes, delivery_tag: int) -> dict[str, Any]:
+    """Decode the arguments of ``basic.deliver``."""
+    flags = _TAG + method[_TAG - 1] + 8
+    key = flags + 2 + method[flags + 1]
+    return {
+        "consumer_tag": method[_TAG : flags - 8].decode("utf-8", "surrogatepass"),
+        "delivery_tag": delivery_tag,
+        "redelivered": method[flags] & 1 == 1,
+        "exchange": method[flags + 2 : key].decode("utf-8", "surrogatepass"),
+        "routing_key": method[key + 1 : key + 1 + method[key]].decode("utf-8", "surrogatepass"),
+    }
+
 
 Frame = tuple[int, int, bytes]
 
@@ -129,3 +221,71 @@ class _Delivery:
         """Return the frames as they came."""
         bodies = [(_BODY, channel, chunk) for chunk in self._chunks]
         return [(_METHOD, channel, self.method), (_HEADER, channel, self.header), *bodies]
+
+
+_SIZE = 65536
+_MOST_READS = 8
+"""Of so many bytes: timers, results and control commands wait no longer."""
+
+_frame_header = Struct(">BHI").unpack_from
+_HEADER, _LEAST, _FRAME_END = 7, 8, 0xCE
+
+
+class BufferedReader(DrainingReader):
+    """Reads as much as there is with one call, where py-amqp makes nine for a delivery.
+
+    What is left of the last frame stays in the transport's own buffer, where py-amqp looks first:
+    it may read on at any time, when somebody waits for an answer.
+
+    Arguments:
+        frames: takes them in, in the place of the connection's ``on_inbound_frame``.
+    """
+
+    def __init__(self, connection: Any, hub: Any, frames: Frames) -> None:
+        super().__init__(connection, hub)
+        self._transport = connection.transport
+        self._frames = frames
+
+    def _read(self) -> bool:
+        receive = self._transport.sock.recv
+        for _ in range(_MOST_READS):
+            try:
+                data = receive(_SIZE, socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
+                return True
+            except OSError:
+                host.is_lost(self._transport)
+                raise
+            if not data:
+                host.is_lost(self._transport)
+                raise OSError("Server unexpectedly closed connection")
+            self._take_in(data)
+            if len(data) < _SIZE:
+                return True
+        return False
+
+    def _take_in(self, data: bytes) -> None:
+        transport, frames = self._transport, self._frames
+        buffer, start = transport._read_buffer + data, 0
+        length = len(buffer)
+        try:
+            while length - start >= _LEAST:
+                kind, channel, size = _frame_header(buffer, start)
+                end = start + _HEADER + size
+                if end >= length:
+                    break
+                if buffer[end] != _FRAME_END:
+                    raise UnexpectedFrame(f"A frame ends with {buffer[end]:#04x}, not 0xce")
+                frame = kind, channel, buffer[start + _HEADER : end]
+                start = end + 1
+                left = frames.take(frame)
+                if left:  # whoever gets them may wait for an answer, and read on meanwhile
+                    host.keep(transport, buffer[start:])
+                    try:
+                        for each in left:
+                            frames.plain(each)
+                    finally:
+                        buffer, start = transport._read_buffer, 0
+                        length = len(buffer)
+        finally:
+            host.keep(transport, buffer[start:])

@@ -1,6 +1,6 @@
 """From a message that was chosen to the pool, and back.
 
-`handover` has Celery make a request of it, by `requests`; `boarding` gives it a slot, if
-`admission` lets it start; `in_flight` is what the pool works on, `slots` how much more it takes.
-What does not start goes by `custody` and `burial`, moved by `brokers.mover`.
+`requests` has Celery make a request of it; `boarding` gives it a slot, if `admission` lets it
+start; `in_flight` is what the `pool` works on, and how much more it takes. `once` is what Celery
+is told of non-repeatable tasks.
 """

@@ -1,40 +1,147 @@
 """At most once: what comes between the choice of a message and its start.
 
-The acknowledgement is made here, on the live channel, and whatever it raises means: do not start.
-Celery's own swallows errors and goes on, and under prefork leaves after the task has started.
+What is known of a delivery, by the word of the broker and that of the ledger, says whether it may
+start. The acknowledgement is made here, on the live channel, and whatever it raises means: do not
+start. Celery's own swallows errors and goes on, and under prefork leaves after the task has begun.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from amqp import RecoverableConnectionError
 
 from celery_fair.brokers.mover import Mover
+from celery_fair.brokers.payload import is_redelivered
 from celery_fair.brokers.redis import NotHeldError
-from celery_fair.core.disposition import Action, Delivery, Policy, disposition
-from celery_fair.headers import STRICT
+from celery_fair.core.disposition import Action, Delivery, Policy, disposition, proves_unstarted
+from celery_fair.headers import LEDGER, PUBLISHED, STRICT
+from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
 from celery_fair.tasks import policy_of
-from celery_fair.worker.launch.burial import DUPLICATE, REDELIVERED, DeadLetters
-from celery_fair.worker.launch.claims import Claims
+from celery_fair.worker.away import Away
+from celery_fair.worker.letters import DUPLICATE, REDELIVERED, DeadLetters
+from celery_fair.worker.queues.feed import Source
 
-__all__ = ["Admission", "Receipts", "StartLog"]
+__all__ = ["Admission", "Claims", "StartLog", "may_be_claimed_elsewhere"]
 
 logger = logging.getLogger(__name__)
 
+_HELD = 100
+"""Messages of a queue that wait for the log and let others pass; with more of them it stands."""
 
-class Receipts(Protocol):
-    """The broker's connection, as far as acknowledgements of what must start once go."""
+_RETRY = 5.0
+"""Seconds until the log is tried again."""
 
-    def acknowledge(self, message: Any) -> None:
-        """Acknowledge a message whose task may start only if it is still held here."""
 
-    def flush(self) -> None:
-        """Send what was kept to be sent together."""
+class Claims:
+    """Claims work before it starts.
 
-    def confirm(self, message: Any) -> None:
-        """Wait until the broker has seen the message's acknowledgement."""
+    While the ledger is away, messages are marked, so that later no ledger takes the want of a claim
+    for a proof: of a message with the mark the broker's word is believed alone, as without a
+    ledger. When it is back, its epoch is renewed, for the sake of a message whose marked copy is
+    on its way while the broker delivers it again.
+
+    So are messages that name a ledger which is not this worker's: one that it started without a
+    claim there would be taken for unstarted by those who ask there.
+
+    Arguments:
+        ledger: none, and each message is judged by the broker's word.
+        since: from when on, in seconds since 1970, no worker has started anything without a claim
+            in it; None: that is not known, and the want of a claim proves nothing.
+    """
+
+    def __init__(self, ledger: Ledger | None, since: float | None = None) -> None:
+        self._ledger = ledger
+        self._since = since
+        self._name = None if ledger is None else fingerprint(ledger.url)
+        self._away = Away(_lost, lambda: logger.warning("The ledger is back"))
+
+    def judge(self, request: Any) -> tuple[Delivery, str, str]:
+        """Claim a request's work.
+
+        Returns:
+            What is known of the delivery, what names the work, and who has claimed it already.
+            Without a ledger, or its answer, the latter is empty.
+
+        Raises:
+            Exception: the task's ``key`` makes nothing of the arguments.
+        """
+        message = request.message
+        redelivered = is_redelivered(message)
+        by_broker = Delivery.REDELIVERED if redelivered else Delivery.FRESH
+        if not redelivered and may_be_claimed_elsewhere(message.headers, self._name):
+            return Delivery.UNKNOWN, "", ""
+        if self._ledger is None:
+            return by_broker, "", ""
+        work = request.task.work(request)
+        marked = bool((message.headers or {}).get(STRICT))
+        claim = self._claim(work, str(request.id), redelivered)
+        if claim is None:
+            return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, ""
+        if claim.owner is not None:
+            return Delivery.CLAIMED, work, claim.owner
+        if redelivered and not marked and self._proves_unstarted(message, claim):
+            return Delivery.UNSTARTED, work, ""
+        return by_broker, work, ""
+
+    def _proves_unstarted(self, message: Any, claim: Claim) -> bool:
+        assert self._ledger is not None
+        headers = message.headers or {}
+        return headers.get(LEDGER) == self._name and proves_unstarted(
+            headers.get(PUBLISHED), self._since, claim.epoch, claim.now, self._ledger.expiry
+        )
+
+    def _claim(self, work: str, owner: str, redelivered: bool) -> Claim | None:
+        ledger, away = self._ledger, self._away
+        if ledger is None:
+            return None
+
+        def claim() -> Claim:
+            if away.is_so:
+                ledger.renew()
+            return ledger.claim(work, owner, redelivered)
+
+        return away.asked(claim, LedgerUnreachableError)
+
+    def give_up(self, work: str) -> None:
+        """The work was claimed, and has not been started."""
+        if self._ledger is not None and work:
+            try:
+                self._ledger.forget(work)
+            except LedgerUnreachableError as exc:
+                logger.warning(
+                    "A claim of what has not started is left in the ledger: %s. A message for the"
+                    " same work is dead-lettered until it expires",
+                    exc,
+                )
+
+    def open(self) -> None:
+        """Ask for the first time, so that the ledger's epoch is no later than the first message."""
+        if self._claim("celery-fair", "", False) is not None:
+            self.give_up("celery-fair")
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        if self._ledger is not None:
+            self._ledger.close()
+
+
+def _lost(exc: Exception) -> None:
+    logger.error(
+        "The ledger cannot be reached (%s). Until it is back, and for the messages that come by"
+        " meanwhile, whatever was delivered before is dead-lettered",
+        exc,
+    )
+
+
+def may_be_claimed_elsewhere(headers: Mapping[str, Any] | None, name: str | None) -> bool:
+    """Say whether another ledger than the one of this name, or None, may be asked about a message.
+
+    None is asked about one that is marked.
+    """
+    headers = headers or {}
+    return headers.get(LEDGER, name) != name and not headers.get(STRICT)
 
 
 class StartLog(Protocol):
@@ -42,13 +149,6 @@ class StartLog(Protocol):
 
     def admitted(self, request: Any) -> bool:
         """Write so; False if that cannot be done now."""
-
-
-_HELD = 100
-"""Messages of a queue that wait for the log and let others pass; with more of them it stands."""
-
-_RETRY = 5.0
-"""Seconds until the log is tried again."""
 
 
 class Admission:
@@ -65,7 +165,7 @@ class Admission:
 
     def __init__(
         self,
-        receipts: Receipts,
+        receipts: Source,
         mover: Mover,
         dead_letters: DeadLetters,
         claims: Claims,
@@ -109,7 +209,7 @@ class Admission:
         If the worker stops, or the log cannot be written for long, it goes back to its queue.
         """
         message = request.message
-        message.feed.set_aside(message, eta=message.feed.parked < _HELD)
+        message.feed.aside.put(message, eta=message.feed.room.parked < _HELD)
         self._later(_RETRY, partial(_come_due, request))
 
     def _mark(self, request: Any) -> None:
@@ -173,7 +273,7 @@ class Admission:
 def _come_due(request: Any) -> None:
     message = request.message
     if not (message.feed.dead or message.acknowledged):
-        message.feed.came_due(message, request)
+        message.feed.aside.due(message, request)
 
 
 def _log_not_started(request: Any, what: str, exc: Exception) -> None:

@@ -16,25 +16,19 @@ from celery.worker import state
 from celery_fair.core.disposition import Policy
 from celery_fair.tasks import policy_of
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.launch.handover import Handover, Outcome
-from celery_fair.worker.launch.in_flight import InFlight, check_options, check_time_limits
-from celery_fair.worker.launch.shield import refuse
-from celery_fair.worker.launch.slots import Slots
+from celery_fair.worker.launch.in_flight import Slots
+from celery_fair.worker.launch.requests import (
+    Outcome,
+    Requests,
+    check_options,
+    check_time_limits,
+)
+from celery_fair.worker.letters import refuse
+from celery_fair.worker.queues.feed import Source
 
-__all__ = ["Boarding", "Outbox", "StartWatch"]
+__all__ = ["Boarding", "StartWatch"]
 
 _STARTED, _DROPPED = Outcome.STARTED, Outcome.DROPPED
-
-
-class Outbox(Protocol):
-    """The broker's connection, as far as acknowledgements go."""
-
-    @property
-    def asks(self) -> bool:
-        """Whether messages are asked for between two choices."""
-
-    def flush(self, more: bool = False) -> None:
-        """Send what was kept to be sent together; with `more`, the system may keep it yet."""
 
 
 class StartWatch(Protocol):
@@ -47,35 +41,35 @@ class StartWatch(Protocol):
 class Boarding:
     """Those that are about to start; each has its slot.
 
+    Attributes:
+        offer: returns the request that Celery makes of a message, or an `Outcome` if it makes none.
+        in_flight: what has a slot.
+        slots: returns how many may have one, now.
+
     Arguments:
-        handover: has Celery make requests of messages.
-        receive: hands a message to Celery, or makes its request the short way.
+        slots: those of the pool, and what occupies them.
+        requests: has Celery make requests of messages.
         admission: says which requests may start.
+        outbox: sends the acknowledgements.
         batch: how many non-repeatable ones depart, or are acknowledged, together at the most.
+        handed_over: told when the pool has got all that departed together.
         acks_first: whether repeatable ones are acknowledged here too, not by Celery when they
             start.
-        outbox: sends the acknowledgements.
-        handed_over: told when the pool has got all that departed together.
         watches: told of each start.
     """
 
     def __init__(
         self,
-        in_flight: InFlight,
         slots: Slots,
-        handover: Handover,
-        receive: Callable[[Any], Any],
+        requests: Requests,
         admission: Admission,
-        outbox: Outbox,
+        outbox: Source,
         batch: int,
         handed_over: Callable[[], object],
         acks_first: bool = False,
         watches: Sequence[StartWatch] = (),
     ) -> None:
-        self.in_flight = in_flight
         self._slots = slots
-        self._handover = handover
-        self._receive = receive
         self._admission = admission
         self._outbox = outbox
         self._batch = batch
@@ -85,11 +79,8 @@ class Boarding:
         self._aboard: list[Any] = []
         self._once_aboard = 0
         self._unsent = 0
-        self.slots = slots.count
-
-    def offer(self, message: Any) -> Any:
-        """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
-        return self._handover.offer(self._receive, message)
+        self.in_flight, self.slots = slots.in_flight, slots.count
+        self.offer = requests.offer
 
     def take(self, request: Any) -> Outcome:
         """Let a request board, if it may start; else see to what becomes of it."""

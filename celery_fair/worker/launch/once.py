@@ -11,15 +11,15 @@ from celery.worker.strategy import default
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.mover import Mover
-from celery_fair.brokers.redelivery import is_redelivered
+from celery_fair.brokers.payload import is_redelivered
 from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
-from celery_fair.worker.launch.burial import (
+from celery_fair.worker.launch.admission import may_be_claimed_elsewhere
+from celery_fair.worker.letters import (
     REDELIVERED,
     DeadLetters,
     described,
 )
-from celery_fair.worker.launch.claims import may_be_claimed_elsewhere
 
 __all__ = ["OnceRequest", "strategy"]
 

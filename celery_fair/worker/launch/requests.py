@@ -1,15 +1,92 @@
-"""From a message to Celery's request: by the short way, or by Celery's."""
+"""From a message to Celery's request: by the short way or Celery's; and what it does with it."""
 
+import math
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Any
 
 from celery_fair.tasks import MAPS, refuse_mapped
+from celery_fair.worker.bell import Bell
+from celery_fair.worker.letters import refuse
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 
-__all__ = ["Requests"]
+__all__ = ["Handover", "Outcome", "Requests", "ShortWay", "check_options", "check_time_limits"]
 
 ShortWay = Callable[[Any], Any]
 """Returns the request that Celery would make of a message, or None."""
+
+
+class Outcome(Enum):
+    """What became of a message whose turn it was."""
+
+    STARTED = auto()
+    """It has a slot, and is acknowledged if that is to be done first."""
+    PUT_OFF = auto()
+    """Celery keeps it: for its ETA, or for a rate limit."""
+    DROPPED = auto()
+    """It is over: revoked, expired, or it must not start again."""
+    REFUSED = auto()
+    """No task could be started of it, for an error."""
+
+
+_DROPPED = Outcome.DROPPED
+
+
+class Handover:
+    """One a process: Celery's strategies remember whom to tell of their requests.
+
+    Arguments:
+        bell: rung when the pool has grown.
+    """
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell = bell
+        self._offered: Any = None
+        self._request: Any = None
+        self._for_eta = False
+
+    def offer(self, handle: Callable[[Any], object], message: Any) -> Any:
+        """Return the request that Celery makes of a message, or the `Outcome` if it makes none.
+
+        Whatever the message contains, the worker lives. Celery's own handler refuses what it
+        recognises as malformed; what it does not foresee (a header of another type, a body of
+        another shape) ends a vanilla worker, stays queued, and ends the next one.
+
+        Arguments:
+            handle: hands the message to Celery, or returns the request itself.
+        """
+        self._offered, self._request, self._for_eta = message, None, False
+        outcome = _DROPPED
+        try:
+            if message.headers is not None and message.errors:  # these come of decoding those
+                message._reraise_error()
+            request = handle(message) or self._request
+            if request is not None:
+                return request
+        except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
+            refuse(message, exc)
+            outcome = Outcome.REFUSED
+        finally:
+            self._offered = self._request = None
+        if not message.acknowledged:
+            message.feed.aside.put(message, eta=self._for_eta)
+            return Outcome.PUT_OFF if outcome is _DROPPED else outcome
+        return outcome
+
+    def on_request(self, request: Any) -> None:
+        """Celery's last word on a request: of the offered message, or of one that has come due."""
+        message = request.message
+        if message is self._offered:
+            self._request = request
+        else:
+            message.feed.aside.due(message, request)
+
+    def prefetch_raised(self) -> None:
+        """Celery is about to keep the offered message in a timer; or else, the pool has grown."""
+        if self._offered is None:
+            self._bell.later()
+        else:
+            self._for_eta = True
 
 
 class Requests:
@@ -21,6 +98,7 @@ class Requests:
         short_ways: tried before that; see `celery_fair.worker.express.fast_requests`.
         tokens: the fencing tokens of partitions that are owned.
         priorities_back: turns a level's priority back into the publisher's, by queue.
+        handover: hears what Celery makes of them.
     """
 
     def __init__(
@@ -30,14 +108,20 @@ class Requests:
         short_ways: tuple[ShortWay, ...],
         tokens: Mapping[str, int],
         priorities_back: Mapping[str, Callable[[int], int]],
+        handover: Handover,
     ) -> None:
         self._tasks = tasks
         self._consumer = consumer
         self._short_ways = short_ways
         self._tokens = tokens
         self._priorities_back = priorities_back
+        self._handover = handover
 
-    def receive(self, message: Any) -> Any:
+    def offer(self, message: Any) -> Any:
+        """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
+        return self._handover.offer(self._receive, message)
+
+    def _receive(self, message: Any) -> Any:
         """Return a message's request, or None if Celery is to say what becomes of it, or has.
 
         Raises:
@@ -72,3 +156,25 @@ class Requests:
         body = message.payload  # of Celery's first protocol
         if isinstance(body, Mapping) and body.get("task") in MAPS:
             refuse_mapped(self._tasks, body.get("args"), body.get("kwargs"))
+
+
+def check_time_limits(request: Any) -> None:
+    """Refuse limits that are no numbers of seconds: a prefork pool would end the worker, later.
+
+    Raises:
+        TypeError, ValueError, OverflowError: they are not; they come from the message.
+    """
+    for limit in request.time_limits:
+        if limit is not None:
+            math.ceil(limit)
+
+
+def check_options(request: Any) -> None:
+    """Refuse a body whose options are none: Celery finds out when the message is acknowledged.
+
+    Raises:
+        Exception: they are none, or the body cannot be decoded.
+    """
+    _, _, options = request._payload
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"a task's options must be a mapping, not {options!r:.200}")

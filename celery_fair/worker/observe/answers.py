@@ -1,26 +1,23 @@
-"""What a worker can be asked, and told, while it runs."""
+"""What a worker can be asked while it runs."""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from celery_fair.core.chooser import Chooser
 from celery_fair.headers import PUBLISHED, time_of
-from celery_fair.settings import QueueOptions, Settings
-from celery_fair.worker.bell import Bell
-from celery_fair.worker.dispatch.gates import Gates
-from celery_fair.worker.dispatch.observed import Observed
+from celery_fair.settings import Settings
 from celery_fair.worker.dispatch.served import Served
-from celery_fair.worker.launch.in_flight import InFlight
-from celery_fair.worker.launch.slots import Slots
+from celery_fair.worker.launch.in_flight import Slots
+from celery_fair.worker.observe.figures import Observed
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.open_feeds import NotConsumedError, OpenFeeds
 
-__all__ = ["Answers", "NotConsumedError"]
+__all__ = ["Answers"]
 
 _TEXTS = {
     "paused": "paused by an operator; `fair resume {queue}` ends it",
@@ -39,15 +36,11 @@ _TEXTS = {
 }
 
 
-class NotConsumedError(LookupError):
-    """This worker does not consume the queue."""
-
-
 class Answers:
-    """Answers and takes orders for one worker, on the thread that owns the channels.
+    """Answers for one worker, on the thread that owns the channels.
 
     Arguments:
-        resize: has windows looked at, as quanta or rates are others now.
+        slots: of the pool, and what occupies them.
         observed: what counts how long messages waited, if anything does.
         app: the app's name, so that others on the same broker know that it is not theirs.
     """
@@ -57,24 +50,16 @@ class Answers:
         settings: Settings,
         feeds: OpenFeeds,
         chooser: Chooser,
-        gates: Gates,
-        in_flight: InFlight,
         slots: Slots,
         served: Served,
-        bell: Bell,
-        resize: Callable[[], object],
         observed: Collection[Observed] = (),
         app: str = "",
     ) -> None:
         self._settings = settings
         self.feeds = feeds
         self._chooser = chooser
-        self._gates = gates
-        self.in_flight = in_flight
-        self.slots = slots
+        self.slots, self.in_flight = slots, slots.in_flight
         self.served = served
-        self._bell = bell
-        self._resize = resize
         self._observed = observed
         self._app = app
 
@@ -83,19 +68,14 @@ class Answers:
         now = monotonic()
         shares, speeds = self.shares(now), self.served.per_second(now)
         waits = {name: each for some in self._observed for name, each in some.waits().items()}
-        return {
-            feed.name: self._row(feed, now)
-            | dict(
-                zip(
-                    ("per_second", "cost_per_second"),
-                    speeds.get(feed.name, (0.0, 0.0)),
-                    strict=True,
-                )
-            )
-            | dict(zip(("target_share", "share"), shares.get(feed.name, (0.0, 0.0)), strict=True))
-            | ({"waits": waits[feed.name].counts} if feed.name in waits else {})
-            for feed in self.feeds
-        }
+        rows = {}
+        for feed in self.feeds:
+            row = rows[feed.name] = self._row(feed, now)
+            row["per_second"], row["cost_per_second"] = speeds.get(feed.name, (0.0, 0.0))
+            row["target_share"], row["share"] = shares.get(feed.name, (0.0, 0.0))
+            if feed.name in waits:
+                row["waits"] = waits[feed.name].counts
+        return rows
 
     def shares(self, now: float) -> dict[str, tuple[float, float]]:
         """Every queue's target and achieved share of the last ten seconds. From any thread."""
@@ -118,13 +98,9 @@ class Answers:
         Raises:
             NotConsumedError: the queue is not consumed by this worker.
         """
-        self._must_be_consumed(queue)
-        feed, now = self.feeds.named(queue), monotonic()
+        feed, now = self.feeds.must_have(queue), monotonic()
         if feed is None:
             return {"queue": queue, "reason": "suspended", "text": _TEXTS["suspended"]}
-        if not feed.buffer:  # without a free slot nobody has looked at a broker that does not push
-            feed.refill()
-            feed.report()
         reason, until = self._chooser.why(feed.flow, now)
         busy, slots = len(self.in_flight), self.slots.count()
         rounds = self._chooser.scheduler.rounds_ahead(feed.flow)
@@ -170,62 +146,13 @@ class Answers:
         Raises:
             NotConsumedError: there is nothing that it knows.
         """
-        self._must_be_consumed(queue)
-        feed = self.feeds.named(queue)
+        feed = self.feeds.must_have(queue)
         seen = None if feed is None or feed.by_key is None else feed.by_key.seen(tenant)
         if seen is None:
             raise NotConsumedError(f"this worker keeps no tags of the keys of {queue!r}")
         turns = [r.message.turn for r in self.in_flight if r.message.feed.name == queue]
         running = Counter(turn.tenant for turn in turns if turn is not None)
         return {**seen, "running": dict(running)}
-
-    def set(self, queue: str, options: dict[str, Any], check: bool = False) -> dict[str, Any]:
-        """Change a queue's options; all of them, or none if one is wrong, or if only to `check`.
-
-        Raises:
-            NotConsumedError: the queue is not consumed by this worker.
-            celery.exceptions.ImproperlyConfigured: an option that is not there, cannot be changed
-                while consuming, or has a value out of bounds.
-        """
-        self._must_be_consumed(queue)
-        after = self._settings.changed(queue, options, self._gates.options(queue))
-        if not check:
-            self._reconfigure(queue, after)
-        return {"ok": f"{queue}: " + ", ".join(f"{k}={_said(v)}" for k, v in options.items())}
-
-    def pause(self, queue: str, paused: bool) -> dict[str, Any]:
-        """Hold a queue back, or end that.
-
-        Raises:
-            NotConsumedError: the queue is not consumed by this worker.
-        """
-        self._must_be_consumed(queue)
-        self._gates.of(queue).pause(paused)
-        self._regate(queue)
-        return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
-
-    def _reconfigure(self, queue: str, options: QueueOptions) -> None:
-        """Give a queue other options, from now on and on every later connection."""
-        feed = self.feeds.named(queue)
-        if feed is not None and options.quantum != feed.gate.options.quantum:
-            self._chooser.reweight(feed.flow, options.quantum)
-        self._gates.change(queue, options)
-        self._regate(queue)
-        self._resize()
-
-    def _regate(self, queue: str) -> None:
-        feed = self.feeds.named(queue)
-        if feed is not None:
-            self._chooser.regate(feed.flow, monotonic())
-        self._bell.later()
-
-    def _must_be_consumed(self, queue: str) -> None:
-        names = {feed.name for feed in self.feeds} | self.feeds.suspended
-        if queue not in names:
-            raise NotConsumedError(
-                f"queue {queue!r} is not consumed by this worker; these are: "
-                + ", ".join(sorted(names))
-            )
 
     def _row(self, feed: Feed, now: float) -> dict[str, Any]:
         options = feed.gate.options
@@ -240,7 +167,7 @@ class Answers:
             "buffered": len(feed.buffer),
             "in_flight": self.in_flight.of(feed.name),
             "served": self.served.count.get(feed.name, 0),
-            "waiting_seconds": feed.waiting(now),
+            "waiting_seconds": now - feed.waits_since if feed.buffer else 0.0,
             "oldest_published": _oldest(feed),
             "held": reason,
             "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,
@@ -248,10 +175,6 @@ class Answers:
             "burst": options.burst if options.rate is not None else None,
             "max_in_flight": options.max_in_flight,
         }
-
-
-def _said(value: Any) -> Any:
-    return "none" if value is None else value
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

@@ -24,10 +24,15 @@ from prometheus_client.registry import Collector
 from celery_fair.brokers.depths import Depths
 from celery_fair.core.gate import REASONS
 from celery_fair.settings import Address
-from celery_fair.worker.dispatch.observed import BOUNDS, Labels, Observed, Waits
 from celery_fair.worker.observe.answers import Answers
-from celery_fair.worker.observe.key_figures import KeyFigures
-from celery_fair.worker.observe.letter_figures import LetterFigures
+from celery_fair.worker.observe.figures import (
+    BOUNDS,
+    KeyFigures,
+    Labels,
+    LetterFigures,
+    Observed,
+    Waits,
+)
 from celery_fair.worker.observe.metrics_server import MetricsServer
 from celery_fair.worker.queues.feed import Feed
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from celery_fair.eventlog import EventLog
 from celery_fair.settings import KeyedQueue, QueueOptions, Settings
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 __all__ = ["QueueSettings", "costs_of"]
@@ -53,7 +54,7 @@ class QueueSettings:
             before = self._written.get(feed.name)
             same = before is not None and before[:2] == (options, live)
             if before is None or not same or now >= before.at + _AGAIN:
-                ahead = before.ahead if before is not None and same else feed.ahead
+                ahead = before.ahead if before is not None and same else _ahead(feed)
                 written = self._written[feed.name] = _Written(options, dict(live), ahead, now)
                 self._log.record("settings", self._of(feed.name, written))
 
@@ -76,6 +77,11 @@ class QueueSettings:
             "ahead": written.ahead,
             **({} if keyed is None else _by_key(keyed, written.live)),
         }
+
+
+def _ahead(feed: Feed) -> int | None:
+    """Return how many messages the broker may send before slots are free, if it does so."""
+    return feed.room.wanted if feed.pushes else None
 
 
 def costs_of(settings: Settings) -> str:

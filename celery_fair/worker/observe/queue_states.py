@@ -115,7 +115,7 @@ class QueueStates:
         if reason is not None:
             if gap is not None:
                 self._tell(feed, gap, depth, now)
-            feed.was_empty()
+            feed.lull.began()
             self._say(feed, "throttled", now, depth, now)
             return
         if gap is not None and not self._tells(feed, gap, depth, now):
@@ -136,8 +136,8 @@ class QueueStates:
         """Write that the queue was empty, unless it is known to be; return whether it could be."""
         before = self._written.get(feed.name)
         if before is not None and before.state == "empty":
-            if before.since < feed.filled < gap.since - _BRIEF:
-                self._say(feed, "ready", feed.filled, depth, now)
+            if before.since < feed.lull.ended_at < gap.since - _BRIEF:
+                self._say(feed, "ready", feed.lull.ended_at, depth, now)
             elif gap.until is None:
                 return True  # it still is
         if depth is not None and depth.at < gap.since and now < gap.since + _PATIENCE:
@@ -188,20 +188,21 @@ def _gap_of(feed: Feed, is_known: bool, now: float) -> _Gap | None:
     Arguments:
         is_known: whether nothing was here then.
     """
-    emptied = feed.was_empty()
+    emptied = feed.lull.began()
     if feed.flow.head is None:
         since = now if emptied is None else emptied
         return None if emptied is None and is_known else _Gap(since, None)
     if emptied is None:
         return None
-    return _Gap(emptied, feed.filled if feed.filled >= emptied else now)
+    return _Gap(emptied, feed.lull.ended_at if feed.lull.ended_at >= emptied else now)
 
 
 def _since_ready(feed: Feed, before: _Written | None, now: float) -> float:
     """Return since when something is here: if that is not known, since now."""
+    ended_at = feed.lull.ended_at
     if before is None:
-        return feed.filled or now
-    return feed.filled if before.state == "empty" and feed.filled > before.since else now
+        return ended_at or now
+    return ended_at if before.state == "empty" and ended_at > before.since else now
 
 
 def _at(moment: float, depth: Depth | None) -> Depth | None:

@@ -29,14 +29,14 @@ from celery.signals import (
 )
 
 from celery_fair.brokers.depths import Depths
-from celery_fair.brokers.redelivery import is_redelivered
+from celery_fair.brokers.payload import is_redelivered
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.fair_key import read_key
 from celery_fair.eventlog import EventLog, Policy, host_folder, quoted, sweep
 from celery_fair.headers import FAIR_KEY, PUBLISHED, time_of
 from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import NonRepeatableTask
-from celery_fair.worker.launch.burial import described, message_dead_lettered
+from celery_fair.worker.letters import described, message_dead_lettered
 from celery_fair.worker.observe.heartbeat import Heartbeat
 from celery_fair.worker.observe.queue_settings import QueueSettings, costs_of
 from celery_fair.worker.observe.queue_states import QueueStates

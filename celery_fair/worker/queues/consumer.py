@@ -71,7 +71,7 @@ class FairTaskConsumer:
     @property
     def retired(self) -> list[Feed]:
         """Feeds that have ended and still hold what runs, is put off, or could not go back."""
-        self._retired = [feed for feed in self._retired if feed.holds and not feed.dead]
+        self._retired = [feed for feed in self._retired if feed.unsettled and not feed.dead]
         return list(self._retired)
 
     def consuming_from(self, queue: Any) -> bool:
@@ -141,7 +141,7 @@ class FairTaskConsumer:
             Exception: of the first queue with which that failed; the others have ended, too.
         """
         self._is_over = True
-        self._end_all([*self.feeds, *self.retired], Feed.hand_back_aside)
+        self._end_all([*self.feeds, *self.retired], lambda feed: feed.aside.give_back_once())
 
     close = cancel
 

@@ -2,37 +2,18 @@
 
 import sys
 from threading import Semaphore
-from typing import Any, Protocol
+from typing import Any
 
 from kombu.message import Message
 
 from celery_fair.headers import TOKEN
 
-__all__ = ["Settled", "delivery_class", "message_of", "patient_class"]
+__all__ = ["delivery_class", "message_of", "patient_class"]
 
 
 def message_of(item: Any) -> Any:
     """Return a message itself, and that of a request."""
     return item if isinstance(item, Message) else item.message
-
-
-class Custodian(Protocol):
-    """Who sees to messages that do not simply start; see `feed.Custody`."""
-
-    def starts_once(self, message: Any) -> bool: ...
-
-    def refuse(self, message: Any, exc: BaseException | None) -> None: ...
-
-
-class Settled(Protocol):
-    """Whoever is told what became of its deliveries."""
-
-    @property
-    def custody(self) -> Custodian:
-        """Who sees to those that do not simply start."""
-
-    def settled(self, message: Any) -> None:
-        """It was acknowledged, rejected or requeued."""
 
 
 class Notes:
@@ -107,8 +88,8 @@ class Notes:
         self.belongs_to(partition)
 
 
-def delivery_class(base: type, owner: Settled) -> type:
-    """Return a subclass of a transport's message class whose outcome is told to `owner`.
+def delivery_class(base: type, owner: Any) -> type:
+    """Return a subclass of a transport's message class whose outcome is told to `owner`, a `Feed`.
 
     Kombu creates messages from ``channel.Message``; on a channel of our own this class takes its
     place. The owner hears of an outcome only when the broker call has been made without an error.

@@ -5,9 +5,9 @@ its window bounds this queue alone and a queue's trouble stays on its channel. A
 channel calls are made by the thread that runs the dispatcher.
 
 What tells an idle queue from a slow refill differs by broker, and so do the two kinds of feed. An
-AMQP broker pushes into a window (`amqp_feed`). Kombu's virtual transports emulate a broker by
-polling; there the feed itself takes what the window allows, and a short answer is proof that
-the queue is empty (`virtual_feed`).
+AMQP broker pushes into a window (`amqp`). Kombu's virtual transports emulate a broker by polling;
+there the feed itself takes what the window allows, and a short answer is proof that the queue is
+empty (`virtual`, `redis`). And a queue may be asked for each message (`pulled`).
 """
 
 import math
@@ -22,16 +22,14 @@ from kombu.serialization import prepare_accept_content
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
-from celery_fair.core.window import Window
+from celery_fair.core.window import Room, Window
 from celery_fair.settings import QueueOptions
 from celery_fair.worker import host
+from celery_fair.worker.letters import MessageCustody
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.news import News
 
-__all__ = ["ByKey", "Custody", "Feed", "Ports", "Recovery", "Seen"]
-
-_GROW, _SHRINK = 1.25, 4
-"""How many times too small or too large a window must be to be changed: a change has a price."""
+__all__ = ["Aside", "ByKey", "Feed", "Ports", "Recovery", "Seen", "Source"]
 
 
 class Seen(TypedDict):
@@ -73,28 +71,6 @@ class ByKey(Protocol):
         """
 
 
-class Custody(Protocol):
-    """What becomes of messages that do not simply start."""
-
-    def starts_once(self, message: Any) -> bool:
-        """Whether a message must not be started again once it counts as redelivered."""
-
-    def give_back(self, messages: Sequence[Any]) -> None:
-        """Return messages of one queue that have not started to it, one after the other."""
-
-    def move(self, message: Any, queue: str) -> bool:
-        """Move a message that has not started to another queue; False if that is not taken now."""
-
-    def refuse(self, message: Any, exc: BaseException | None) -> None:
-        """See to what becomes of a message that no task is started for, for an error."""
-
-    def worker_lost(self, message: Any) -> None:
-        """The process that ran a message's task has died."""
-
-    def garbage(self, feed: "Feed", raw: bytes, reason: Exception) -> None:
-        """This was in the queue, and is no message."""
-
-
 class Recovery(Protocol):
     """What becomes of a queue that the broker has taken away."""
 
@@ -121,40 +97,83 @@ class Ports(NamedTuple):
     """Whom a queue knows: given to it when it is made."""
 
     news: News
-    custody: Custody
+    custody: MessageCustody
     recovery: Recovery
     parking: Parking
 
 
+class Lull:
+    """Whether something is here, and since when nothing was, for the event log.
+
+    Attributes:
+        ended_at: when something came while nothing was here, last, on the monotonic clock.
+        goes_on: whether nothing has come since.
+        starved: how often the queue was found empty here while its refill was on its way.
+    """
+
+    def __init__(self) -> None:
+        self.ended_at = 0.0
+        self.goes_on = True
+        self.starved = 0
+        self._began: float | None = None
+
+    def end(self, now: float) -> None:
+        """Something came while nothing was here."""
+        self.ended_at, self.goes_on = now, False
+
+    def begin(self, now: float, owed: bool) -> None:
+        """Nothing was left here after a message was taken; more is on its way, or is not."""
+        self.goes_on = True
+        if self._began is None:
+            self._began = now
+        self.starved += owed
+
+    def began(self) -> float | None:
+        """Return when the queue was found empty first since the last call; None if it was not."""
+        began, self._began = self._began, None
+        return began
+
+
 class Feed(ABC):
-    """What both kinds have in common.
+    """What all kinds have in common.
+
+    Arguments:
+        queue: kombu's.
+        flow: the queue as the scheduler sees it.
+        window: deliveries that are allowed, as it is planned.
+        gate: what may keep the queue from starting what it has.
+        accept: the content types that are decoded.
+        late: deliveries that late acknowledgements keep unsettled besides.
 
     Attributes:
         name: the queue's name.
-        flow: the queue as the scheduler sees it.
-        gate: what may keep the queue from starting what it has.
-        custody: see `Custody`.
+        custody: sees to its messages that do not simply start.
+        news: told of what comes.
         buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
             come due.
         window: the deliveries allowed, held and owed.
-        parked: deliveries in Celery's timer, waiting for their ETA, and those that are stranded.
-        filled: when something came while nothing was here, last, on the monotonic clock.
-        is_dry: whether nothing has come since.
-        starved: how often the queue was found empty here while its refill was on its way.
+        room: what the window is to be.
+        aside: what Celery keeps.
+        lull: whether nothing is here.
+        unsettled: deliveries that are.
         dead: its channel is gone, and with it every delivery: none of them may start.
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
-        may_be_asked: whether it could be.
+        must_ask: whether `take` has to wait for the broker's answer.
+        may_be_asked: whether it could be asked for each.
+        pushes: whether the broker sends messages before slots are free, and more may be owed then.
         given: how many messages it has given for the asking.
-        by_key: what chooses by key, if the queue is shared so.
         withheld: messages that it was not given when it asked last, for caps, leashes and pauses of
             their keys.
+        by_key: what chooses by key, if the queue is shared so.
         retired: its queue is not consumed by it any more.
     """
 
-    asks = retired = False
+    asks = must_ask = pushes = retired = dead = False
     may_be_asked = True
     given = withheld = 0
     by_key: ByKey | None = None
+    _tag: str | None = None  # of the subscription whose messages the window counts
+    has_own_channel = True  # whether the channel is its own
 
     def __init__(
         self,
@@ -165,34 +184,23 @@ class Feed(ABC):
         gate: Gate[QueueOptions],
         ports: Ports,
         accept: Any = None,
-        in_flight_allowance: int = 0,
+        late: int = 0,
     ) -> None:
         self.name: str = queue.name
         self.queue = queue(channel)
         self.channel = channel
-        self.flow = flow
-        self.gate = gate
-        self.custody = ports.custody
-        self._news = ports.news
-        self._recovery = ports.recovery
-        self._parking = ports.parking
+        self.flow, self.gate, self.custody = flow, gate, ports.custody
+        self.news, self._recovery = ports.news, ports.recovery
         self.buffer: deque[Any] = deque()
-        self.parked = 0
-        self.dead = False
-        self.filled = 0.0
-        self.is_dry = True
-        self._emptied: float | None = None
-        self.starved = 0
-        self._limited = 0
-        self._aside: dict[int, Any] = {}
-        self._allowance = in_flight_allowance
-        self._wanted = window
-        self.window = Window(window + in_flight_allowance)
+        self.unsettled = 0
+        self.lull = Lull()
+        self.room = Room(window, late, ports.parking)
+        self.window = Window(window + late)
+        self.aside = Aside(self)
         self._accept = prepare_accept_content(accept)
-        self._adopt(channel)
-
-    def _adopt(self, channel: Any) -> None:
-        host.adopt(channel, delivery_class(channel.Message, self))
+        self._message = delivery_class(channel.Message, self)
+        if self.has_own_channel:
+            host.adopt(channel, self._message)
 
     @abstractmethod
     def open(self) -> None:
@@ -202,12 +210,12 @@ class Feed(ABC):
     def cancel(self) -> None:
         """Unsubscribe; what was delivered stays."""
 
+    def reopen(self) -> None:
+        """The broker has deleted the queue: begin again."""
+        self.open()
+
     def refill(self) -> None:
         """Take what can be had at once, if taking is up to the feed."""
-
-    def ask_at(self, started: int) -> float:
-        """Return when an empty queue is to be asked, if it is one to ask; see `take`."""
-        return math.inf
 
     def next_cost(self, cost: Callable[[Any], float]) -> float | None:
         """Return what the next message costs, or None if there is none."""
@@ -221,209 +229,74 @@ class Feed(ABC):
         """
         return self.buffer.popleft()
 
-    def report(self) -> None:
-        """Say that there may be something here."""
-        self._news.arrived(self)
-
-    def is_filled(self, now: float) -> None:
-        """Something came while nothing was here."""
-        self.filled, self.is_dry = now, False
-
-    def is_empty(self, now: float) -> None:
-        """Nothing was left here after a message was taken."""
-        self.is_dry = True
-        if self._emptied is None:
-            self._emptied = now
-        self.starved += self.owed
-
-    def was_empty(self) -> float | None:
-        """Return when the queue was found empty first since the last call; None if it was not."""
-        emptied, self._emptied = self._emptied, None
-        return emptied
-
-    def die(self) -> None:
-        """The channel is gone, and with it every delivery: none of them may start."""
-        if not self.dead:
-            self.dead = True
-            if self.parked:
-                self._parking.leave(self.parked)
-        self.buffer.clear()
-        self._aside.clear()
-
-    @property
-    def must_ask(self) -> bool:
-        """Whether `take` has to wait for the broker's answer."""
-        return False
-
     @property
     def owed(self) -> bool:
         """Whether more is known to be on its way."""
         return False
 
-    @property
-    def ahead(self) -> int | None:
-        """Messages that the broker may send before slots are free, where more may be owed then."""
-        return None
-
     def has_more(self) -> bool:
         """Whether what was owed, and has been waited for, is still certain to come."""
         return False
-
-    @property
-    def prefetch(self) -> int:
-        """Unsettled deliveries allowed: the window, and what late acks and ETAs keep unsettled."""
-        return self._beside_parked + self.parked
-
-    @property
-    def _beside_parked(self) -> int:
-        """Unsettled deliveries allowed besides what is parked.
-
-        More than the window, so that it need not be changed for each message that is put off.
-        """
-        ahead = 1 << (self.parked - 1).bit_length() if self.parked else 0
-        return int(min(self._ordinary + ahead, self._places - self.parked))
-
-    @property
-    def _counted(self) -> int:
-        """How much of what is parked takes a place in the window, as the broker counts."""
-        return self.parked
-
-    @property
-    def _ordinary(self) -> int:
-        """Unsettled deliveries allowed if none is put off."""
-        return self._wanted + self._allowance
-
-    @property
-    def _places(self) -> float:
-        """Unsettled deliveries that there is room for at this worker."""
-        return self._parking.places(self.parked, self._ordinary)
 
     def resize(self, window: int, exactly: bool = False, most: float = math.inf) -> bool:
         """Set the window, unless it is right, or about right and no larger than `most`.
 
         Returns whether it was changed.
         """
-        about_right = self._wanted * _GROW >= window and self._wanted < window * _SHRINK
-        now = exactly or self._wanted > most
-        change = self._wanted != window and (now or (not about_right and self._adapts()))
+        room = self.room
+        must = exactly or room.wanted > most
+        change = room.wanted != window and (must or (not room.suits(window) and self._adapts()))
         if change:
-            self._wanted = window
-        applies = change or self._misfits
+            room.want(window)
+        return self.refit(change)
+
+    def refit(self, change: bool = False) -> bool:
+        """Apply the window if that is to be, or what is put off does not fit into it."""
+        waiting = len(self.buffer) if self.pushes else 0
+        # An exclusive queue's keeps others from nothing, and a change would let them in.
+        may_shrink = not self.gate.options.exclusive
+        applies = change or self.room.misfits(self.window.size, waiting, may_shrink)
         if applies:
-            self._apply_prefetch()
+            self._apply_window()
         return applies
-
-    @property
-    def _misfits(self) -> bool:
-        """Whether the window lacks room for what is put off, or has far too much since it has gone.
-
-        An exclusive queue's keeps others from nothing, and a change would let them in.
-        """
-        places, wanted = self.window.size - self._counted, self._beside_parked
-        too_large = 0 < _SHRINK * wanted <= places and not self.gate.options.exclusive
-        return places < min(wanted, self._ordinary) or too_large
 
     def _adapts(self) -> bool:
         """Whether now is a time to change the window, if nobody insists on it."""
         return True
 
-    @property
-    def room(self) -> int:
-        """How many more messages a feed that takes them itself may take now.
-
-        What runs has left the window, as have ETAs; what a rate limit holds back has not.
-        """
-        places = min(self._wanted, self._places - self.parked)
-        return int(places) - len(self.buffer) - self._limited
-
-    def set_aside(self, message: Any, eta: bool) -> None:
-        """Celery keeps a message for its ETA or its rate limit, unsettled.
-
-        The window grows by ETAs, so that they do not block their queue.
-        """
-        message.put_aside("eta" if eta else "limit")
-        self._aside[id(message)] = message
-        if eta:
-            self._park(message)
-        else:
-            self._limited += 1
-
-    def strand(self, message: Any) -> None:
-        """A message can be moved to nowhere for now: what is behind it gets its place."""
-        if message.aside != "stranded":
-            self._take_back(message)
-            message.put_aside("stranded")
-            self._park(message)
-
-    def _park(self, message: Any) -> None:
-        self.parked += 1
-        self._parking.enter()
-        if self._misfits:
-            self._apply_prefetch()
-
-    def _unpark(self, message: Any) -> None:
-        if not self.dead:
-            self.parked -= 1
-            self._parking.leave()
-
-    def came_due(self, message: Any, request: Any) -> None:
-        """The request of a message that was set aside is back."""
-        self._take_back(message)
-        message.arrive(monotonic(), None, message.subscription)
-        self._news.due(self, request)
-
-    def _take_back(self, message: Any) -> None:
-        if message.aside in {"eta", "stranded"}:
-            self._unpark(message)
-        elif message.aside == "limit":
-            self._limited -= 1
-        message.put_aside("")
-        self._aside.pop(id(message), None)
+    @abstractmethod
+    def _apply_window(self) -> None:
+        """Tell the broker, or remember, how many deliveries may be unsettled from now on."""
 
     def hand_back(self) -> None:
         """Return every buffered delivery to the queue; what the broker does not take stays.
 
         A fenced queue is somebody else's from now on, and so is what Celery has put off of it.
         """
-        self.buffer.extend(self._news.withdraw(self))
+        self.buffer.extend(self.news.withdraw(self))
         if self.dead:  # the broker has it back
             self.buffer.clear()
         messages = [message_of(item) for item in self.buffer]
         if self.gate.fenced:
-            messages += self._aside.values()
+            messages += self.aside.messages
         self.custody.give_back([message for message in messages if not message.acknowledged])
         left = [item for item in self.buffer if not message_of(item).acknowledged]
         self.buffer.clear()
         self.buffer.extend(left)
 
-    def hand_back_aside(self) -> None:
-        """For a clean stop: return what Celery has put off, if it must not count as redelivered."""
-        once = self.custody.starts_once
-        aside = [message for message in self._aside.values() if not message.acknowledged]
-        self.custody.give_back([message for message in aside if once(message)])
-
-    def give_back_put_off(self, before: float) -> list[Any]:
-        """Return to the queue what has come before a time, and Celery has put off for its ETA.
-
-        Returns those messages; they come again. What the broker does not take stays put off.
-        """
-        overdue = [m for m in self._aside.values() if m.aside == "eta" and m.arrived < before]
-        self.custody.give_back([message for message in overdue if not message.acknowledged])
-        return [message for message in overdue if message.acknowledged]
-
-    @property
-    def holds(self) -> bool:
-        """Whether anything that was delivered is unsettled."""
-        return self.window.held > 0
-
-    @property
-    def leftover(self) -> bool:
-        """Whether it has ended, and the broker has not taken back all that is to go back."""
-        return self.retired and bool(self.buffer or (self.gate.fenced and self._aside))
-
     def retire(self) -> None:
         """The queue is consumed no more; what runs of it may still be acknowledged."""
         self.retired = True
+        if not self.unsettled:
+            self._recovery.ended(self)
+
+    def die(self) -> None:
+        """The channel is gone, and with it every delivery: none of them may start."""
+        if not self.dead:
+            self.dead = True
+            self.room.close()
+        self.buffer.clear()
+        self.aside.clear()
 
     def close(self) -> None:
         """Forget the buffer (the broker redelivers it) and close the channel."""
@@ -435,10 +308,6 @@ class Feed(ABC):
         """When the oldest message in the buffer came here, on the monotonic clock."""
         return float(message_of(self.buffer[0]).arrived)
 
-    def waiting(self, now: float) -> float:
-        """Seconds that the oldest message in the buffer has waited here."""
-        return now - self.waits_since if self.buffer else 0.0
-
     def settled(self, message: Any) -> None:
         """One of the feed's deliveries was acknowledged, rejected or requeued.
 
@@ -446,20 +315,136 @@ class Feed(ABC):
         the event loop later than Celery's handler returns.
         """
         if message.aside:
-            self._take_back(message)
-        self._count_settled(message)
-
-    def _count_settled(self, message: Any) -> None:
-        self.window.settled(monotonic())
-
-    def reopen(self) -> None:
-        """The broker has deleted the queue: begin again."""
-        self.open()
+            self.aside.take(message)
+        self.unsettled -= 1
+        if message.subscription == self._tag:
+            self.window.settled(monotonic())
+        if self.retired and not self.unsettled:
+            self._recovery.ended(self)
 
     def _receive(self, message: Any, subscription: str | None = None) -> None:
         message.arrive(monotonic(), self._accept, subscription)
         self.buffer.append(message)
+        self.unsettled += 1
+
+
+class Aside:
+    """What Celery keeps of a queue, unsettled, for an ETA or a rate limit; and what is stranded."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._messages: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def messages(self) -> list[Any]:
+        """All of it."""
+        return list(self._messages.values())
+
+    def put(self, message: Any, eta: bool) -> None:
+        """Celery keeps a message for its ETA or its rate limit.
+
+        The window grows by ETAs, so that they do not block their queue.
+        """
+        message.put_aside("eta" if eta else "limit")
+        self._messages[id(message)] = message
+        if eta:
+            self._park(message)
+        else:
+            self._feed.room.limit(1)
+
+    def strand(self, message: Any) -> None:
+        """A message can be moved to nowhere for now: what is behind it gets its place."""
+        if message.aside != "stranded":
+            self.take(message)
+            message.put_aside("stranded")
+            self._park(message)
+
+    def due(self, message: Any, request: Any) -> None:
+        """The request of a message that was set aside is back."""
+        self.take(message)
+        message.arrive(monotonic(), None, message.subscription)
+        self._feed.news.due(self._feed, request)
+
+    def take(self, message: Any) -> None:
+        """A message is not kept aside any more."""
+        feed = self._feed
+        if message.aside == "limit":
+            feed.room.limit(-1)
+        elif message.aside and not feed.dead:
+            feed.room.unpark(message.subscription == feed._tag)
+        message.put_aside("")
+        self._messages.pop(id(message), None)
+
+    def give_back_once(self) -> None:
+        """For a clean stop: return what is put off, if it must not count as redelivered."""
+        custody = self._feed.custody
+        aside = [message for message in self.messages if not message.acknowledged]
+        custody.give_back([message for message in aside if custody.starts_once(message)])
+
+    def give_back(self, before: float) -> list[Any]:
+        """Return to the queue what has come before a time, and is put off for its ETA.
+
+        Returns those messages; they come again. What the broker does not take stays put off.
+        """
+        overdue = [m for m in self.messages if m.aside == "eta" and m.arrived < before]
+        self._feed.custody.give_back([each for each in overdue if not each.acknowledged])
+        return [message for message in overdue if message.acknowledged]
+
+    def clear(self) -> None:
+        """The channel is gone, and with it all of it."""
+        self._messages.clear()
+
+    def _park(self, message: Any) -> None:
+        self._feed.room.park(message.subscription == self._feed._tag)
+        self._feed.refit()
+
+
+class Source(ABC):
+    """One broker connection as the dispatcher's supplier; it makes the feeds."""
+
+    asks = True
+    """Whether messages are asked for between two choices; what was chosen starts before that."""
 
     @abstractmethod
-    def _apply_prefetch(self) -> None:
-        """Tell the broker, or remember, how many deliveries may be unsettled from now on."""
+    def feed(self, **options: Any) -> Feed:
+        """Make a feed; `options` are those of `Feed`, less the channel."""
+
+    @abstractmethod
+    def pulled(self, **options: Any) -> Feed:
+        """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
+
+    def keyed(self, **options: Any) -> Feed:
+        """Make a feed that is shared by key; `options` are those of `KeyedFeed`, and who sorts.
+
+        Only where the broker `shares_by_key`; a worker on others has been refused by then.
+        """
+        raise TypeError(f"{type(self).__name__} has no queues that are shared by key")
+
+    def look(self, now: float) -> None:
+        """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
+
+    def seek(self) -> None:
+        """Slots are free and nothing can be started: see to it that news will come."""
+
+    def flush(self, more: bool = False) -> None:
+        """Send what was kept to be sent together; see `AckWriter.flush`."""
+
+    def last(self) -> None:
+        """The dispatcher runs no more: keep nothing from now on."""
+
+    def acknowledge(self, message: Any) -> None:
+        """Acknowledge a message whose task may start only if it is still held here.
+
+        Raises:
+            Exception: whatever the transport does, or `NotHeldError`; it must not start.
+        """
+        message.ack()
+
+    def confirm(self, message: Any) -> None:
+        """Wait until the broker has seen the message's acknowledgement."""
+
+    def close(self) -> None:
+        """Stop; what is unacknowledged goes back."""

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["LONGEST_WAIT", "Held", "longest_wait"]
+__all__ = ["LONGEST_WAIT", "Held", "is_leftover", "longest_wait"]
 
 logger = logging.getLogger(__name__)
 
@@ -112,15 +112,15 @@ class Held:
                 self._look_at(feed)
         if not queues.is_over:
             wait = self._limit / _LOOKS
-            left = any(feed.leftover for feed in queues.retired)
+            left = any(map(is_leftover, queues.retired))
             self._call_later(min(wait, _SOON) if left else wait, self._look)
 
     def _look_at(self, feed: Feed) -> None:
         before = self._clock() - self._limit
         try:
-            self._forget(feed.give_back_put_off(before))
+            self._forget(feed.aside.give_back(before))
             waits = feed.buffer and feed.waits_since < before
-            if feed.leftover or (waits and feed.asks):  # after its ETA, or behind its key
+            if is_leftover(feed) or (waits and feed.asks):  # after its ETA, or behind its key
                 feed.hand_back()
             elif waits:
                 self._ask(feed)
@@ -150,3 +150,8 @@ class Held:
             logger.info("Queue %s flows again: its messages are pushed again", feed.name)
             self.asked.discard(feed.name)
             self._queues.renew(feed)
+
+
+def is_leftover(feed: Feed) -> bool:
+    """Whether it has ended, and the broker has not taken back all that is to go back."""
+    return feed.retired and bool(feed.buffer or (feed.gate.fenced and feed.aside))

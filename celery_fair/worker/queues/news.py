@@ -2,12 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from celery_fair.worker.bell import Bell
-
-if TYPE_CHECKING:
-    from celery_fair.worker.queues.feed import Feed
 
 __all__ = ["News"]
 
@@ -20,35 +17,35 @@ class News:
     """
 
     def __init__(self, bell: Bell) -> None:
-        self._bell = bell
-        self._reports: deque[tuple[Feed, Any]] = deque()
+        self.bell = bell
+        self._reports: deque[tuple[Any, Any]] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._reports)
 
-    def arrived(self, feed: "Feed") -> None:
+    def arrived(self, feed: Any) -> None:
         """Something new is in the feed's buffer."""
         self._reports.append((feed, None))
-        self._bell.arrived()
+        self.bell.arrived()
 
     def found(self) -> None:
         """A queue that is asked has something, which it knows itself. From any thread."""
-        self._bell.soon()
+        self.bell.soon()
 
-    def due(self, feed: "Feed", request: Any) -> None:
+    def due(self, feed: Any, request: Any) -> None:
         """A request of the feed's that Celery had put off has come due."""
         self._reports.append((feed, request))
-        self._bell.arrived()
-        self._bell.later()
+        self.bell.arrived()
+        self.bell.later()
 
-    def withdraw(self, feed: "Feed") -> list[Any]:
+    def withdraw(self, feed: Any) -> list[Any]:
         """Take back, and return, the feed's requests that have come due."""
         theirs = [report for report in self._reports if report[0] is feed and report[1] is not None]
         for report in theirs:
             self._reports.remove(report)
         return [request for _, request in theirs]
 
-    def take(self) -> "Iterator[tuple[Feed, Any]]":
+    def take(self) -> Iterator[tuple[Any, Any]]:
         """Yield what was reported, the oldest first: the feed, and a request that has come due."""
         reports = self._reports
         while reports:

@@ -8,7 +8,11 @@ from celery_fair.core.chooser import Chooser
 from celery_fair.core.dwrr import Flow
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["OpenFeeds"]
+__all__ = ["NotConsumedError", "OpenFeeds"]
+
+
+class NotConsumedError(LookupError):
+    """This worker does not consume the queue."""
 
 
 class OpenFeeds:
@@ -25,7 +29,7 @@ class OpenFeeds:
         self._chooser = chooser
         self._clock = clock
         self._feeds: dict[Flow, Feed] = {}
-        self.asked: list[Feed] = []
+        self.asked: list[Any] = []  # of `Pulled`
         self.suspended: set[str] = set()
 
     def __iter__(self) -> Iterator[Feed]:
@@ -47,6 +51,20 @@ class OpenFeeds:
     def named(self, queue: str) -> Feed | None:
         """Return a queue's feed, if it is consumed."""
         return next((feed for feed in self if feed.name == queue), None)
+
+    def must_have(self, queue: str) -> Feed | None:
+        """Return a queue's feed; None if the broker has taken the queue away, for a while.
+
+        Raises:
+            NotConsumedError: the queue is not consumed by this worker.
+        """
+        names = {feed.name for feed in self} | self.suspended
+        if queue not in names:
+            raise NotConsumedError(
+                f"queue {queue!r} is not consumed by this worker; these are: "
+                + ", ".join(sorted(names))
+            )
+        return self.named(queue)
 
     def add(self, feed: Feed) -> None:
         """Serve this feed from now on."""

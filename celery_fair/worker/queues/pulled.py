@@ -10,18 +10,58 @@ message at the most.
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from amqp import ChannelError
-
-from celery_fair.worker.queues.amqp_feed import AmqpFeed
+from celery_fair.headers import KEY
+from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.lanes import AHEAD, Lanes
-from celery_fair.worker.queues.virtual_feed import VirtualFeed
 
-__all__ = ["Pulled", "PulledAmqpFeed", "PulledVirtualFeed"]
+__all__ = ["OneByOne", "Pulled"]
 
 _FIRST_WAIT = 0.001
+
+_AHEAD = 32
+"""Messages of a partition that may wait here for their keys."""
+
+
+class OneByOne:
+    """Keys of a partition run beside each other, while each key's messages start one by one.
+
+    A message whose key is at work waits here, and those of other keys are looked for behind it: the
+    oldest of each key may start, if nothing of the key runs.
+
+    Arguments:
+        runs: whether something of a key runs here.
+    """
+
+    def __init__(self, runs: Callable[[str], bool]) -> None:
+        self._runs = runs
+
+    def first(self, waiting: Sequence[Any]) -> int | None:
+        """Return the place of the first that may start, None if there is none."""
+        seen = set()
+        for place, item in enumerate(waiting):
+            lane = _lane(message_of(item))
+            if lane not in seen and not self._runs(lane):
+                return place
+            seen.add(lane)
+        return None
+
+
+def _lane(message: Any) -> str:
+    """Return a message's key: as it was published with, or by other publishers, the routing key.
+
+    From now on it says so itself: a retry, or a copy that is given back, comes by the partition's
+    name.
+    """
+    if message.lane is None:
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        key = str(headers.get(KEY, message.delivery_info.get("routing_key")))
+        message.take_lane(key)
+        if key != message.feed.name:
+            headers.setdefault(KEY, key)
+    return str(message.lane)
 
 
 class Pulled(Feed):
@@ -30,7 +70,7 @@ class Pulled(Feed):
     Arguments:
         interval: seconds between two questions to an empty queue at the most.
         eager: whether an empty queue is asked again as soon as another message was started.
-        lanes: given where keys of the queue run beside each other.
+        order: given where keys of the queue run beside each other.
     """
 
     asks = True
@@ -40,22 +80,20 @@ class Pulled(Feed):
         *args: Any,
         interval: float,
         eager: bool,
-        lanes: Lanes | None = None,
-        **kwargs: Any,
+        order: OneByOne | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(*args, **kwargs)
-        self._lanes = lanes
-        self._interval = interval
-        self._eager = eager
+        super().__init__(*args, **options)
+        self._order = order
+        self._interval, self._eager = interval, eager
         self._is_open = False
         self._left = 0
-        self._wait = 0.0
-        self._ask_at = 0.0
+        self._wait = self._ask_at = 0.0
         self._asked_after = -1
 
     def open(self) -> None:
         self._is_open = True
-        self._news.arrived(self)
+        self.news.arrived(self)
 
     def cancel(self) -> None:
         self._is_open = False
@@ -63,23 +101,19 @@ class Pulled(Feed):
     def refill(self) -> None:
         """A message is taken for a free slot only."""
 
-    def _apply_prefetch(self) -> None:
+    def _apply_window(self) -> None:
         """There is no window."""
 
     @property
-    def must_ask(self) -> bool:
+    def must_ask(self) -> bool:  # type: ignore[override]
         return self._next() is None
 
-    @property
-    def owed(self) -> bool:
-        return False
-
-    @property
-    def ahead(self) -> int | None:
-        return None
-
     def ask_at(self, started: int) -> float:
-        """Return when to ask; at once if that is past, or another message was started since."""
+        """Return when to ask; at once if that is past, or another message was started since.
+
+        Arguments:
+            started: how many messages the worker has ever started.
+        """
         if (self._eager and started != self._asked_after) or self._next() is not None:
             return 0.0
         return math.inf if self._is_full else self._ask_at
@@ -111,52 +145,18 @@ class Pulled(Feed):
 
     def _next(self) -> int | None:
         """Return the place in the buffer of what may start now."""
-        if self._lanes is not None:
-            return self._lanes.first(self.buffer)
+        if self._order is not None:
+            return self._order.first(self.buffer)
         return 0 if self.buffer else None
 
     @property
     def _may_ask(self) -> bool:
-        has_room = self.parked < self._places
-        return self._is_open and not self._limited and not self._is_full and has_room
+        return self._is_open and self.room.has_any and not (self.room.limited or self._is_full)
 
     @property
     def _is_full(self) -> bool:
-        return len(self.buffer) >= AHEAD
+        return len(self.buffer) >= _AHEAD
 
     @abstractmethod
     def _get(self) -> int:
         """Take a message into the buffer, if there is one; return how many are left."""
-
-
-class PulledAmqpFeed(Pulled, AmqpFeed):
-    """By ``basic.get``, whose answer has the number of messages left."""
-
-    def reopen(self) -> None:
-        self.queue.declare()
-        self.open()
-
-    def _get(self) -> int:
-        try:
-            raw = self.channel.basic_get(self.name)
-        except ChannelError as exc:
-            self._refused(exc)
-            return 0
-        if raw is None:
-            return 0
-        left = raw.delivery_info["message_count"]
-        self._unsettled += 1
-        self._receive(self.channel.message_to_python(raw))
-        return int(left)
-
-
-class PulledVirtualFeed(Pulled, VirtualFeed):
-    """By kombu's emulation of ``basic.get``."""
-
-    def _get(self) -> int:
-        raw = self.channel.basic_get(self.name)
-        if raw is None:
-            return 0
-        self.window.delivered(0.0)
-        self._receive(self.channel.message_to_python(raw))
-        return int(self.channel._size(self.name))

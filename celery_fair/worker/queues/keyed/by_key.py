@@ -193,6 +193,6 @@ class Placed(KeyedFeed):
         """A message is to come again, as it has lost its place before it has started."""
 
     def die(self) -> None:
-        for message in [*map(message_of, self.buffer), *self._aside.values()]:
+        for message in [*map(message_of, self.buffer), *self.aside.messages]:
             self._leases.leave(self.name, message, unused=True)
         super().die()

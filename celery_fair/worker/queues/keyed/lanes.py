@@ -25,11 +25,11 @@ from celery_fair.core.front import Front, FrontAndLanes, Move, Pick, Take
 from celery_fair.core.sketch import RecentKeys
 from celery_fair.core.tags import Served, TenantTags, Turn
 from celery_fair.core.window import Ahead
+from celery_fair.worker.queues.amqp import PulledAmqpFeed
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
-from celery_fair.worker.queues.pulled import PulledAmqpFeed
 from celery_fair.worker.wire.questions import Questions
 
 __all__ = ["LanesFeed"]
@@ -90,7 +90,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     # Consumed, and no more ------------------------------------------------------------
 
     def open(self) -> None:
-        self._watch.start(self._news.found)
+        self._watch.start(self.news.found)
         super().open()
 
     def cancel(self) -> None:
@@ -251,7 +251,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     def _received(self, raw: Any) -> Any:
         message = self.channel.message_to_python(raw)
-        self._unsettled += 1
         self._receive(message)
         if self._ahead is not None and self.custody.starts_once(message):
             self._ahead = None  # what is here starts in its turn

@@ -15,16 +15,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from kombu.transport import virtual
-
 from celery_fair.brokers.keyed.lists import KeyedLists, Left
 from celery_fair.clock import elapsed
 from celery_fair.core.tags import Turn
 from celery_fair.core.window import Ahead
 from celery_fair.worker.queues.delivery import message_of
-from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.feed import Aside, Feed
 from celery_fair.worker.queues.keyed.by_key import KeyedParts, Placed
-from celery_fair.worker.queues.redis_source import RedisFeed
+from celery_fair.worker.queues.redis import RedisFeed
 
 __all__ = ["KeyedRedisFeed"]
 
@@ -38,11 +36,24 @@ _WEIGHTS = 5.0
 """Seconds between two questions for what was set live, which only the log needs to be told."""
 
 
+class _Renewed(Aside):
+    """What comes due of a limited key has left its place, and comes again by its turn."""
+
+    def due(self, message: Any, request: Any) -> None:
+        if message.turn.has == "left" and not self._feed.dead:
+            self.take(message)
+            message._raw["headers"]["eta"] = None  # or it would be put off again
+            self._feed.custody.give_back([message])
+        else:
+            super().due(message, request)
+
+
 class KeyedRedisFeed(Placed, RedisFeed):
     """Asks for as many messages as slots are free, or are started within some milliseconds."""
 
     def __init__(self, *, parts: KeyedParts, **options: Any) -> None:
         super().__init__(parts=parts, **options)
+        self.aside = _Renewed(self)
         self._ahead = Ahead(_AHEAD, parts.free)
         self._lists = KeyedLists(self.channel, self._source.send, parts.keyed)
         self._live_weights: Mapping[str, float] = {}
@@ -65,15 +76,6 @@ class KeyedRedisFeed(Placed, RedisFeed):
 
     def _return(self, item: Any) -> None:
         self.custody.give_back([message_of(item)])
-
-    def came_due(self, message: Any, request: Any) -> None:
-        """Of a limited key it has left its place, and comes again by its turn."""
-        if message.turn.has == "left" and not self.dead:
-            self._take_back(message)
-            message._raw["headers"]["eta"] = None  # or it would be put off again
-            self.custody.give_back([message])
-        else:
-            super().came_due(message, request)
 
     def hand_back(self) -> None:
         """Return what is buffered, to the head of its keys' lists.
@@ -98,9 +100,8 @@ class KeyedRedisFeed(Placed, RedisFeed):
             raise
         for number, (raw, *turn) in enumerate(taken, 1):
             tenant, part, finish, part_finish, has, first, *unread = (t.decode() for t in turn)
-            record = type(self.channel.qos).append if unread else virtual.QoS.append
             place = f"{prefix}{number}"
-            message = self._take_in(raw, place, record)
+            message = self._take_in(raw, place, recorded=not unread)
             came_by = Turn(tenant, part, finish, part_finish, charge, has, bool(first), place)
             if message is None:
                 self._settled.append((came_by, -charge))

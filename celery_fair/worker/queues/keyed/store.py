@@ -12,7 +12,6 @@ and the tags are this worker's own until it is back.
 """
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,6 +27,7 @@ from celery_fair.brokers.keyed.lists import Left
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.core.front import Permit
 from celery_fair.settings import KeyedQueue
+from celery_fair.worker.away import Away
 
 __all__ = ["StoreLink", "StoreLinks"]
 
@@ -37,9 +37,6 @@ _T = TypeVar("_T")
 
 _EVERY = 0.5
 """Seconds between two looks at what was set live."""
-
-_RETRY, _PATIENCE = 1.0, 20
-"""Seconds until the store is asked again that was away, and times as long as an attempt took."""
 
 _SOON, _LONGEST = 0.02, 0.5
 """Seconds until a key is tried again that waits for other workers: at first, and at the most."""
@@ -69,8 +66,8 @@ class StoreLink:
         self._live_limits: frozenset[str] = frozenset()
         self._prefix, self._numbers = uuid4().hex[:12], count(1)
         self._waits: dict[str, float] = {}  # seconds until the next try, by tenant
-        self._away_until = -math.inf
-        self._is_away = self._is_weighed = False
+        self._away = Away(self._lost, self._back)
+        self._is_weighed = False
         self._look_at = self._report_at = 0.0
         self._told: deque[tuple[str, float]] = deque()
         self._lock = Lock()
@@ -103,7 +100,7 @@ class StoreLink:
         place = f"{self._prefix}.{next(self._numbers)}"
         answer = self._asked(lambda: self._lists.may(tenant, place))
         if answer is None:
-            return self._away_until
+            return self._away.until
         if isinstance(answer, str):
             self._waits.pop(tenant, None)
             return Permit(answer, place)
@@ -131,27 +128,18 @@ class StoreLink:
         """Return the store's answer; None if it has none, or had none a moment ago."""
         from redis.exceptions import RedisError
 
-        began = monotonic()
-        if began < self._away_until:
-            return None
-        try:
-            answer = ask()
-        except (RedisError, OSError) as exc:
-            now = monotonic()
-            self._away_until = now + max(_RETRY, _PATIENCE * (now - began))
-            if not self._is_away:
-                self._is_away = True
-                logger.warning(
-                    "The store of the keys of queue %s cannot be reached (%s); until it is back,"
-                    " keys that have a cap, a leash or a pause start nothing, and the others go on",
-                    self._keyed.name,
-                    exc,
-                )
-            return None
-        if self._is_away:
-            self._is_away = False
-            logger.warning("The store of the keys of queue %s is back", self._keyed.name)
-        return answer
+        return self._away.asked(ask, RedisError, OSError)
+
+    def _lost(self, exc: Exception) -> None:
+        logger.warning(
+            "The store of the keys of queue %s cannot be reached (%s); until it is back, keys that"
+            " have a cap, a leash or a pause start nothing, and the others go on",
+            self._keyed.name,
+            exc,
+        )
+
+    def _back(self) -> None:
+        logger.warning("The store of the keys of queue %s is back", self._keyed.name)
 
     # What is served -----------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Redis: several messages of several queues in one round trip, and a bell for when there are none.
+"""Redis: several messages of several queues in one round trip, and a wake-up when there are none.
 
 Kombu takes one message per queue and turn of the event loop, and records it as unacknowledged in a
 further step. Here one script does both for all queues with room, and answers how many are left, so
@@ -7,22 +7,17 @@ an empty buffer with nothing left is proof that the queue is idle, and no wait i
 While something waits here and slots are free, the dispatcher is running, and fetches as it goes:
 when a buffer runs empty, and before a choice if the last look is some milliseconds ago, or what is
 urgent would wait until a window of something else is used up. Of many queues that were empty it is
-asked first whether all of them still are, in one word. When nothing can be started, a
-``BRPOP`` on a connection of its own, watched by the event loop, waits for the next message of any
-queue whose buffer is empty.
+asked first whether all of them still are, in one word. When nothing can be started, the worker is
+woken by the next message (see `redis_wakeup`).
 
-The server takes that message off its list before anybody has it: if the connection or the worker is
-lost just then, so is the message, as with kombu. Where tasks are non-repeatable, the worker does
-not wait for a bell; it looks again after a while, and with many queues so rarely that looking takes
-a hundredth of its time. Nor does a worker without an event loop (gevent, eventlet), whatever its
-tasks. It restores what others have held for too long as it looks: kombu would do that every twenty
-seconds there, ten messages at a time. One whose user has no right to ``CLIENT UNBLOCK`` looks
-again, too: while it waits for some queues it could not begin to wait for one more.
+One that cannot be woken, as its server or its rights do not allow it or it has no event loop
+(gevent, eventlet), looks again after a while, and with many queues so rarely that looking takes a
+hundredth of its time. Without an event loop it restores what others have held for too long as it
+looks: kombu would do that every twenty seconds there, ten messages at a time.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from importlib.resources import files
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from threading import Semaphore
 from time import monotonic, thread_time, time
@@ -32,28 +27,16 @@ from uuid import uuid4
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
-from celery_fair.brokers.redis import (
-    Commands,
-    Script,
-    acknowledge_held,
-    connection_of,
-    release_idle,
-)
+from celery_fair.brokers.redis import Commands, Script, acknowledge_held, release_idle, script_text
 from celery_fair.worker import host
-from celery_fair.worker.queues.delivery import delivery_class, patient_class
-from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.queues.delivery import patient_class
+from celery_fair.worker.queues.feed import Feed, Source
 from celery_fair.worker.queues.pulled import Pulled
-from celery_fair.worker.queues.source import Source
+from celery_fair.worker.queues.redis_wakeup import wake_up_for
 
 __all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource", "fetching"]
 
 logger = logging.getLogger(__name__)
-
-_BELL_TIMEOUT = 5
-"""Seconds after which the server answers a BRPOP even if there is nothing."""
-
-_OVERDUE = 20
-"""Seconds beyond that after which a silent server counts as gone."""
 
 _LOOK_AGAIN = 0.02
 """Seconds between two looks at queues that were empty, while others have work."""
@@ -67,17 +50,24 @@ _OTHERS = 3
 _REST = 99
 """How many times longer than a look at more of them takes of a processor an idle worker rests."""
 
+_Taken = list[tuple[str, bytes | list[bytes]]]
+
+
+def fetching() -> str:
+    """Return the script that takes messages."""
+    return script_text("celery_fair.worker.queues", "fetch.lua")
+
 
 class RedisSource(Source):
-    """What all Redis queues of a worker share: the channel, the script, the bell.
+    """What all Redis queues of a worker share: the channel, the script, the wake-up.
 
     Arguments:
         connection: the worker's kombu connection.
         hub: the event loop, if there is one.
         soon: asks for the dispatcher to run soon.
         at: asks for it at a time.
-        interval: seconds between two looks at the most, where no bell rings.
-        rings: whether a message may wake the worker; needs a loop.
+        interval: seconds between two looks at the most, where no message wakes the worker.
+        by_key: makes a feed that is shared by key.
 
     Attributes:
         send: sends commands to the server.
@@ -90,66 +80,58 @@ class RedisSource(Source):
         soon: Callable[[], object],
         at: Callable[[float], object],
         interval: float = 0.05,
-        rings: bool = False,
+        by_key: Callable[..., Feed] | None = None,
     ) -> None:
-        self.channel = connection.channel()
-        self.send = Commands(self.channel)
+        self.channel = channel = connection.channel()
+        self.send = Commands(channel)
         self._script = Script(self.send, fetching())
-        self._hub = hub
         self._soon = soon
         self._at = at
         self._interval = interval
-        self._rings = rings and self._may_ring(connection.userid or "default")
+        self._by_key = by_key
         self._wait = 0.0
         self._took = 0.0  # by the last look, of a processor
         self._feeds: dict[str, RedisFeed] = {}
         self._lists: dict[str, list[str]] = {}
         self._empty: list[RedisFeed] = []
         self._question: list[bytes] = []  # whether these are empty still
-        self._bell: Any = None
-        self._listening: set[str] = set()
-        self._rung_at = 0.0
-        self._bell_id: int | None = None
         self._looked = 0.0
-        self._tags = str(uuid4())
-        self._takings = count(1)
-        every = getattr(self.channel, "unacked_restore_interval", 10)  # kombu before 5.6
+        self._tags, self._takings = str(uuid4()), count(1)
+        every = getattr(channel, "unacked_restore_interval", 10)  # kombu before 5.6
         self._restore_every, self._restored = every, monotonic()
-        self._timers = []
+        self._restores = not hub  # as it looks
+        self._timers: list[Any] = []
+        self._wake_up = wake_up_for(channel, hub, self._changed, interval) if hub else None
         if hub:
             self._timers.append(hub.call_repeatedly(every, self._restore_overdue))
-            self._timers.append(hub.call_repeatedly(_OVERDUE, self._check_bell))
         else:
-            turns = Semaphore(max(1, self.channel.max_connections - _OTHERS))
-            host.adopt(self.channel, patient_class(self.channel.Message, turns))
+            turns = Semaphore(max(1, channel.max_connections - _OTHERS))
+            host.adopt(channel, patient_class(channel.Message, turns))
 
     def feed(self, **options: Any) -> "RedisFeed":
-        """Make a feed; `options` are those of `Feed`, less the channel."""
         return RedisFeed(source=self, **options)
 
     def pulled(self, **options: Any) -> Feed:
-        """Make a feed that asks for each message; `options` are those of `Pulled` besides."""
         return PulledRedisFeed(source=self, **options)
 
     def keyed(self, **options: Any) -> Feed:
         del options["sorter"]  # the server's scripts sort
-        from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
+        assert self._by_key is not None
+        return self._by_key(source=self, **options)
 
-        return KeyedRedisFeed(source=self, **options)
-
-    def attach(self, feed: "RedisFeed") -> None:
-        """Fetch for this feed from now on."""
-        self._feeds[feed.name] = feed
-
-    def detach(self, feed: "RedisFeed") -> None:
-        """Fetch for it no more."""
-        self._feeds.pop(feed.name, None)
+    def attach(self, feed: "RedisFeed", fetches: bool) -> None:
+        """Fetch for this feed from now on, or no more."""
+        if fetches:
+            self._feeds[feed.name] = feed
+        else:
+            self._feeds.pop(feed.name, None)
 
     def close(self) -> None:
-        """Stop listening. Closing the connection gives back what is unacknowledged."""
+        """Stop. Closing the connection gives back what is unacknowledged."""
         for timer in self._timers:
             timer.cancel()
-        self._silence()
+        if self._wake_up is not None:
+            self._wake_up.close()
         release_idle(self.channel)
 
     def look(self, now: float) -> None:
@@ -157,42 +139,25 @@ class RedisSource(Source):
         if now - self._looked > _LOOK_AGAIN:
             self.fetch()
 
-    def last(self) -> None:
-        """Listen no more: what is given back must not ring a bell that nobody hears."""
-        if self._listening:
-            self._unblock()
-            answer = self._bell.read_response()
-            if answer:
-                self.send("RPUSH", *answer)
-        self._silence()
-
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then wait."""
         self.fetch()
-        if self._rings:
-            self.listen()
-        elif any(not feed.buffer and feed.room > 0 for feed in self._feeds.values()):
+        empty = [each for each in self._feeds.values() if not each.buffer and each.free > 0]
+        if self._wake_up is not None:
+            self._wake_up.listen([key for feed in empty for key in feed.lists])
+        elif empty:
             self._wait = min(max(2 * self._wait, _LOOK_AGAIN), self._interval)
             rest = _REST * self._took if len(self._feeds) > _FEW else 0.0
             self._at(monotonic() + max(self._wait, rest))
 
     def fetch(self) -> None:
-        """Fill the feeds that have room and may have messages, in one round trip.
-
-        Not those that would ring the bell: they are empty, or what it brings comes before the rest.
-        """
-        if self._listening:
-            self._hear()
+        """Fill the feeds that have room and may have messages, in one round trip."""
         before = thread_time()
         now = self._looked = monotonic()
-        if not self._timers and now - self._restored >= self._restore_every:
+        if self._restores and now - self._restored >= self._restore_every:
             self._restored = now
             self._restore_overdue()
-        feeds = [
-            feed
-            for feed in self._feeds.values()
-            if feed.room > 0 and feed.name not in self._listening and feed.worth_a_look(now)
-        ]
+        feeds = [feed for feed in self._feeds.values() if feed.free > 0 and feed.worth_a_look(now)]
         if not feeds:
             return
         some = self._without_empty(feeds, now) if len(feeds) > _FEW else feeds
@@ -222,13 +187,13 @@ class RedisSource(Source):
 
     def _taken(
         self, feeds: list["RedisFeed"], most: int | None = None
-    ) -> Iterator[tuple["RedisFeed", int, list[tuple[str, bytes | list[bytes]]]]]:
+    ) -> Iterator[tuple["RedisFeed", int, _Taken]]:
         """Take messages: for each feed, how many are left, and what has come, with its tag."""
         keys = self.send.unacked
         for feed in feeds:
             keys += feed.lists
         tags = self.new_tag()
-        wanted = [most or feed.room for feed in feeds]
+        wanted = [most or feed.free for feed in feeds]
         answer = self._script(keys, [time(), len(self.channel.priority_steps), tags, *wanted])
         number = 0
         for feed, (left, *raws) in zip(feeds, answer, strict=True):
@@ -248,80 +213,12 @@ class RedisSource(Source):
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(self.send, message)
 
-    def listen(self) -> None:
-        """Make sure that a message for any empty feed rings the bell."""
-        empty = {feed.name for feed in self._feeds.values() if not feed.buffer and feed.room > 0}
-        if not empty or empty <= self._listening:
-            return
-        if self._listening:
-            self._unblock()  # the answer to it, empty or not, makes the dispatcher run
-        else:
-            self._ring_for(empty)
-
-    def _ring_for(self, names: set[str]) -> None:
-        if self._bell is None:
-            self._open_bell()
-        keys = [key for name in sorted(names) for key in self._feeds[name].lists]
-        self._listening = names
-        self._rung_at = monotonic()
-        self._bell.send_command("BRPOP", *keys, _BELL_TIMEOUT)
-
-    def _may_ring(self, user: str) -> bool:
-        """Whether the server lets a wait be ended; if not, say so."""
-        asking = [("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)]
-        lacks = next(filter(None, self.send.refused(asking)), None)
-        if lacks is not None:
-            logger.warning(
-                "Redis user %r may not end its own wait for messages (%s): while it is idle, this"
-                " worker looks at its queues every %g ms instead. What helps: redis-cli ACL SETUSER"
-                " %s '+client|id' '+client|unblock'",
-                user,
-                lacks,
-                1000 * self._interval,
-                user,
-            )
-        return lacks is None
-
-    def _open_bell(self) -> None:
-        self._bell = connection_of(self.channel.client.connection_pool)
-        self._bell.send_command("CLIENT", "ID")
-        self._bell_id = self._bell.read_response()
-        self._hub.add_reader(self._bell._sock, self._on_bell)
-
-    def _on_bell(self) -> None:
-        self._hear()
-        self._soon()  # it listens again if there is a slot for what may come
-
-    def _hear(self) -> None:
-        """Take in the bell's answer, if it is there."""
-        if self._bell._sock is None or not self._bell.can_read(timeout=0):
-            return
-        answer = self._bell.read_response()
-        names, self._listening = self._listening, set()
-        if answer:
-            key, raw = answer
-            name = next(n for n in names if key.decode() in self.lists(n))
-            feed = self._feeds.get(name)
-            if feed is None:  # cancelled while the answer was on its way
-                self.send("RPUSH", key, raw)
-            else:
-                feed.rung(raw)
-
-    def _unblock(self) -> None:
-        self.send("CLIENT", "UNBLOCK", self._bell_id)
-
-    def _silence(self) -> None:
-        bell, self._bell = self._bell, None
-        self._listening = set()
-        if bell is not None:
-            if bell._sock is not None:
-                self._hub.remove_reader(bell._sock)
-            bell.disconnect()
-
-    def _check_bell(self) -> None:
-        if self._listening and monotonic() - self._rung_at > _BELL_TIMEOUT + _OVERDUE:
-            self._bell.disconnect()
-            raise ConnectionError("Redis has not answered a BRPOP in time; connecting again")
+    def _changed(self, keys: Collection[str]) -> None:
+        """What has woken the worker: queues with these lists may have something."""
+        for feed in self._feeds.values():
+            if not feed.left and any(key in keys for key in feed.lists):
+                feed.left = 1
+        self._soon()
 
     def _restore_overdue(self) -> None:
         try:
@@ -335,11 +232,6 @@ class RedisSource(Source):
             )
 
 
-def fetching() -> str:
-    """Return the script that takes messages."""
-    return files("celery_fair.worker.queues").joinpath("fetch.lua").read_text()
-
-
 class RedisFeed(Feed):
     """A queue on Redis; all share one source.
 
@@ -348,6 +240,8 @@ class RedisFeed(Feed):
         left: how many messages were at the broker when it was seen last.
     """
 
+    has_own_channel = False  # the source has one channel for all
+
     def __init__(self, *, source: RedisSource, **options: Any) -> None:
         super().__init__(channel=source.channel, **options)
         self._source = source
@@ -355,15 +249,17 @@ class RedisFeed(Feed):
         self.left = 1
         self._looked = 0.0
 
-    def _adopt(self, channel: Any) -> None:  # all feeds of the source share the channel
-        self._message = delivery_class(channel.Message, self)
+    @property
+    def free(self) -> int:
+        """How many more messages may be taken."""
+        return self.room.free(len(self.buffer))
 
     def open(self) -> None:
-        self._source.attach(self)
-        self._news.arrived(self)
+        self._source.attach(self, True)
+        self.news.arrived(self)
 
     def cancel(self) -> None:
-        self._source.detach(self)
+        self._source.attach(self, False)
 
     def refill(self) -> None:
         self._source.fetch()
@@ -372,22 +268,16 @@ class RedisFeed(Feed):
         """Whether the queue may have messages: it had some, or was not looked at for a while."""
         return self.left > 0 or now - self._looked > _LOOK_AGAIN
 
-    def fetched(self, taken: list[tuple[str, bytes | list[bytes]]], left: int, now: float) -> None:
+    def fetched(self, taken: _Taken, left: int, now: float) -> None:
         """Take in what the script took, with its tags: recorded already, if it could read it."""
         self.left, self._looked = left, now
         for tag, raw in taken:
             if isinstance(raw, bytes):
-                self._take_in(raw, tag, virtual.QoS.append)
+                self._take_in(raw, tag)
             else:  # what Redis's JSON does not read, such as half a surrogate pair, Python's may
-                self._take_in(raw[0], tag, type(self.channel.qos).append)
+                self._take_in(raw[0], tag, recorded=False)
         if taken:
-            self._news.arrived(self)
-
-    def rung(self, raw: bytes) -> None:
-        """Take in what the bell brought: to be recorded."""
-        self.left = 1
-        self._take_in(raw, self._source.new_tag(), type(self.channel.qos).append)
-        self._news.arrived(self)
+            self.news.arrived(self)
 
     def hand_back(self) -> None:
         """Return what is buffered to the head of the queue, in its order."""
@@ -400,30 +290,27 @@ class RedisFeed(Feed):
     def close(self) -> None:
         self.buffer.clear()
 
-    def _take_in(self, raw: bytes, tag: str, record: Callable[[Any, Any, str], object]) -> Any:
+    def _take_in(self, raw: bytes, tag: str, recorded: bool = True) -> Any:
         """Return the message, None if it is garbage."""
+        qos = self.channel.qos
         try:
             message = self._message(loads(raw), channel=self.channel)
             message.retag(tag)
             if not isinstance(message.delivery_info, dict):
                 raise TypeError(f"delivery info is {message.delivery_info!r}")  # noqa: TRY301
-            record(self.channel.qos, message, tag)
+            (virtual.QoS if recorded else type(qos)).append(qos, message, tag)
         except Exception as exc:  # anything can be in a list; the worker must live
             if _is_lost_connection(exc):
                 raise
-            self._drop(raw, tag, exc)
+            self.custody.garbage(self, raw, exc)
+            qos.ack(tag)
             return None
         self.window.delivered(0.0)
-        message.arrive(monotonic(), self._accept)
-        self.buffer.append(message)
+        self._receive(message)
         return message
 
-    def _drop(self, raw: bytes, tag: str, reason: Exception) -> None:
-        self.custody.garbage(self, raw, reason)
-        self.channel.qos.ack(tag)
-
-    def _apply_prefetch(self) -> None:
-        self.window.resize(self.prefetch)
+    def _apply_window(self) -> None:
+        self.window.resize(self.room.prefetch)
 
 
 def _is_lost_connection(exc: Exception) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 from celery.worker.control import control_command, inspect_command
 
-from celery_fair.worker.observe.answers import NotConsumedError
+from celery_fair.worker.queues.open_feeds import NotConsumedError
 
 __all__ = [
     "fair_explain",
@@ -27,11 +27,12 @@ __all__ = [
 
 
 def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
+    """Have a worker's parts asked; see `celery_fair.worker.process.Parts`."""
     worker = getattr(state.consumer, "fair", None)
     if worker is None:
         return {"error": "this worker has no FairConsumerStep", "code": "not_fair"}
     try:
-        return ask(worker.parts.answers)
+        return ask(worker.parts)
     except ImproperlyConfigured as exc:
         return {"error": str(exc)}
     except NotConsumedError as exc:
@@ -41,7 +42,7 @@ def _answer(state: Any, ask: Callable[[Any], Any]) -> Any:
 @inspect_command(default_timeout=2.0)
 def fair_status(state: Any, **_: Any) -> Any:
     """Per queue: quantum, shares, credit, window, what waits, runs and was served."""
-    return _answer(state, lambda answers: answers.status())
+    return _answer(state, lambda parts: parts.answers.status())
 
 
 @inspect_command(default_timeout=2.0)
@@ -53,13 +54,13 @@ def fair_version(state: Any, **_: Any) -> Any:
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_explain(state: Any, queue: str, **_: Any) -> Any:
     """Why nothing of a queue starts now."""
-    return _answer(state, lambda answers: answers.explain(queue))
+    return _answer(state, lambda parts: parts.orders.look(queue) or parts.answers.explain(queue))
 
 
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_keys(state: Any, queue: str, tenant: str | None = None, **_: Any) -> Any:
     """Whose lanes are of a queue that is shared by key, on RabbitMQ, and who was served."""
-    return _answer(state, lambda answers: answers.keys(queue, tenant))
+    return _answer(state, lambda parts: parts.answers.keys(queue, tenant))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
@@ -67,16 +68,16 @@ def fair_set(
     state: Any, queue: str, options: dict[str, Any] | None = None, check: bool = False, **_: Any
 ) -> Any:
     """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch; or only check."""
-    return _answer(state, lambda answers: answers.set(queue, options or {}, check))
+    return _answer(state, lambda parts: parts.orders.set(queue, options or {}, check))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_pause(state: Any, queue: str, **_: Any) -> Any:
     """Start nothing of a queue until it is resumed; what runs goes on."""
-    return _answer(state, lambda answers: answers.pause(queue, True))
+    return _answer(state, lambda parts: parts.orders.pause(queue, True))
 
 
 @control_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)
 def fair_resume(state: Any, queue: str, **_: Any) -> Any:
     """End a queue's pause."""
-    return _answer(state, lambda answers: answers.pause(queue, False))
+    return _answer(state, lambda parts: parts.orders.pause(queue, False))

@@ -11,15 +11,14 @@ Messages are in no order, but of FIFO queues.
 """
 
 import logging
-from typing import Any
 
 from botocore.exceptions import ClientError
 from kombu.asynchronous.aws.sqs.message import AsyncMessage
 
 from celery_fair.worker.queues.pulled import Pulled
-from celery_fair.worker.queues.virtual_feed import VirtualFeed
+from celery_fair.worker.queues.virtual import VirtualFeed, VirtualSource
 
-__all__ = ["PulledSqsFeed", "SqsFeed"]
+__all__ = ["PulledSqsFeed", "SqsFeed", "SqsSource"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +30,11 @@ class SqsFeed(VirtualFeed):
     """A queue of SQS, on a worker with an event loop."""
 
     def refill(self) -> None:
-        while self._tag and self.room > 0 and self.window.backlogged:
-            if not self._ask(min(self.room, _MOST)):
+        while self._consumes and self.window.backlogged:
+            free = self.room.free(len(self.buffer))
+            if free <= 0:
+                return
+            if not self._ask(min(free, _MOST)):
                 self.window.disappointed()
 
     def _ask(self, most: int) -> int:
@@ -54,14 +56,11 @@ class SqsFeed(VirtualFeed):
         for message in messages:
             message["Body"] = AsyncMessage(body=message["Body"]).decode()
         for payload in channel._messages_to_python(messages, self.name):
-            self._came(payload)
+            found = channel.message_to_python(payload)
+            channel.qos.append(found, found.delivery_tag)
+            self.window.delivered(0.0)
+            self._receive(found)
         return len(messages)
-
-    def _came(self, payload: Any) -> None:
-        message = self.channel.message_to_python(payload)
-        self.channel.qos.append(message, message.delivery_tag)
-        self.window.delivered(0.0)
-        self._receive(message)
 
 
 class PulledSqsFeed(Pulled, SqsFeed):
@@ -69,3 +68,9 @@ class PulledSqsFeed(Pulled, SqsFeed):
 
     def _get(self) -> int:
         return self._ask(1)  # how many are left, SQS knows by and large only, and for another call
+
+
+class SqsSource(VirtualSource):
+    """Amazon's SQS, with an event loop."""
+
+    _kind, _pulled_kind = SqsFeed, PulledSqsFeed

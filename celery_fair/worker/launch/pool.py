@@ -1,0 +1,316 @@
+"""The worker's pool, and jobs on their way to the processes of a prefork pool.
+
+Celery's event loop writes a job to a process some turns after it was handed over. When the worker
+stops, or has lost the broker, before that, the job is thrown away: "the tasks will be redelivered
+by the broker anyway". Not if they were acknowledged; and what is redelivered counts as one that may
+have started. So a job is written at once, which a process with nothing to do allows, and before
+anything is thrown away the processes are waited for to accept what they were sent.
+"""
+
+import logging
+import select
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any, NamedTuple, Protocol
+
+from billiard.einfo import ExceptionInfo
+from celery.concurrency import thread as threads
+from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
+from kombu.asynchronous import get_event_loop
+
+from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.requests import ShortWay
+from celery_fair.worker.queues.sources import Read, read_plainly
+
+__all__ = ["BreakWatch", "ObservedPool", "PlainWay", "Way"]
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+"""Seconds for processes, or threads, to begin what they were handed; one that has died never does.
+Of threads there is one for each slot."""
+
+_BROKEN_OFF = (Terminated, TimeLimitExceeded, WorkerLostError, SystemExit, KeyboardInterrupt)
+
+_FAILED = object()
+
+
+class BreakWatch(Protocol):
+    """Is told by which processes work is done, and of what was broken off."""
+
+    def accepted(self, pid: int) -> None:
+        """A process of the pool's has begun a request."""
+
+    def broken_off(self, request: Any, exc: BaseException) -> None:
+        """A request's process was stopped in its midst, or has died."""
+
+
+class Way(NamedTuple):
+    """Into a pool."""
+
+    apply: Callable[..., Any]
+    """Like the pool's ``apply_async``."""
+    ended: Callable[[], object]
+    """To be called when a request has ended."""
+    waits: Callable[[], bool]
+    """Whether something waits for a thread, and is thrown away if the pool stops just now."""
+
+
+class ObservedPool:
+    """The worker's pool, with each request's beginning and end told to `InFlight`.
+
+    Anything else is the pool's own.
+
+    Arguments:
+        way: into the pool.
+        watches: told of what was broken off.
+    """
+
+    def __init__(
+        self, pool: Any, in_flight: InFlight, way: Way, watches: Sequence[BreakWatch] = ()
+    ) -> None:
+        self._observed = pool
+        self._in_flight = in_flight
+        self._apply = way.apply
+        self._waits = way.waits
+        self._watches = tuple(watches)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._observed, name)
+
+    def grow(self, n: int = 1) -> None:
+        """As the pool's own, but at once: prefork would start processes within five seconds."""
+        self._observed.grow(n)
+        self._observed.maintain_pool()
+
+    def shrink(self, n: int = 1) -> None:
+        """As the pool's own, but what runs is let be."""
+        shrink(self._observed, n)
+
+    def apply_async(
+        self,
+        target: Any,
+        args: Any = None,
+        kwargs: Any = None,
+        callback: Any = None,
+        error_callback: Any = None,
+        timeout_callback: Any = None,
+        **options: Any,
+    ) -> Any:
+        """As the pool's own. The request is known by its callback, one of its methods."""
+        request = getattr(callback, "__self__", None)
+        if request is None:
+            return self._observed.apply_async(target, args, kwargs, **options)
+        land = self._in_flight.land
+
+        def on_end(result: Any) -> None:
+            if isinstance(result, ExceptionInfo) and error_callback:
+                # The task has raised SystemExit, or another that is no `Exception`. Celery's pools
+                # of threads, greenlets and the process itself take that for a result; prefork's
+                # for an error, which it is.
+                on_error(result)
+                return
+            seconds = None
+            try:
+                if result is not _FAILED:
+                    callback(result)
+                    _, _, seconds = result  # whether it failed, what it returned, its run time
+            finally:
+                land(request, seconds)
+
+        def on_error(error: Any) -> None:
+            try:
+                error_callback(error)
+            finally:
+                land(request)
+                self._failed(request, error)
+
+        def on_timeout(soft: bool, timeout: float) -> None:
+            try:
+                timeout_callback(soft, timeout)
+            finally:
+                if not soft:
+                    land(request)
+
+        if error_callback and not self._observed.uses_semaphore:
+            target = _guarded(target, error_callback, request)
+        self._in_flight.board(request)
+        try:
+            job = self._apply(
+                target,
+                args,
+                kwargs,
+                callback=on_end,
+                error_callback=on_error if error_callback else None,
+                timeout_callback=on_timeout if timeout_callback else None,
+                **self._watched(options),
+            )
+        except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
+            land(request)
+            raise
+        return job
+
+    def _watched(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Options with which we hear which process, of a pool that has some, begins a request."""
+        if not (self._watches and self._observed.uses_semaphore):
+            return options
+        accept = options.get("accept_callback")
+
+        def on_accept(pid: int, at: Any) -> None:
+            for watch in self._watches:
+                watch.accepted(pid)
+            if accept is not None:
+                accept(pid, at)
+
+        return options | {"accept_callback": on_accept}
+
+    def _failed(self, request: Any, error: Any) -> None:
+        """The pool has no result of a request, but an error of its own."""
+        exc = getattr(error.exception, "exc", error.exception)  # as pickled, with its traceback
+        if isinstance(exc, _BROKEN_OFF):
+            for watch in self._watches:
+                watch.broken_off(request, exc)
+
+    def handed_over(self) -> None:
+        """All that can be started now has been handed over."""
+        if self._observed.uses_semaphore:
+            write_now(self._observed)
+
+    def flush(self) -> None:
+        """As the pool's own, if it has one: that throws away what no process has accepted."""
+        settle(self._observed)
+        if self._observed.flush is not None:
+            self._observed.flush()
+
+    def settle(self) -> None:
+        """Wait until processes, or threads, have what was handed over.
+
+        A pool that stops throws away the rest (that of threads since Celery 5.7), which may be
+        acknowledged.
+        """
+        settle(self._observed)
+        until = monotonic() + _PATIENCE
+        while self._waits() and monotonic() < until:
+            sleep(0.001)
+
+
+def _guarded(target: Any, error_callback: Any, request: Any) -> Any:
+    """What prefork does: an error of Celery's own, around the task's code, ends the task alone.
+
+    A malformed message can cause one. In a thread or greenlet the request would then never end;
+    in the main process (solo) it would end the worker. Celery may fail to take note of it, too.
+    """
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return target(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - handed on
+            try:
+                error_callback(ExceptionInfo())
+            except Exception:  # handlers and options of the task may raise anything
+                logger.exception("Celery could not take note of the failure of %s", request.id)
+                request.reject(requeue=False)
+            return _FAILED
+
+    return guarded
+
+
+# Prefork's processes ---------------------------------------------------------------------------
+
+
+def write_now(pool: Any) -> None:
+    """Write the jobs that wait in Celery's buffer, to processes that have nothing to do.
+
+    Arguments:
+        pool: Celery's, of any kind; of others than prefork, nothing waits.
+    """
+    inner, hub = _parts(pool)
+    if hub is not None and inner.outbound_buffer:
+        idle = inner._all_inqueues - inner._active_writes - inner._busy_workers
+        if idle:
+            hub.consolidate_callback(list(idle))
+
+
+def settle(pool: Any, written: bool = False) -> None:
+    """Wait until each job that was handed over is accepted by a process, or has no process.
+
+    Arguments:
+        written: wait only for those that a process has been given; others may have to wait for one.
+    """
+    inner, hub = _parts(pool)
+    if hub is None:
+        return
+    until = monotonic() + _PATIENCE
+    while monotonic() < until and any(
+        not job._accepted and (job._write_to or not written) for job in list(inner._cache.values())
+    ):
+        if not written:
+            write_now(pool)
+        for writer in list(inner._active_writers):
+            _advance(writer)
+        answers = select.poll()
+        for fd in inner._fileno_to_outq:
+            answers.register(fd, select.POLLIN)
+        for fd, _ in answers.poll(50):
+            _call(hub, fd, inner.handle_result_event)
+
+
+def shrink(pool: Any, n: int) -> None:
+    """Take so many processes with nothing to do from a pool of any kind.
+
+    Billiard takes a process that was given a job, and has not answered yet, for one of these; and
+    it gives jobs to one that was told to end, until that has ended. Both jobs would be broken off.
+
+    Raises:
+        ValueError: there are not so many; those that there were are taken.
+    """
+    settle(pool, written=True)
+    try:
+        pool.shrink(n)
+    finally:
+        inner, hub = _parts(pool)
+        if hub is not None:
+            ending = (each for each in inner._pool if each._controlled_termination)
+            inner._busy_workers.update(each.inqW_fd for each in ending)
+
+
+def _parts(pool: Any) -> tuple[Any, Any]:
+    """Return the inner pool and the event loop, or twice None if it is no prefork pool on one."""
+    inner, hub = getattr(pool, "_pool", None), get_event_loop()
+    return (inner, hub) if hub and hasattr(inner, "outbound_buffer") else (None, None)
+
+
+def _call(hub: Any, fd: int, handler: Callable[[int], object]) -> None:
+    """Call who reads an answer: its handler, or a generator that has read a part of it."""
+    reader, _ = hub.readers.get(fd, (handler, ()))
+    if hasattr(reader, "send"):
+        _advance(reader)
+    else:
+        handler(fd)
+
+
+def _advance(generator: Any) -> None:
+    with suppress(StopIteration, OSError, EOFError):
+        next(generator)
+
+
+class PlainWay:
+    """The way of a message that py-amqp, kombu and Celery go; `express` has a shorter one."""
+
+    read: Read = staticmethod(read_plainly)
+
+    def into(self, pool: Any, freed: Callable[[], object]) -> Way:
+        """Return the way into a pool, here its own.
+
+        Arguments:
+            freed: what is to be called when a request has ended.
+        """
+        kind: Any = type(pool)
+        if kind is threads.TaskPool:
+            return Way(pool.apply_async, freed, lambda: not pool.executor._work_queue.empty())
+        return Way(pool.apply_async, freed, lambda: False)
+
+    def requests(self, c: Any) -> tuple[ShortWay, ...]:
+        """Return what makes requests in Celery's place, on a new connection of its consumer."""
+        return ()

@@ -1,0 +1,191 @@
+"""What a worker is watched for, for `metrics`: waits, what holds queues back, keys, dead letters.
+
+Written by the worker's main thread, or whichever thread buries, and read by another, under a lock:
+a counter that ever went back would count as a restart of the worker. Keys may be as many as users;
+see `celery_fair.core.sketch` for which of them have figures of their own.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from threading import Lock, RLock
+from time import monotonic, time
+from typing import Any, NamedTuple
+
+from celery_fair.core.sketch import OTHER, TopKeys
+from celery_fair.headers import PUBLISHED, time_of
+from celery_fair.worker.letters import message_dead_lettered
+
+__all__ = ["BOUNDS", "KeyFigures", "Labels", "LetterFigures", "Observed", "Waits"]
+
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds of the classes that waits are counted in, in seconds; one more has none."""
+
+
+class Waits(NamedTuple):
+    """The waits of a queue's messages: how many in each class, and their sum in seconds."""
+
+    counts: list[int]
+    seconds: float
+
+
+class Labels:
+    """Which label a queue's figures go by: its name, for so many queues, else "other".
+
+    Arguments:
+        most: how many queues have a label of their own.
+        first: these do, before all others.
+    """
+
+    def __init__(self, most: int, first: Iterable[str] = ()) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known = set(list(first)[:most])
+
+    def of(self, queue: str) -> str:
+        """Return the queue's label. From any thread."""
+        if queue in self._known:
+            return queue
+        with self._lock:
+            if len(self._known) >= self._most:
+                return OTHER
+            self._known.add(queue)
+            return queue
+
+
+class Observed:
+    """Waits by queue, held seconds by queue and reason. Time is an argument.
+
+    Arguments:
+        label: the name that a queue is counted under.
+    """
+
+    def __init__(self, label: Callable[[str], str]) -> None:
+        self._label = label
+        self._lock = RLock()  # a cold shutdown comes by within a signal's handler
+        self._waits: dict[str, Waits] = {}
+        self._held: dict[tuple[str, str], float] = {}
+        self._open: dict[str, tuple[str, float]] = {}  # by queue: the reason, and since when
+
+    def started(self, queue: str, waited: float) -> None:
+        """A message of the queue was started, so many seconds after it came to the worker."""
+        label = self._label(queue)
+        with self._lock:
+            counts, seconds = self._waits.get(label) or ([0] * (len(BOUNDS) + 1), 0.0)
+            counts[bisect_left(BOUNDS, waited)] += 1
+            self._waits[label] = Waits(counts, seconds + waited)
+
+    def held(self, queue: str, reason: str, now: float) -> None:
+        """The queue has a message and may not start it."""
+        with self._lock:
+            self._open[queue] = (reason, now)
+
+    def released(self, queue: str, now: float) -> None:
+        """It may, or it is consumed no more."""
+        label = self._label(queue)
+        with self._lock:
+            if queue in self._open:
+                reason, since = self._open.pop(queue)
+                key = (label, reason)
+                self._held[key] = self._held.get(key, 0.0) + now - since
+
+    def waits(self) -> dict[str, Waits]:
+        """Return all waits so far, by label."""
+        with self._lock:
+            return {label: Waits(list(w.counts), w.seconds) for label, w in self._waits.items()}
+
+    def held_seconds(self, now: float) -> dict[tuple[str, str], float]:
+        """Return the seconds held back so far, by label and reason, those that go on included."""
+        with self._lock:
+            total = dict(self._held)
+            for queue, (reason, since) in self._open.items():
+                key = (self._label(queue), reason)
+                total[key] = total.get(key, 0.0) + now - since
+            return total
+
+
+_PERIOD = 600.0
+"""Seconds for which a key keeps its figures, at the least."""
+
+
+class KeyFigures:
+    """Starts by key, and how long the first message of a key waited that had nothing waiting.
+
+    Arguments:
+        most: keys of a queue that have figures of their own.
+        label: the name that a queue is counted under.
+    """
+
+    def __init__(self, most: int, label: Callable[[str], str]) -> None:
+        self._most = most
+        self._label = label
+        self._lock = RLock()  # a cold shutdown comes by within a signal's handler
+        self._started: dict[str, TopKeys] = {}
+        self._first = Observed(label)
+
+    def note(self, request: Any) -> None:
+        """A request is about to be handed to the pool."""
+        turn, queue = request.message.turn, request.message.feed.name
+        if turn is None:
+            return
+        with self._lock:
+            known = self._started.get(queue)
+            if known is None:
+                known = self._started[queue] = TopKeys(self._most, _PERIOD)
+            known.add(turn.tenant, monotonic())
+        published = time_of(request.request_dict.get(PUBLISHED))
+        if turn.begins and published is not None:
+            self._first.started(queue, max(0.0, time() - published))
+
+    def started(self) -> dict[tuple[str, str], int]:
+        """Return how many messages were started, by queue and key."""
+        total: dict[tuple[str, str], int] = {}
+        with self._lock:
+            for queue, known in self._started.items():
+                for key, count in known.totals.items():
+                    place = (self._label(queue), key)
+                    total[place] = total.get(place, 0) + count
+        return total
+
+    def running(self, requests: list[Any]) -> dict[tuple[str, str], int]:
+        """Return how many of some requests there are by queue and key, of all that have figures."""
+        total = dict.fromkeys(self.started(), 0)
+        for request in requests:
+            turn, queue = request.message.turn, request.message.feed.name
+            if turn is not None:
+                place = (self._label(queue), turn.tenant)
+                place = place if place in total else (place[0], OTHER)
+                total[place] = total.get(place, 0) + 1
+        return total
+
+    def first_waits(self) -> dict[str, Waits]:
+        """Return the waits of messages whose keys had nothing waiting, by queue."""
+        return self._first.waits()
+
+
+class LetterFigures:
+    """Counts from its making on.
+
+    Arguments:
+        label: the name that a queue is counted under.
+    """
+
+    def __init__(self, label: Callable[[str], str]) -> None:
+        self._label = label
+        self._lock = RLock()  # a cold shutdown comes by within a signal's handler
+        self._made: Counter[tuple[str, str]] = Counter()
+        message_dead_lettered.connect(self._on_dead_letter)
+
+    def made(self) -> dict[tuple[str, str], int]:
+        """Return how many there were so far, by queue and reason."""
+        with self._lock:
+            return dict(self._made)
+
+    def garbage(self, headers: Mapping[str, Any]) -> None:
+        """What is no message at all went to the dead letters, with such headers."""
+        place = self._label(headers["x-fair-queue"]), headers["x-fair-reason"]
+        with self._lock:
+            self._made[place] += 1
+
+    def _on_dead_letter(self, headers: Mapping[str, Any], **_: Any) -> None:
+        self.garbage(headers)
