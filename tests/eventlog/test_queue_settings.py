@@ -29,8 +29,8 @@ class Scene:
         settings = Settings.of(app)
         self.live: dict[str, float] = {}
         self.gate = SimpleNamespace(options=settings.queue("q"))
-        live = {"live_weights": lambda: self.live}
-        self.feed = SimpleNamespace(name="q", gate=self.gate, ahead=8, **live)
+        by_key = SimpleNamespace(live_weights=lambda: self.live)
+        self.feed = SimpleNamespace(name="q", gate=self.gate, ahead=8, by_key=by_key)
         self.feeds: Any = [self.feed]
         self.settings = QueueSettings(self.feeds, settings, EventLog(Policy(folder), "w"))
 
