@@ -1,9 +1,8 @@
-"""What comes from Redis, by the bell and by looking, comes in the order of its queue."""
+"""What comes from Redis comes in the order of its queue, and is looked for seldom."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -30,20 +29,17 @@ WINDOW = 4
 
 
 class Listening:
-    """A source that sleeps: its bell rings for the next message of its only queue."""
+    """A source that sleeps: the next message of its only queue wakes it."""
 
     def __init__(self, connection: Connection, url: str) -> None:
         self.url = url
-        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None, wakes=True)
+        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None)
         flow = Flow("a", 1.0)
         self.feed: RedisFeed = self.source.feed(
             queue=Queue("a"), flow=flow, window=WINDOW, gate=gate(), ports=ports()
         )
         self.feed.open()
         self.source.seek()
-        assert self.source._wake_up is not None
-        self.wake_up = self.source._wake_up
-        assert self.wake_up.listening == {"a"}
 
     def publish(self, count: int) -> list[str]:
         return publish(self.url, {"a": count}).all()
@@ -67,44 +63,6 @@ def listening(redis_space: Space) -> Iterator[Listening]:
         listening = Listening(connection, redis_space.url)
         yield listening
         listening.source.close()
-
-
-def test_what_has_rung_comes_before_the_rest(listening: Listening) -> None:
-    """A look comes before the bell's answer was read, and even before it is there."""
-    hear = listening.wake_up.hear
-    listening.wake_up.hear = lambda: None  # type: ignore[method-assign]
-    ids = listening.publish(WINDOW + 2)
-    listening.feed._looked = -math.inf  # long ago: it is worth a look
-    listening.source.fetch()
-    assert listening.ids == []
-
-    listening.wake_up.hear = hear  # type: ignore[method-assign]
-    listening.wait_full()
-    assert listening.ids == ids[:WINDOW]
-    listening.source.fetch()
-    assert listening.ids == ids[:WINDOW]
-
-
-def test_a_look_hears_the_bell(listening: Listening) -> None:
-    (first,) = listening.publish(1)
-    wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the first")
-    assert listening.ids == [first]
-    assert not listening.wake_up.listening
-
-    more = listening.publish(WINDOW - 1)
-    listening.wait_full()
-    assert listening.ids == [first, *more]
-
-
-def test_a_bell_that_was_heard_already_keeps_nobody_waiting(listening: Listening) -> None:
-    """The loop may have seen that it rings, before a look has heard it."""
-    listening.publish(1)
-    wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the first")
-    listening.wake_up._on_readable()
-    listening.feed.buffer.clear()
-    listening.source.seek()
-    listening.wake_up._on_readable()
-    assert listening.wake_up.listening == {"a"}
 
 
 def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> None:
@@ -136,7 +94,7 @@ class Resting:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.times: list[float] = []
-        self.source = RedisSource(connection, Hub(), lambda: None, self.times.append)
+        self.source = RedisSource(connection, None, lambda: None, self.times.append)
         self.feeds = [self._feed(name) for name in NAMES]
 
     def _feed(self, name: str) -> RedisFeed:

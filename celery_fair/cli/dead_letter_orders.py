@@ -10,7 +10,7 @@ import click
 
 from celery_fair.cli.dead_letters import filtering
 from celery_fair.cli.interrupt import in_steps
-from celery_fair.cli.options import Outcome, app_of, outcome
+from celery_fair.cli.options import Outcome, outcome, the_app
 from celery_fair.cli.screen import Line
 from celery_fair.dead_letters.plan import MAY_HAVE_STARTED, Report
 from celery_fair.operate.dead_letters import Filters, Order, Provable, opened
@@ -67,9 +67,7 @@ def _ordering(command: Callable[..., Outcome]) -> Callable[..., None]:
     callback=_proven,
     help="Replay those that, by the event log, never started: a file of pipeline audit --ids-out.",
 )
-@click.pass_context
 def replay_letters(
-    ctx: click.Context,
     ids: tuple[str, ...],
     filters: Filters,
     dry_run: bool,
@@ -99,7 +97,7 @@ def replay_letters(
     Exit status: 0 if all was done that was asked for; 1 otherwise.
     """
     order = Order(filters.fit, ids, may_have_started=may_have_started, proven=provable)
-    app = app_of(ctx)
+    app = the_app()
     with opened(app) as queue:
         plan = order.plan(queue)
         count = len(plan.todo)
@@ -113,10 +111,7 @@ def replay_letters(
 
 @click.command("purge")
 @_ordering
-@click.pass_context
-def purge_letters(
-    ctx: click.Context, ids: tuple[str, ...], filters: Filters, dry_run: bool, yes: bool
-) -> Outcome:
+def purge_letters(ids: tuple[str, ...], filters: Filters, dry_run: bool, yes: bool) -> Outcome:
     """Remove letters for good.
 
     It asks first; where standard input is no terminal, --yes is needed.
@@ -131,7 +126,7 @@ def purge_letters(
     """
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("purge removes letters for good; say --yes, or --dry-run to look")
-    order, app = Order(filters.fit, ids, purges=True), app_of(ctx)
+    order, app = Order(filters.fit, ids, purges=True), the_app()
     with opened(app) as queue:
         plan = order.plan(queue)
         count = sum(copies.wanted for copies in plan.todo.values())

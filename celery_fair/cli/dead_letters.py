@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from celery_fair.cli.groups import LazyGroup
-from celery_fair.cli.options import COUNT, Outcome, app_of, outcome, table
+from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
 from celery_fair.cli.screen import aligned
 from celery_fair.operate.dead_letters import (
     BY,
@@ -111,8 +111,7 @@ def _none(filters: Filters) -> str:
 )
 @filtering
 @outcome("Print an object as JSON.")
-@click.pass_context
-def count_letters(ctx: click.Context, filters: Filters, by: tuple[str, ...]) -> Outcome:
+def count_letters(filters: Filters, by: tuple[str, ...]) -> Outcome:
     """Count the dead letters: by reason, by task, by the hour (UTC) in which they came.
 
     Looking changes nothing. Of a count with very many rows the largest are shown, and of hours the
@@ -125,7 +124,7 @@ def count_letters(ctx: click.Context, filters: Filters, by: tuple[str, ...]) -> 
 
     Exit status: 0; 1 if the broker cannot be reached.
     """
-    with opened(app_of(ctx)) as queue:
+    with opened(the_app()) as queue:
         found = find(queue, filters, most=0)
     counts = {name: _sorted(name, found.counts[name]) for name in by or ("reason", "task", "hour")}
     document = {"count": found.count, **{name: dict(rows) for name, rows in counts.items()}}
@@ -159,8 +158,7 @@ def _counts(whole: int, counts: Mapping[str, list[tuple[str, int]]]) -> Iterator
     "-n", "--limit", metavar="N", type=COUNT, default=50, help="Show no more than N; 0 for all."
 )
 @outcome("Print a list of objects as JSON.")
-@click.pass_context
-def list_letters(ctx: click.Context, filters: Filters, limit: int) -> Outcome:
+def list_letters(filters: Filters, limit: int) -> Outcome:
     """Show the dead letters, the oldest first; nothing is changed.
 
     \b
@@ -179,7 +177,7 @@ def list_letters(ctx: click.Context, filters: Filters, limit: int) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached.
     """
-    with opened(app_of(ctx)) as queue:
+    with opened(the_app()) as queue:
         found = find(queue, filters, limit or None)
     now, heads = datetime.now(UTC), ["id", "task", "queue", "reason", "may have started"]
     rows = [_cells(each, now) for each in found.letters]
@@ -213,8 +211,7 @@ def _cells(letter: Entry, now: datetime) -> list[str]:
     help="Show no more of the body; 0 for all.",
 )
 @outcome("Print a list of objects as JSON.")
-@click.pass_context
-def show_letters(ctx: click.Context, letter_id: str, limit: int) -> Outcome:
+def show_letters(letter_id: str, limit: int) -> Outcome:
     """Show all of a letter: headers, properties, body.
 
     A body of text is shown as it is, and one of JSON as the task's arguments. What is pickled or
@@ -228,7 +225,7 @@ def show_letters(ctx: click.Context, letter_id: str, limit: int) -> Outcome:
 
     Exit status: 0; 1 if there is no such letter or the broker cannot be reached.
     """
-    with opened(app_of(ctx)) as queue:
+    with opened(the_app()) as queue:
         found = [all_of_it for _, all_of_it in shown(queue, letter_id, limit)]
     remarks = []
     if not found:

@@ -5,7 +5,7 @@ from shutil import get_terminal_size
 
 import click
 
-from celery_fair.cli.options import Outcome, Seconds, app_of, outcome
+from celery_fair.cli.options import Outcome, Seconds, outcome, the_app
 from celery_fair.operate.doctor import findings
 from celery_fair.operate.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding
 from celery_fair.operate.text import escaped
@@ -25,8 +25,7 @@ _WIDTH, _NARROW = 100, 60
     help="Seconds to wait for workers' answers; 0: ask none.",
 )
 @outcome("Print the findings as JSON.")
-@click.pass_context
-def doctor(ctx: click.Context, strict: bool, timeout: float) -> Outcome:
+def doctor(strict: bool, timeout: float) -> Outcome:
     """Say what weakens the app's promises, and how to mend it.
 
     Reads the app's settings and tasks, the live broker, the ledger and the store of keys, asks the
@@ -48,7 +47,7 @@ def doctor(ctx: click.Context, strict: bool, timeout: float) -> Outcome:
 
     Exit status: 0; 1 if something is wrong, with --strict also if something is weak.
     """
-    found = list(findings(app_of(ctx), timeout))
+    found = list(findings(the_app(), timeout))
     bad = {WRONG, WEAK} if strict else {WRONG}
     document = [finding._asdict() for finding in found]
     return Outcome(document, _lines(found), all(finding.level not in bad for finding in found))

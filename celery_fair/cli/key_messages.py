@@ -7,7 +7,7 @@ import click
 from celery_fair.brokers.lanes import register
 from celery_fair.cli.interrupt import in_steps, stoppable
 from celery_fair.cli.keys import key_argument
-from celery_fair.cli.options import Outcome, app_of, outcome
+from celery_fair.cli.options import Outcome, outcome, the_app
 from celery_fair.operate.keys import Moved, opened, shown_key
 
 __all__ = ["drop_key", "merge_keys", "purge_keys", "shrink_keys"]
@@ -24,8 +24,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Say how many messages t
 @_yes
 @_dry_run
 @_as_json
-@click.pass_context
-def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
+def drop_key(queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
     """Move what KEY has waiting in QUEUE to the dead letters, those that came first at first.
 
     They are kept there: `fair dead-letters replay --all --reason dropped` has them back, and
@@ -45,7 +44,7 @@ def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool)
     Exit status: 0; 1 if the broker cannot be reached, or not all was dropped.
     """
     _must_be_sure("drop moves messages away", yes or dry_run)
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         waiting = keys.waiting_of(key)
         count = sum(waiting.values())
         if dry_run or not count:
@@ -64,10 +63,7 @@ def drop_key(ctx: click.Context, queue: str, key: str, yes: bool, dry_run: bool)
 @_yes
 @_dry_run
 @_as_json
-@click.pass_context
-def purge_keys(
-    ctx: click.Context, queue: str, key: str | None, everybody: bool, yes: bool, dry_run: bool
-) -> Outcome:
+def purge_keys(queue: str, key: str | None, everybody: bool, yes: bool, dry_run: bool) -> Outcome:
     """Delete what KEY has waiting in QUEUE, or all that waits there, for good.
 
     `fair keys drop` keeps it, as dead letters. What runs goes on, and what is published from now on
@@ -87,7 +83,7 @@ def purge_keys(
     if everybody and key is not None:
         raise click.UsageError("--all means whosever messages wait: leave KEY and --no-key out")
     _must_be_sure("purge deletes messages for good", yes or dry_run)
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         waiting = {} if key is None else keys.waiting_of(key)
         count = keys.everything() if key is None else sum(waiting.values())
         if dry_run or not count:
@@ -126,8 +122,7 @@ def _gone(queue: str, key: str | None, count: int, moved: Moved, done: str, said
 @click.command("merge")
 @click.argument("queue")
 @_as_json
-@click.pass_context
-def merge_keys(ctx: click.Context, queue: str) -> Outcome:
+def merge_keys(queue: str) -> Outcome:
     """Put what was sorted by key back into QUEUE itself, each key's messages in their order.
 
     It is for workers without fair_keys, and for Celery's purge. Stop workers with fair_keys first,
@@ -141,7 +136,7 @@ def merge_keys(ctx: click.Context, queue: str) -> Outcome:
     Exit status: 0; 1 if the broker cannot be reached, or some messages were sorted again while
     others were put back.
     """
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         waiting = keys.waiting()
         with in_steps("merging", sum(waiting.values())) as (stop, tick):
             merged = keys.merge(waiting, stop, tick)
@@ -164,8 +159,7 @@ def _not_merged(merged: Moved, place: str) -> str:
 @click.argument("queue")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask whether all is stopped.")
 @_as_json
-@click.pass_context
-def shrink_keys(ctx: click.Context, queue: str, yes: bool) -> Outcome:
+def shrink_keys(queue: str, yes: bool) -> Outcome:
     """Remove lanes of QUEUE on RabbitMQ that are empty, the highest numbers first.
 
     Stop all workers and all publishers of the queue before: what one of them sends to a lane just
@@ -180,7 +174,7 @@ def shrink_keys(ctx: click.Context, queue: str, yes: bool) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
     """
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         if not (yes or sys.stdin.isatty()):
             raise click.UsageError("say --yes when all workers and publishers of it are stopped")
         if not yes:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from celery_fair.cli.groups import LazyGroup
-from celery_fair.cli.options import COUNT, Outcome, app_of, outcome, table
+from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
 from celery_fair.operate.keys import (
     Listing,
     live_options,
@@ -101,8 +101,7 @@ def _meant(key: str | None, no_key: bool) -> str:
 @click.argument("queue")
 @click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
 @_as_json
-@click.pass_context
-def list_keys(ctx: click.Context, queue: str, top: int) -> Outcome:
+def list_keys(queue: str, top: int) -> Outcome:
     """Show whose messages wait in QUEUE.
 
     \b
@@ -131,7 +130,7 @@ def list_keys(ctx: click.Context, queue: str, top: int) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached.
     """
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         found = keys.listing(top)
     return Outcome(found.as_dict(), lines_of(queue, found))
 
@@ -173,8 +172,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 @click.command("show")
 @key_argument
 @_as_json
-@click.pass_context
-def show_key(ctx: click.Context, queue: str, key: str) -> Outcome:
+def show_key(queue: str, key: str) -> Outcome:
     """Say what KEY has waiting in QUEUE, and why that does not start.
 
     On RabbitMQ what waits in lanes is counted that workers know to be KEY's; see `fair keys list`.
@@ -187,7 +185,7 @@ def show_key(ctx: click.Context, queue: str, key: str) -> Outcome:
     Exit status: 0; 1 if the broker cannot be reached.
     """
     tenant = whole_tenant(key, "ask for the tenant, whose share its parts have together")
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         found, unsorted = keys.backlog(tenant)
     limits = found.limits
     lines = [
@@ -208,10 +206,7 @@ def show_key(ctx: click.Context, queue: str, key: str) -> Outcome:
 @click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
 @click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
 @_as_json
-@click.pass_context
-def set_key(
-    ctx: click.Context, queue: str, key: str, options: Sequence[str], reset: bool
-) -> Outcome:
+def set_key(queue: str, key: str, options: Sequence[str], reset: bool) -> Outcome:
     """Change what KEY has of QUEUE, for all workers, at once.
 
     \b
@@ -238,7 +233,7 @@ def set_key(
             "write what it is to have, such as weight=5 or max_in_flight=20, or else --reset"
         )
     asked = {} if reset else live_options(queue, options)
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         keys.reset(tenant) if reset else keys.set(tenant, asked)
     has = "what the settings say" if reset else ", ".join(options)
     document = {"queue": queue, "key": tenant, **asked}
@@ -248,8 +243,7 @@ def set_key(
 @click.command("pause")
 @key_argument
 @_as_json
-@click.pass_context
-def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
+def pause_key(queue: str, key: str) -> Outcome:
     """Start no more messages of KEY in QUEUE, on any worker, until it is resumed.
 
     What runs goes on, and what comes in waits. The broker keeps it.
@@ -260,14 +254,13 @@ def pause_key(ctx: click.Context, queue: str, key: str) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached.
     """
-    return _pause(ctx, queue, key, True)
+    return _pause(queue, key, True)
 
 
 @click.command("resume")
 @key_argument
 @_as_json
-@click.pass_context
-def resume_key(ctx: click.Context, queue: str, key: str) -> Outcome:
+def resume_key(queue: str, key: str) -> Outcome:
     """Start messages of KEY in QUEUE again, which was paused.
 
     \b
@@ -276,12 +269,12 @@ def resume_key(ctx: click.Context, queue: str, key: str) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached.
     """
-    return _pause(ctx, queue, key, False)
+    return _pause(queue, key, False)
 
 
-def _pause(ctx: click.Context, queue: str, key: str, paused: bool) -> Outcome:
+def _pause(queue: str, key: str, paused: bool) -> Outcome:
     tenant = whole_tenant(key, "a tenant is paused as a whole")
-    with opened(app_of(ctx), queue) as keys:
+    with opened(the_app(), queue) as keys:
         keys.pause(tenant, paused)
     done = "paused" if paused else "resumed"
     document = {"queue": queue, "key": tenant, "paused": paused}

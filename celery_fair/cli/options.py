@@ -27,13 +27,13 @@ __all__ = [
     "Number",
     "Outcome",
     "Seconds",
-    "app_of",
     "conclude",
     "dumped",
     "json_option",
     "moment",
     "outcome",
     "table",
+    "the_app",
 ]
 
 COUNT = click.IntRange(0)
@@ -111,8 +111,9 @@ INTERVAL = Seconds(0.001)
 """Over which something is summed up: of shorter ones there would be more than can be counted."""
 
 
-def app_of(ctx: click.Context) -> Any:
+def the_app() -> Any:
     """Return the app that ``celery -A`` was given; without one, say how."""
+    ctx = click.get_current_context()
     if ctx.obj is not None:
         return ctx.obj.app
     words, group = str(ctx.info_name), ctx.parent

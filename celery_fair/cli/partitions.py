@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from celery_fair.cli.groups import Group
-from celery_fair.cli.options import Outcome, app_of, outcome
+from celery_fair.cli.options import Outcome, outcome, the_app
 from celery_fair.cli.screen import aligned
 from celery_fair.operate import partitions as operate
 from celery_fair.operate.text import escaped
@@ -33,8 +33,7 @@ def partitions() -> None:
 
 @partitions.command()
 @_names
-@click.pass_context
-def add(ctx: click.Context, names: Sequence[str]) -> None:
+def add(names: Sequence[str]) -> None:
     """Put partitions back that were removed: a worker of their group takes each over.
 
     How many there are is set by fair_partitions, and cannot be changed while workers run.
@@ -45,13 +44,12 @@ def add(ctx: click.Context, names: Sequence[str]) -> None:
 
     Exit status: 0; 1 if the store cannot be reached; 2 if there is no such partition.
     """
-    moved = operate.add(app_of(ctx), names)
+    moved = operate.add(the_app(), names)
     _say(names, moved, "added", "is not removed; nothing was changed")
 
 
 @partitions.command()
-@click.pass_context
-def create(ctx: click.Context) -> None:
+def create() -> None:
     """Make what the groups' store needs and does not have yet.
 
     That is a table in an SQL database, nodes in ZooKeeper, and nothing in Redis. Workers do this
@@ -64,7 +62,7 @@ def create(ctx: click.Context) -> None:
 
     Exit status: 0; 1 if the store cannot be reached.
     """
-    made = operate.create(app_of(ctx))
+    made = operate.create(the_app())
     for name, missing in made.items():
         click.echo(f"{name}: {'made' if missing else 'is there'}")
     if not made:
@@ -73,8 +71,7 @@ def create(ctx: click.Context) -> None:
 
 @partitions.command()
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
-@click.pass_context
-def rebalance(ctx: click.Context, groups: Sequence[str]) -> None:
+def rebalance(groups: Sequence[str]) -> None:
     """Plan afresh which worker owns what, as if all had just joined, in these groups or in all.
 
     Groups plan by themselves whenever workers come or go, and then move as little as possible. This
@@ -87,14 +84,13 @@ def rebalance(ctx: click.Context, groups: Sequence[str]) -> None:
 
     Exit status: 0; 1 if the store cannot be reached; 2 if there is no such group.
     """
-    for group in operate.rebalance(app_of(ctx), groups):
+    for group in operate.rebalance(the_app(), groups):
         click.echo(f"{group}: workers make a new plan")
 
 
 @partitions.command()
 @_names
-@click.pass_context
-def remove(ctx: click.Context, names: Sequence[str]) -> None:
+def remove(names: Sequence[str]) -> None:
     """Take partitions out of their group: nobody consumes them until they are added again.
 
     Their owners stop as at any rebalance, after what runs. Messages are published to them as
@@ -108,7 +104,7 @@ def remove(ctx: click.Context, names: Sequence[str]) -> None:
 
     Exit status: 0; 1 if the store cannot be reached; 2 if there is no such partition.
     """
-    moved = operate.remove(app_of(ctx), names)
+    moved = operate.remove(the_app(), names)
     done = "removed; what runs there ends, then nothing begins any more"
     _say(names, moved, done, "was removed before; nothing was changed")
 
@@ -121,8 +117,7 @@ def _say(names: Sequence[str], moved: set[str], done: str, otherwise: str) -> No
 
 @partitions.command()
 @outcome("Print a list of objects as JSON.")
-@click.pass_context
-def status(ctx: click.Context) -> Outcome:
+def status() -> Outcome:
     """Show each partition of the app's groups.
 
     \b
@@ -139,7 +134,7 @@ def status(ctx: click.Context) -> Outcome:
 
     Exit status: 0; 1 if a partition has no owner, or the store cannot be reached.
     """
-    found = operate.look(app_of(ctx))
+    found = operate.look(the_app())
     rows = found.rows
     lines = aligned([_HEADS, *map(_cells, rows)]) if rows else ["no worker has joined a group yet"]
     good = bool(rows) and all(row.owner or row.removed for row in rows)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from celery_fair.cli.options import Outcome, Seconds, app_of, conclude, json_option, outcome
+from celery_fair.cli.options import Outcome, Seconds, conclude, json_option, outcome, the_app
 from celery_fair.cli.rows import STATUS, SUMMED, Row, tables, title
 from celery_fair.cli.screen import Line, PlainScreen, suitable_screen
 from celery_fair.operate import queues
@@ -58,7 +58,7 @@ def asking(command: Callable[..., T]) -> Callable[..., T]:
     @wraps(command)
     def ask(ctx: click.Context, /, **given: Any) -> T:
         names = [name for some in given.pop("destination") for name in some.split(",") if name]
-        workers = Workers(app_of(ctx), names, given.pop("timeout"))
+        workers = Workers(the_app(), names, given.pop("timeout"))
         ctx.call_on_close(workers.close)
         return command(workers=workers, **given)
 

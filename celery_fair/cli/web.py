@@ -11,7 +11,7 @@ import click
 
 from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.options import FOLDER, Seconds, app_of
+from celery_fair.cli.options import FOLDER, Seconds, the_app
 from celery_fair.operate.broker import connection_to
 from celery_fair.settings import Settings
 
@@ -94,7 +94,7 @@ def web(ctx: click.Context, /, **given: Any) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    app = app_of(ctx)
+    app = the_app()
     Settings.of(app)
     with connection_to(app.connection_for_read):
         pass

@@ -15,7 +15,6 @@ from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions
-from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker import host
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.launch.admission import Admission
@@ -63,7 +62,6 @@ class Session:
         self._c = c
         settings, pool = parts.settings, parts.pool
         tasks = list(c.app.tasks.values())
-        some_once = any(isinstance(task, NonRepeatableTask) for task in tasks)
         vanilla = c.task_consumer
         vanilla.cancel()
         parts.in_flight.forget_dropped(pool)
@@ -75,7 +73,6 @@ class Session:
             parts.meter,
             parts.bell,
             _PULL_INTERVAL,
-            bool(c.hub) and not some_once,
             parts.path.read,
         )
         self._mover = self._another_mover(self._source.flush)

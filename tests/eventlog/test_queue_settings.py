@@ -29,8 +29,11 @@ class Scene:
         settings = Settings.of(app)
         self.live: dict[str, float] = {}
         self.gate = SimpleNamespace(options=settings.queue("q"))
-        live = {"live_weights": lambda: self.live}
-        self.feed = SimpleNamespace(name="q", gate=self.gate, ahead=8, **live)
+        by_key = SimpleNamespace(live_weights=lambda: self.live)
+        self.room = SimpleNamespace(wanted=8)
+        self.feed = SimpleNamespace(
+            name="q", gate=self.gate, room=self.room, pushes=True, by_key=by_key
+        )
         self.feeds: Any = [self.feed]
         self.settings = QueueSettings(self.feeds, settings, EventLog(Policy(folder), "w"))
 
@@ -82,7 +85,7 @@ def test_again_before_the_file_that_says_so_is_deleted(
     for at in (1000.0, 4599.0, 4600.0, 4601.0):
         scene.now = at
         scene.look()
-        scene.feed.ahead += 1
+        scene.room.wanted += 1
     assert [said["ahead"] for said in scene.look()] == [8, 8]
     scene.gate.options = QueueOptions(quantum=7.0)
     assert scene.look()[-1]["ahead"] == 12

@@ -126,9 +126,10 @@ def test_messages_without_a_key_are_one_tenants(
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     records = worker.records.started
     records.wait_once(ids)
-    assert len([r for r in sorted(records.read())[:300] if r.id in tenants.of]) == pytest.approx(
-        150, abs=10
-    )
+    has_key = [record.id in tenants.of for record in sorted(records.read())]
+    found = has_key.index(True)  # on RabbitMQ its lane had to be found first
+    assert found < 60
+    assert sum(has_key[found : found + 300]) == pytest.approx(150, abs=10)
 
 
 @pytest.mark.either_broker

@@ -19,12 +19,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import filterfalse
 from pathlib import Path
 from queue import SimpleQueue
 
 from tests.mutants.fault import Fault, FaultError, read, rows_without
-from tests.mutants.slot import Slot
+from tests.mutants.slot import Slot, of_spark
 from tests.mutants.trial import NO_FAULT, Trial, healthy, tried
 from tests.processes import ROOT
 
@@ -78,33 +80,52 @@ def chosen(options: argparse.Namespace) -> list[Fault]:
 def trials(
     faults: Sequence[Fault], jobs: int, minutes: float, after_tests: bool
 ) -> Iterator[Trial]:
-    """Try all of them, several at a time, each in a copy of its own; yield what comes of them."""
+    """Try all of them, several at a time, each in a copy of its own; yield what comes of them.
+
+    Those that need Spark one after the other, in one JVM: it takes a core, and others wait.
+    """
     deadline = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        slots: SimpleQueue[Slot] = SimpleQueue()
         made = [Slot(Path(folder) / str(number)) for number in range(jobs)]
         if not after_tests:
             yield from healthy(faults, made[0], jobs)
-        for slot in made:
-            slots.put(slot)
+
+        first, others = slots_of(made[:1]), slots_of(made[1:])
+        if not others.qsize():
+            others = first
 
         def attempt(fault: Fault) -> Trial:
             if time.monotonic() > deadline:
                 return Trial(fault.name, fault.rows, "void", f"{minutes:g} minutes are over", 0)
+            slots = first if needs_spark(fault) else others
             slot = slots.get()
             try:
                 return tried(fault, slot)
             finally:
                 slots.put(slot)
 
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(attempt, fault) for fault in faults]
-            try:
-                yield from (future.result() for future in as_completed(futures))
-            finally:
-                pool.shutdown(cancel_futures=True)
-                for slot in made:
-                    slot.close()
+        with ExitStack() as ending:
+            for slot in made:
+                ending.callback(slot.close)
+            futures = []
+            for some in (filter(needs_spark, faults), filterfalse(needs_spark, faults)):
+                pool = ThreadPoolExecutor(jobs)
+                ending.callback(pool.shutdown, cancel_futures=True)
+                futures += [pool.submit(attempt, fault) for fault in some]
+            yield from (future.result() for future in as_completed(futures))
+
+
+def needs_spark(fault: Fault) -> bool:
+    """Whether a session of Spark's is needed."""
+    return any(map(of_spark, fault.tests))
+
+
+def slots_of(made: Sequence[Slot]) -> SimpleQueue[Slot]:
+    """Return slots that wait for somebody."""
+    slots: SimpleQueue[Slot] = SimpleQueue()
+    for slot in made:
+        slots.put(slot)
+    return slots
 
 
 def row(trial: Trial) -> str:

@@ -141,15 +141,15 @@ def _rights(channel: Any, user: str, queues: Sequence[Any], keyed: Sequence[str]
                 " refused to whom, redis-cli ACL LOG says",
             )
         )
-    lacks = next(filter(None, send.refused([("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)])), None)
+    lacks = next(filter(None, send.refused([("CLIENT", "TRACKING", "ON")])), None)
     if lacks:
         found.append(
             weak(
                 "broker: waking",
-                f"user {user!r} may not end a wait for messages ({lacks}): an idle worker looks at"
-                " its queues every 50 ms instead of being woken, which costs it and"
-                " Redis some of a processor",
-                f"redis-cli ACL SETUSER {user} '+client|id' '+client|unblock'",
+                f"user {user!r} may not be told of new messages ({lacks}): an idle worker looks at"
+                " its queues every 50 ms instead of being woken, which costs it and Redis some of a"
+                " processor",
+                f"redis-cli ACL SETUSER {user} '+client|tracking'",
             )
         )
     return found or [ok(_RIGHTS, f"user {user!r} may do what workers do")]
@@ -162,7 +162,7 @@ def _working(
     held, index = send.unacked
     for queue in queues:
         lists = send.lists(queue.name)
-        yield ("BRPOP", *lists, 1)
+        yield ("EXISTS", *lists)
         yield ("EVALSHA", "0", 2 + len(lists), held, index, *lists)
         for key in lists[:1]:
             yield from (("LPUSH", key, ""), ("RPUSH", key, ""), ("RPOP", key), ("LLEN", key))

@@ -228,7 +228,7 @@ _MOST_READS = 8
 """Of so many bytes: timers, results and control commands wait no longer."""
 
 _frame_header = Struct(">BHI").unpack_from
-_AHEAD, _LEAST, _FRAME_END = 7, 8, 0xCE
+_HEADER_SIZE, _LEAST, _FRAME_END = 7, 8, 0xCE
 
 
 class BufferedReader(DrainingReader):
@@ -271,12 +271,12 @@ class BufferedReader(DrainingReader):
         try:
             while length - start >= _LEAST:
                 kind, channel, size = _frame_header(buffer, start)
-                end = start + _AHEAD + size
+                end = start + _HEADER_SIZE + size
                 if end >= length:
                     break
                 if buffer[end] != _FRAME_END:
                     raise UnexpectedFrame(f"A frame ends with {buffer[end]:#04x}, not 0xce")
-                frame = kind, channel, buffer[start + _AHEAD : end]
+                frame = kind, channel, buffer[start + _HEADER_SIZE : end]
                 start = end + 1
                 left = frames.take(frame)
                 if left:  # whoever gets them may wait for an answer, and read on meanwhile

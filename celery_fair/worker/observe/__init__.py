@@ -1,3 +1,4 @@
 """What is told of a worker, and changes nothing of it: to operators (`answers`), to Prometheus
-(`metrics`, with `figures`), and to the event log (`recorder`, `queue_states`, `queue_settings`).
+(`metrics`, with its `figures`), and to the event log (`recorder`, `queue_states` and
+`queue_settings`).
 """

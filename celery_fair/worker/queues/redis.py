@@ -10,16 +10,14 @@ urgent would wait until a window of something else is used up. Of many queues th
 asked first whether all of them still are, in one word. When nothing can be started, the worker is
 woken by the next message (see `redis_wakeup`).
 
-Where tasks are non-repeatable, it is not, for a message could be lost; it looks again after a
-while, and with many queues so rarely that looking takes a hundredth of its time. Nor is a worker
-without an event loop (gevent, eventlet), whatever its tasks. It restores what others have held for
-too long as it looks: kombu would do that every twenty seconds there, ten messages at a time. One
-whose user has no right to ``CLIENT UNBLOCK`` looks again, too: while it waits for some queues it
-could not begin to wait for one more.
+One that cannot be woken, as its server or its rights do not allow it or it has no event loop
+(gevent, eventlet), looks again after a while, and with many queues so rarely that looking takes a
+hundredth of its time. Without an event loop it restores what others have held for too long as it
+looks: kombu would do that every twenty seconds there, ten messages at a time.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from threading import Semaphore
 from time import monotonic, thread_time, time
@@ -34,7 +32,7 @@ from celery_fair.worker import host
 from celery_fair.worker.queues.delivery import patient_class
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
-from celery_fair.worker.queues.redis_wakeup import OVERDUE, RedisWakeUp, may_wait
+from celery_fair.worker.queues.redis_wakeup import wake_up_for
 from celery_fair.worker.queues.source import Source
 
 __all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource", "fetching"]
@@ -70,7 +68,6 @@ class RedisSource(Source):
         soon: asks for the dispatcher to run soon.
         at: asks for it at a time.
         interval: seconds between two looks at the most, where no message wakes the worker.
-        wakes: whether one may; needs a loop.
         by_key: makes a feed that is shared by key.
 
     Attributes:
@@ -84,12 +81,12 @@ class RedisSource(Source):
         soon: Callable[[], object],
         at: Callable[[float], object],
         interval: float = 0.05,
-        wakes: bool = False,
         by_key: Callable[..., Feed] | None = None,
     ) -> None:
         self.channel = channel = connection.channel()
         self.send = Commands(channel)
         self._script = Script(self.send, fetching())
+        self._soon = soon
         self._at = at
         self._interval = interval
         self._by_key = by_key
@@ -105,10 +102,7 @@ class RedisSource(Source):
         self._restore_every, self._restored = every, monotonic()
         self._restores = not hub  # as it looks
         self._timers: list[Any] = []
-        self._wake_up: RedisWakeUp | None = None
-        if wakes and may_wait(self.send, connection.userid or "default", interval):
-            self._wake_up = RedisWakeUp(channel, self.send, hub, self._came, soon)
-            self._timers.append(hub.call_repeatedly(OVERDUE, self._wake_up.check))
+        self._wake_up = wake_up_for(channel, hub, self._changed, interval) if hub else None
         if hub:
             self._timers.append(hub.call_repeatedly(every, self._restore_overdue))
         else:
@@ -141,10 +135,6 @@ class RedisSource(Source):
             self._wake_up.close()
         release_idle(self.channel)
 
-    def last(self) -> None:
-        if self._wake_up is not None:
-            self._wake_up.last()
-
     def look(self, now: float) -> None:
         """Fetch before a choice, unless that was done just now."""
         if now - self._looked > _LOOK_AGAIN:
@@ -155,31 +145,20 @@ class RedisSource(Source):
         self.fetch()
         empty = [each for each in self._feeds.values() if not each.buffer and each.free > 0]
         if self._wake_up is not None:
-            self._wake_up.listen({feed.name: feed.lists for feed in empty})
+            self._wake_up.listen([key for feed in empty for key in feed.lists])
         elif empty:
             self._wait = min(max(2 * self._wait, _LOOK_AGAIN), self._interval)
             rest = _REST * self._took if len(self._feeds) > _FEW else 0.0
             self._at(monotonic() + max(self._wait, rest))
 
     def fetch(self) -> None:
-        """Fill the feeds that have room and may have messages, in one round trip.
-
-        Not those that wake the worker: they are empty, or what does so comes before the rest.
-        """
-        listening: set[str] = set()
-        if self._wake_up is not None:
-            self._wake_up.hear()
-            listening = self._wake_up.listening
+        """Fill the feeds that have room and may have messages, in one round trip."""
         before = thread_time()
         now = self._looked = monotonic()
         if self._restores and now - self._restored >= self._restore_every:
             self._restored = now
             self._restore_overdue()
-        feeds = [
-            feed
-            for feed in self._feeds.values()
-            if feed.free > 0 and feed.name not in listening and feed.worth_a_look(now)
-        ]
+        feeds = [feed for feed in self._feeds.values() if feed.free > 0 and feed.worth_a_look(now)]
         if not feeds:
             return
         some = self._without_empty(feeds, now) if len(feeds) > _FEW else feeds
@@ -235,12 +214,12 @@ class RedisSource(Source):
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(self.send, message)
 
-    def _came(self, queue: str, raw: bytes) -> bool:
-        """What has woken the worker; a queue may have been cancelled while it was on its way."""
-        feed = self._feeds.get(queue)
-        if feed is not None:
-            feed.woken(raw)
-        return feed is not None
+    def _changed(self, keys: Collection[str]) -> None:
+        """What has woken the worker: queues with these lists may have something."""
+        for feed in self._feeds.values():
+            if not feed.left and any(key in keys for key in feed.lists):
+                feed.left = 1
+        self._soon()
 
     def _restore_overdue(self) -> None:
         try:
@@ -300,12 +279,6 @@ class RedisFeed(Feed):
                 self._take_in(raw[0], tag, recorded=False)
         if taken:
             self.news.arrived(self)
-
-    def woken(self, raw: bytes) -> None:
-        """Take in what has woken the worker: to be recorded."""
-        self.left = 1
-        self._take_in(raw, self._source.new_tag(), recorded=False)
-        self.news.arrived(self)
 
     def hand_back(self) -> None:
         """Return what is buffered to the head of the queue, in its order."""

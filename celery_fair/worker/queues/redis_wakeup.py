@@ -1,149 +1,132 @@
-"""What wakes an idle worker when a message comes to Redis.
+"""What wakes an idle worker when a message comes to Redis, and takes nothing.
 
-A ``BRPOP`` on a connection of its own, watched by the event loop, waits for the next message of any
-queue whose buffer is empty. The server takes that message off its list before anybody has it: if
-the connection or the worker is lost just then, so is the message, as with kombu.
+On a connection of its own the server is asked whether any list of an empty queue exists, and
+remembers who has asked (``CLIENT TRACKING``, from Redis 6 on): it pushes a word as soon as one of
+them changes. Nothing is taken from any list, so nothing can be lost on its way. What came between
+the last look and the question is in the question's answer.
+
+The server forgets a list that it has told of; that one is asked for again when it is empty again.
+While nothing changes, all are asked for every few seconds: on a connection that is half-open, the
+answer is missed, and the worker connects again.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection
 from time import monotonic
 from typing import Any
 
-from celery_fair.brokers.redis import Commands, connection_of
-
-__all__ = ["RedisWakeUp", "may_wait"]
+__all__ = ["RedisWakeUp", "wake_up_for"]
 
 logger = logging.getLogger(__name__)
 
-_TIMEOUT = 5
-"""Seconds after which the server answers a BRPOP even if there is nothing."""
+_ASKS_EVERY = 5
+"""Seconds between two questions about lists of which nothing is heard."""
 
-OVERDUE = 20
-"""Seconds beyond that after which a silent server counts as gone."""
+_ANSWERS_WITHIN = 10
+"""Seconds after which a server that says nothing counts as gone."""
 
 
-def may_wait(send: Commands, user: str, interval: float) -> bool:
-    """Whether the server lets a wait be ended; if not, say so.
+def wake_up_for(
+    channel: Any, hub: Any, changed: Callable[[Collection[str]], object], interval: float
+) -> "RedisWakeUp | None":
+    """Return what wakes a worker; None, and say why, if server, rights or client do not allow it.
 
     Arguments:
+        channel: kombu's.
+        hub: the event loop.
+        changed: given the keys of lists that have something, or had it.
         interval: seconds between two looks instead.
     """
-    asking = [("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0)]
-    lacks = next(filter(None, send.refused(asking)), None)
-    if lacks is not None:
+    from redis.exceptions import ResponseError
+
+    try:
+        return RedisWakeUp(channel.client.connection_pool, hub, changed)
+    except (ResponseError, TypeError, AttributeError) as exc:
         logger.warning(
-            "Redis user %r may not end its own wait for messages (%s): while it is idle, this"
-            " worker looks at its queues every %g ms instead. What helps: redis-cli ACL SETUSER"
-            " %s '+client|id' '+client|unblock'",
-            user,
-            lacks,
+            "Redis does not tell this worker of new messages (CLIENT TRACKING, over RESP3: %s):"
+            " while it is idle, it looks at its queues every %g ms instead. That takes Redis 6 or"
+            " newer, redis-py 5.1 or newer, and the right: redis-cli ACL SETUSER %s"
+            " '+client|tracking' +hello",
+            exc,
             1000 * interval,
-            user,
+            channel.connection.client.userid or "default",
         )
-    return lacks is None
+        return None
 
 
 class RedisWakeUp:
     """Of one connection of the worker's.
 
     Arguments:
-        channel: kombu's.
-        send: sends commands beside it.
-        hub: the event loop.
-        came: given the name of a queue, and the message that has come; False if nobody wants it.
-        woken: called when something has come, or may have.
+        pool: redis-py's, of connections to the server.
+        hub, changed: as `wake_up_for`.
 
-    Attributes:
-        listening: names of the queues that are waited for.
+    Raises:
+        redis.exceptions.ResponseError: the server does not know that, or this user may not.
+        TypeError, AttributeError: the client library cannot.
     """
 
-    def __init__(
-        self,
-        channel: Any,
-        send: Commands,
-        hub: Any,
-        came: Callable[[str, bytes], bool],
-        woken: Callable[[], object],
-    ) -> None:
-        self._channel = channel
-        self._send = send
+    def __init__(self, pool: Any, hub: Any, changed: Callable[[Collection[str]], object]) -> None:
         self._hub = hub
-        self._came = came
-        self._woken = woken
-        self._connection: Any = None
-        self._id: int | None = None
-        self._since = 0.0
-        self._names: Mapping[str, str] = {}  # of queues, by their lists
-
-    @property
-    def listening(self) -> set[str]:
-        """The names of the queues that are waited for."""
-        return set(self._names.values())
-
-    def listen(self, queues: Mapping[str, list[str]]) -> None:
-        """Wait for the next message of any of these queues, given with their lists.
-
-        If fewer are waited for now, that wait is ended, and its answer is to bring us here again.
-        """
-        if not queues or queues.keys() <= self.listening:
-            return
-        if self._names:
-            self._end_wait()
-            return
-        if self._connection is None:
-            self._open()
-        self._names = {key: name for name in sorted(queues) for key in queues[name]}
-        self._since = monotonic()
-        self._connection.send_command("BRPOP", *self._names, _TIMEOUT)
-
-    def hear(self) -> None:
-        """Take in the answer, if it is there."""
-        if not self._names or self._connection._sock is None:
-            return
-        if self._connection.can_read(timeout=0):
-            answer = self._connection.read_response()
-            names, self._names = self._names, {}
-            if answer and not self._came(names[answer[0].decode()], answer[1]):
-                self._send("RPUSH", *answer)
-
-    def last(self) -> None:
-        """Wait no more: what is given back must wake nobody."""
-        if self._names:
-            self._end_wait()
-            answer = self._connection.read_response()
-            if answer:
-                self._send("RPUSH", *answer)
-        self.close()
-
-    def check(self) -> None:
-        """Look whether the server is there still.
-
-        Raises:
-            ConnectionError: it has not answered in time.
-        """
-        if self._names and monotonic() - self._since > _TIMEOUT + OVERDUE:
+        self._changed = changed
+        self._told_of: set[str] = set()
+        self._questions: deque[Collection[str]] = deque()
+        self._heard = monotonic()
+        self._connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 3})
+        try:
+            self._connection.connect()
+            self._connection._parser.set_invalidation_push_handler(lambda said: said)
+            self._connection.send_command("CLIENT", "TRACKING", "ON")
+            self._connection.read_response()
+        except BaseException:
             self._connection.disconnect()
-            raise ConnectionError("Redis has not answered a BRPOP in time; connecting again")
+            raise
+        self._socket = self._connection._sock
+        self._timer = hub.call_repeatedly(_ASKS_EVERY, self._ask_again)
+        hub.add_reader(self._socket, self._on_readable)
+
+    def listen(self, keys: Collection[str]) -> None:
+        """Be told of these lists, besides those that it is told of already."""
+        new = [key for key in keys if key not in self._told_of]
+        if new:
+            self._told_of.update(new)
+            self._ask(new)
 
     def close(self) -> None:
         """Close the connection."""
-        connection, self._connection = self._connection, None
-        self._names = {}
-        if connection is not None:
-            if connection._sock is not None:
-                self._hub.remove_reader(connection._sock)
-            connection.disconnect()
+        self._timer.cancel()
+        self._hub.remove_reader(self._socket)
+        self._connection.disconnect()
 
-    def _open(self) -> None:
-        self._connection = connection_of(self._channel.client.connection_pool)
-        self._connection.send_command("CLIENT", "ID")
-        self._id = self._connection.read_response()
-        self._hub.add_reader(self._connection._sock, self._on_readable)
+    def _ask(self, keys: Collection[str]) -> None:
+        if not self._questions:
+            self._heard = monotonic()
+        self._questions.append(keys)
+        self._connection.send_command("EXISTS", *keys)
 
     def _on_readable(self) -> None:
-        self.hear()
-        self._woken()  # it listens again if there is a slot for what may come
+        changed: set[str] = set()
+        while self._connection.can_read(timeout=0):
+            answer = self._connection.read_response(push_request=True)
+            self._heard = monotonic()
+            if not isinstance(answer, int):
+                changed.update(self._invalidated(answer[1]))
+            elif (asked := self._questions.popleft()) and answer:
+                changed.update(asked)
+        if changed:
+            self._told_of -= changed
+            self._changed(changed)
 
-    def _end_wait(self) -> None:
-        self._send("CLIENT", "UNBLOCK", self._id)
+    def _invalidated(self, keys: list[Any] | None) -> Collection[str]:
+        if keys is None:  # all, as of FLUSHALL
+            return self._told_of
+        return [key.decode() if isinstance(key, bytes) else key for key in keys]
+
+    def _ask_again(self) -> None:
+        if self._questions and monotonic() - self._heard > _ANSWERS_WITHIN:
+            raise ConnectionError(
+                f"Redis has said nothing for {_ANSWERS_WITHIN} s; connecting again"
+            )
+        if self._told_of and not self._questions:
+            self._ask(sorted(self._told_of))

@@ -102,7 +102,6 @@ def source_for(
     meter: RefillMeter,
     bell: Bell,
     interval: float,
-    wakes: bool,
     read: Read,
 ) -> Source:
     """Return the source that fits a connection's transport and the worker's loop.
@@ -110,14 +109,13 @@ def source_for(
     Arguments:
         bell: asks for the dispatcher to run.
         interval: seconds between two looks at the most, where no message wakes the worker.
-        wakes: whether one may; it cannot without an event loop.
         read: says how AMQP's socket is read.
     """
     broker = broker_of(connection)
     if isinstance(broker, AmqpBroker):
         return AmqpSource(connection, hub, meter, bell.soon, read)
     if isinstance(broker, RedisBroker):
-        return RedisSource(connection, hub, bell.soon, bell.at, interval, wakes, KeyedRedisFeed)
+        return RedisSource(connection, hub, bell.soon, bell.at, interval, KeyedRedisFeed)
     if isinstance(broker, SqsBroker) and hub:
         from celery_fair.worker.queues.sqs import SqsSource
 

@@ -1,0 +1,113 @@
+"""What wakes an idle worker on Redis: it is told of each message, and takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import pytest
+import redis
+from kombu.asynchronous import Hub
+
+from celery_fair.worker.queues import redis_wakeup
+from celery_fair.worker.queues.redis_wakeup import RedisWakeUp
+from tests.brokers import Space
+from tests.faults.proxy import Proxy
+from tests.waiting import wait_for
+
+
+class Waiter:
+    """One that listens, on a loop of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.client = redis.Redis.from_url(url)
+        self.told: list[set[str]] = []
+        self.hub = Hub()
+        self.wake_up = RedisWakeUp(self.client.connection_pool, self.hub, self._changed)
+
+    def _changed(self, keys: Collection[str]) -> None:
+        self.told.append(set(keys))
+
+    def wait(self) -> set[str]:
+        """Return what it is told of next."""
+
+        def told() -> bool:
+            self.wake_up._on_readable()
+            return bool(self.told)
+
+        wait_for(told, 10, "a wake-up")
+        return self.told.pop(0)
+
+    def wait_answered(self) -> None:
+        """Wait until the server knows what is listened to."""
+
+        def answered() -> bool:
+            self.wake_up._on_readable()
+            return not self.wake_up._questions
+
+        wait_for(answered, 10, "the answer")
+
+
+@contextmanager
+def waiting(url: str) -> Iterator[Waiter]:
+    waiter = Waiter(url)
+    try:
+        yield waiter
+    finally:
+        waiter.wake_up.close()
+        waiter.client.close()
+
+
+def test_each_message_wakes(redis_space: Space) -> None:
+    """And is where it was: nobody has taken it."""
+    with waiting(redis_space.url) as waiter:
+        for number in range(20):
+            waiter.wake_up.listen(["a", "b"])
+            waiter.wait_answered()
+            assert not waiter.told
+            waiter.client.lpush("a", number)
+            assert waiter.wait() == {"a"}
+            assert waiter.client.rpop("a") == str(number).encode()
+
+
+def test_what_came_before_the_question(redis_space: Space) -> None:
+    with waiting(redis_space.url) as waiter:
+        waiter.client.lpush("a", "x")
+        waiter.wake_up.listen(["a"])
+        assert waiter.wait() == {"a"}
+        assert waiter.client.llen("a") == 1
+
+
+def test_other_lists_wake_nobody(redis_space: Space) -> None:
+    with waiting(redis_space.url) as waiter:
+        waiter.wake_up.listen(["a"])
+        waiter.wait_answered()
+        waiter.client.lpush("b", "x")
+        waiter.wake_up.listen(["c"])
+        waiter.wait_answered()
+        waiter.client.lpush("c", "x")
+        assert waiter.wait() == {"c"}
+
+
+def test_a_server_that_is_flushed(redis_space: Space) -> None:
+    """Whatever was there may have come again since."""
+    with waiting(redis_space.url) as waiter:
+        waiter.wake_up.listen(["a", "b"])
+        waiter.wait_answered()
+        waiter.client.flushdb()
+        assert waiter.wait() == {"a", "b"}
+
+
+def test_a_connection_that_is_half_open(
+    redis_space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next question has no answer, and then the worker is to connect again."""
+    with Proxy(redis_space) as proxy, waiting(proxy.url) as waiter:
+        waiter.wake_up.listen(["a"])
+        waiter.wait_answered()
+        proxy.hold()
+        waiter.wake_up._ask_again()
+        waiter.wake_up._ask_again()  # it may come yet
+        monkeypatch.setattr(redis_wakeup, "_ANSWERS_WITHIN", 0)
+        with pytest.raises(ConnectionError, match="has said nothing"):
+            waiter.wake_up._ask_again()
