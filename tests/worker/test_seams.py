@@ -88,6 +88,7 @@ GUARDED = {
     "_new_queue": "of SQS, which the matrix tries",
     "_work_queue": "the standard library's",
     "_replace": "the standard library's, of named tuples",
+    "_parser": "redis-py's, of a connection: without it the worker looks again and again",
 }
 """Private names that may be missing, or are no library's of Celery's."""
 
