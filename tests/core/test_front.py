@@ -253,6 +253,23 @@ def test_a_message_is_charged_to_whose_it_is() -> None:
     assert (tags.tag("b") or 0.0) >= 1.0
 
 
+def test_a_lane_that_another_worker_has_emptied() -> None:
+    """Its key is charged nothing, and waits no more."""
+    worker = Worker(Broker())
+    worker.choice.found(0, 1, ("a", ""))
+    assert worker.next() is None
+    assert "a" not in worker.choice.tags.tenants
+
+
+def test_a_lane_of_which_it_is_not_known_any_more_whose_it_is() -> None:
+    worker = Worker(Broker())
+    worker.broker.put_into(0, "b")
+    worker.choice.found(0, 1, ("a", ""))
+    worker.choice.reopen(0)
+    assert "a" not in worker.choice.tags.tenants
+    assert worker.all() == ["b"]
+
+
 # How the front is looked into -----------------------------------------------------------------
 
 
