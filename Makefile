@@ -60,6 +60,7 @@ lint: environment ## style, types and layers
 	$(RUN) mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/python scripts/foreign_assignments.py
+	$(VENV)/bin/python scripts/size.py
 
 .PHONY: test-core
 test-core: environment ## the algorithms, every branch of them
