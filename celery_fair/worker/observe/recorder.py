@@ -9,7 +9,6 @@ dead letters, and the state of the queues. Signs of life each process gives itse
 import logging
 import os
 import sys
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.metadata import version
 from json.encoder import encode_basestring_ascii
@@ -34,7 +33,7 @@ from celery_fair.core.chooser import Chooser
 from celery_fair.core.fair_key import read_key
 from celery_fair.eventlog import EventLog, Policy, host_folder, quoted, sweep
 from celery_fair.headers import FAIR_KEY, PUBLISHED, time_of
-from celery_fair.settings import QueueOptions, Settings
+from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.launch.burial import described, message_dead_lettered
 from celery_fair.worker.observe.heartbeat import Heartbeat
@@ -211,7 +210,8 @@ class Recorder:
                 "pool": controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": _microseconds(_HEARTBEAT),
                 "rotate": _microseconds(self.log.policy.rotate),
-                **_sharing(self._settings, self.queues.options),
+                "quanta": {name: own.quantum for name, own in self.queues.options.items()},
+                "costs": costs_of(self._settings),
                 "dropped": self.log.dropped,
                 "version": _version(),
             },
@@ -382,26 +382,6 @@ def finished(attempt: str, state: str, runtime: int, exception: str | None) -> s
 @lru_cache(maxsize=10_000)
 def _place(task: str, queue: str) -> str:
     return f'"task":{encode_basestring_ascii(task)},"queue":{encode_basestring_ascii(queue)}'
-
-
-def _sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str, Any]:
-    """What the worker shares its slots by."""
-    strict = settings.policy == "strict"
-    leashed = {name: options for name, options in queues.items() if options.rate is not None}
-    return {
-        "quanta": {name: options.quantum for name, options in queues.items()},
-        "costs": costs_of(settings),
-        "max_wait": settings.max_wait,
-        "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
-        "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
-        "shared_rates": {name: o.rate for name, o in leashed.items() if o.scope != "worker"},
-        "bursts": {name: float(options.burst) for name, options in leashed.items()},
-        "caps": {
-            name: float(options.max_in_flight)
-            for name, options in queues.items()
-            if options.max_in_flight is not None
-        },
-    }
 
 
 def _key(header: Any) -> str | None:
