@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
-from celery_fair.pipeline.schema import MICROSECONDS, RECORD
+from celery_fair.pipeline.bronze import MICROSECONDS, RECORD
 
 __all__ = ["PER_PROCESS", "records", "write_logs"]
 

@@ -12,7 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.records import FIELDS, KINDS
-from celery_fair.pipeline.schema import MICROSECONDS, RECORD
+from celery_fair.pipeline.bronze import MICROSECONDS, RECORD
 
 __all__ = ["on_duckdb", "on_spark"]
 

@@ -5,28 +5,91 @@ its process, its number there and its time, and is of this version. A killed wri
 last line, a failing disk leaves garbage: such lines are kept, with the reason and the file they
 came from. Unknown fields are left out. An unknown kind is kept, or else its number would be
 missing. From here on times and durations are seconds.
+
+The event log's schema is written down in `celery_fair.eventlog.records`; here it is Spark's.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from celery_fair.eventlog.records import VERSION
+from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
 from celery_fair.pipeline.numbering import clashes, distinct, numbers, suspects
-from celery_fair.pipeline.schema import RECORD, in_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "EVENTS",
+    "MICROSECONDS",
     "QUARANTINE",
+    "RECORD",
+    "batch_of",
     "events",
-    "identified",
+    "in_seconds",
     "parsed",
     "quarantine",
+    "rows_of",
     "sorted_out",
 ]
+
+_TYPES: Final[dict[str, DataType]] = {
+    "string": StringType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "map<string,double>": MapType(StringType(), DoubleType()),
+    "microseconds": DoubleType(),  # exact up to the year 2255, and seconds from bronze on
+}
+
+
+_KINDS_OF: Final = {
+    name: kind for fields in (FIELDS, *KINDS.values()) for name, (kind, _) in fields.items()
+}
+
+RECORD: Final = StructType([StructField(name, _TYPES[kind]) for name, kind in _KINDS_OF.items()])
+"""Every field of every kind, once; a record has null in those that are not its kind's."""
+
+MICROSECONDS: Final = [name for name, kind in _KINDS_OF.items() if kind == "microseconds"]
+"""The fields that are seconds in every table."""
+
+
+def in_seconds(record: Column) -> list[Column]:
+    """Return a record's fields, whose times and durations are in microseconds."""
+    return [
+        (record[name] / 1e6 if name in MICROSECONDS else record[name]).alias(name)
+        for name in RECORD.names
+    ]
+
+
+def rows_of(batch: "pd.DataFrame", names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the named columns, row by row."""
+    return zip(*(batch[name].tolist() for name in names), strict=True)
+
+
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: str) -> "pd.DataFrame":
+    """Return rows of a schema, such as "name string, at double"."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=[column.split()[0] for column in schema.split(", ")])
+
+
+# Lines -------------------------------------------------------------------------
+
 
 EVENTS = StructType(RECORD.fields).add("file", "string").add("date", "date")
 QUARANTINE = "file string, text string, reason string"
@@ -115,9 +178,3 @@ def quarantine(lines: DataFrame) -> DataFrame:
     bad = found.where("table = 'quarantine'").select("file", "text", F.col("wrong").alias("reason"))
     good = found.where("table = 'events'").select(*EVENTS.names)
     return bad.unionByName(clashes(good, suspects(numbers(good))))
-
-
-def identified(records: DataFrame) -> DataFrame:
-    """Records with their `event_id`."""
-    number = F.coalesce(F.col("seq").cast("string"), F.col("state"))
-    return records.withColumn("event_id", F.concat_ws(":", "node", "pid", "boot", number))

@@ -7,33 +7,41 @@ only that is made again which new events touch, see `celery_fair.pipeline.silver
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from celery_fair.eventlog.packer import PACKED
-from celery_fair.pipeline.broken_files import broken, is_broken, is_compressed, reads
 from celery_fair.pipeline.bronze import EVENTS, QUARANTINE
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.numbering import CLASH, NUMBERS, clashes, distinct, numbers, suspects
 from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.reading import (
     Copies,
+    broken,
     check,
+    is_broken,
     nothing_in,
     open_copies,
+    reads,
     sealed_files,
     split,
 )
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
-from celery_fair.pipeline.silver.unread import UNREAD, files_there, packed, unread
-from celery_fair.pipeline.silver.unreadable import path_of, unlisted, unreadable, without_process
+from celery_fair.pipeline.silver.unread import (
+    UNREAD,
+    files_there,
+    packed,
+    path_of,
+    unlisted,
+    unread,
+    unreadable,
+    without_process,
+)
 from celery_fair.pipeline.storage import store_at
 from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run, Warehouse
@@ -45,6 +53,8 @@ _SHOWN = 10
 _GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND", "there is none")
 _GROWING = ("files", "numbers", "events", "attempts")
 """The tables that get a folder more with each run."""
+
+Say = Callable[[str], None]
 
 
 @dataclass
@@ -69,7 +79,7 @@ def ingest(
     warehouse: Warehouse,
     where: Path | str | Store,
     include_open: bool = False,
-    say: Callable[[str], None] = lambda _: None,
+    say: Say = lambda _: None,
     show: Show | None = None,
 ) -> Ingested:
     """Read what is new in the logs; publish the next version if there is anything.
@@ -85,16 +95,23 @@ def ingest(
     """
     logs = store_at(where, warehouse.spark)
     check(logs)
-    for _ in range(_TRIES - 1):
+    tries = _TRIES
+    while True:
+        tries -= 1
+        run = warehouse.begin(make=True)
         try:
-            return _tried(warehouse, logs, include_open, say, show)
-        except OvertakenError:
-            say("another run has published what it read meanwhile: once more")
-        except Exception as exc:  # Spark's errors have no common class; others are re-raised
-            if not _is_gone(str(exc)):
+            with open_copies(run, logs, include_open) as copies:
+                return _Ingest(run, logs, copies, say, show).ingested()
+        except BaseException as exc:
+            run.discard()  # whatever ends it, an interrupt too, leaves nothing behind
+            if not tries or not (isinstance(exc, OvertakenError) or _is_gone(str(exc))):
                 raise
-            say("a file is gone that was there a moment ago, and was packed, it seems: once more")
-    return _tried(warehouse, logs, include_open, say, show)
+            say(
+                "another run has published what it read meanwhile: once more"
+                if isinstance(exc, OvertakenError)
+                else "a file is gone that was there a moment ago, and was packed, it seems: once"
+                " more"
+            )
 
 
 def _is_gone(said: str) -> bool:
@@ -102,174 +119,149 @@ def _is_gone(said: str) -> bool:
     return any(word in said for word in _GONE) and "Permission denied" not in said
 
 
-def _tried(
-    warehouse: Warehouse,
-    logs: Store,
-    include_open: bool,
-    say: Callable[[str], None],
-    show: Show | None,
-) -> Ingested:
-    run = warehouse.begin(make=True)
-    try:
-        with open_copies(run, logs, include_open) as copies:
-            return _ingest(run, logs, copies, say, show)
-    except BaseException:  # whatever ends it, an interrupt too, leaves nothing behind; re-raised
-        run.discard()
-        raise
+class _Ingest:
+    """One try.
 
+    Arguments:
+        copies: of the files that are being written; None: there are none.
+    """
 
-def _ingest(
-    run: Run, logs: Store, copies: Copies | None, say: Callable[[str], None], show: Show | None
-) -> Ingested:
-    spark = run.warehouse.spark
-    say(f"listing the files below {logs.root}")
-    found = sealed_files(spark, logs)
-    known = run.known("files", found.schema)
-    files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
-    sizes = _sizes(files)
-    done = Ingested(version=run.pointer.version, files=len(sizes))
-    if any(path.endswith(PACKED) for path in sizes):
-        files = files.join(packed(known), "file", "left_anti")
+    def __init__(
+        self, run: Run, logs: Store, copies: Copies | None, say: Say, show: Show | None
+    ) -> None:
+        self._run, self._logs, self._copies, self._say, self._show = run, logs, copies, say, show
+        self._spark = run.warehouse.spark
+        self._done = Ingested(open_files=copies.files if copies else 0)
+
+    def ingested(self) -> Ingested:
+        run, done = self._run, self._done
+        self._say(f"listing the files below {self._logs.root}")
+        found = sealed_files(self._spark, self._logs)
+        known = run.known("files", found.schema)
+        files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
         sizes = _sizes(files)
-    done.open_files = copies.files if copies else 0
-    if not done.files and not done.open_files:
-        if known.isEmpty():
-            raise PipelineError(nothing_in(logs))
-        run.discard()
-        done.version -= 1
+        done.files = len(sizes)
+        if any(path.endswith(PACKED) for path in sizes):
+            files = files.join(packed(known), "file", "left_anti")
+            sizes = _sizes(files)
+        if not done.files and not done.open_files:
+            if known.isEmpty():
+                raise PipelineError(nothing_in(self._logs))
+            run.discard()
+            done.version = run.pointer.version - 1
+            return done
+        self._say(f"reading {done.files} new files and {done.open_files} open ones")
+        folders = self._read(sizes)
+        self._quarantine(folders.get("quarantine"), files)
+        self._silver(self._events(folders.get("events")))
+        for table in filter(run.has, _GROWING):
+            run.compact(table)
+        run.publish()
+        run.release()
+        done.version = run.pointer.version
         return done
-    say(f"reading {done.files} new files and {done.open_files} open ones")
-    new = _bronze(run, files, sizes, copies, done, say, show)
-    processes = _silver(run, new, say)
-    done.unset_clocks = _unset_clocks(processes)
-    _note_unread(run, logs, processes, found.schema, bool(done.broken or done.quarantined))
-    for table in _GROWING:
-        run.compact(table)
-    run.publish()
-    run.release()
-    done.version = run.pointer.version
-    return done
+
+    # Bronze -----------------------------------------------------------------------
+
+    def _read(self, sizes: dict[str, int]) -> dict[str, str]:
+        """Write what the lines of files are, of some sizes; return the folders of both tables."""
+        copies, paths = self._copies, list(sizes)
+        count = len(sizes) + self._done.open_files
+        size = sum(sizes.values()) + (copies.size if copies else 0)
+        try:
+            with told(self._spark, count, size, self._show):
+                return split(self._run, paths, copies)
+        except Exception as exc:  # Spark's errors have no common class; others are re-raised
+            if not is_broken(str(exc)):
+                raise
+        self._say("a compressed file is cut short or broken: looking for all that are")
+        compressed = sorted(path for path in paths if not path.endswith(".jsonl"))
+        self._done.broken = broken(compressed, lambda some: reads(self._spark, some))
+        with told(self._spark, count, size, self._show):
+            return split(self._run, paths, copies, self._done.broken)
+
+    def _quarantine(self, folder: str | None, files: DataFrame) -> None:
+        run, done = self._run, self._done
+        before = run.known("quarantine", QUARANTINE)
+        if folder is None and run.has("quarantine") and before.isEmpty():
+            return
+        bad = self._spark.createDataFrame([], QUARANTINE)
+        if folder is not None:
+            written = run.warehouse.read([folder], "file string, text string, wrong string")
+            bad = written.select("file", "text", F.col("wrong").alias("reason"))
+            counts = bad.groupBy("reason").count().collect()
+            done.quarantined = {row["reason"]: row["count"] for row in counts}
+            done.lines += sum(done.quarantined.values()) - len(done.broken)
+        # A file that has changed since is read whole: what it had in quarantine is judged anew. But
+        # an event whose number another record had as well is kept, be the other there again or not.
+        again = files.select(F.col("file").alias("again"))
+        judged_anew = (path_of("file") == F.col("again")) & (F.col("reason") != CLASH)
+        before = before.join(again, judged_anew, "left_anti")
+        run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
+        if folder is not None:
+            run.remove(folder)
+
+    def _events(self, folder: str | None) -> DataFrame:
+        """Let the folder be part of the table, or another without what was read before.
+
+        Returns:
+            The new events.
+        """
+        run, done = self._run, self._done
+        if folder is None:
+            none = self._spark.createDataFrame([], EVENTS)
+            return none if run.has("events") else run.extend("events", none)
+        read = run.warehouse.read([folder], EVENTS).drop("run")
+        before = run.known("numbers", NUMBERS) if run.has("numbers") else None
+        fresh = run.extend("numbers", numbers(read, self._copies and self._copies.folder))
+        good = fresh.agg(F.sum("read")).collect()[0][0]
+        again = suspects(fresh, before)
+        if again.isEmpty():
+            new, done.events = run.adopt("events", folder, EVENTS), good
+        else:
+            odd = self._clashes(clashes(read, again, before, run.known("events", EVENTS)))
+            if odd:
+                done.quarantined[CLASH] = odd
+            new = run.extend("events", distinct(read, again))
+            run.remove(folder)
+            done.events = new.count()
+            good -= odd
+        done.lines, done.duplicates = done.lines + good, good - done.events
+        return new
+
+    def _clashes(self, found: DataFrame) -> int:
+        """Keep each once, however often its file is read; return how many were found."""
+        found = found.localCheckpoint()
+        before = self._run.known("quarantine", QUARANTINE).select("text", "reason")
+        fresh = found.join(before, ["text", "reason"], "left_anti").select(*found.columns)
+        self._run.extend("quarantine", fresh)
+        return found.count()
+
+    # Silver -----------------------------------------------------------------------
+
+    def _silver(self, new: DataFrame) -> None:
+        """Bring the tables up to date that are made of events."""
+        run, done = self._run, self._done
+        self._say("writing attempts")
+        renew_attempts(run, new)
+        self._say("writing processes and backlogs")
+        renew_by_process(run, new)
+        torn = run.table("quarantine")
+        processes = run.replace("processes", processes_of(run.table("lives"), torn))
+        done.unset_clocks = _unset_clocks(processes)
+        # Whose logs, and which files, were not read, or not as a whole.
+        before = run.known("unread", UNREAD) if run.has("unread") else None
+        there = files_there(self._logs)
+        run.replace("unread", unread(self._spark, there, processes, before))
+        odd = without_process(there)
+        if odd or done.broken or done.quarantined or run.has("unreadable"):
+            read = run.table("files")
+            found = unreadable(torn, read).unionByName(unlisted(self._spark, odd, read))
+            run.replace("unreadable", found)
 
 
 def _sizes(files: DataFrame) -> dict[str, int]:
     return {row["file"]: row["size"] for row in files.select("file", "size").collect()}
-
-
-def _bronze(
-    run: Run,
-    files: DataFrame,
-    sizes: dict[str, int],
-    copies: Copies | None,
-    done: Ingested,
-    say: Callable[[str], None],
-    show: Show | None,
-) -> DataFrame:
-    """Write the bronze tables; return the new events.
-
-    Arguments:
-        sizes: of the `files`, by path.
-    """
-    spark, paths = run.warehouse.spark, list(sizes)
-    size = sum(sizes.values()) + (copies.size if copies else 0)
-    reading = partial(told, spark, len(sizes) + done.open_files, size, show)
-    try:
-        with reading():
-            folders = split(run, paths, copies, [])
-    except Exception as exc:  # Spark's errors have no common class; others are re-raised
-        if not is_broken(str(exc)):
-            raise
-        say("a compressed file is cut short or broken: looking for all that are")
-        compressed = sorted(filter(is_compressed, paths))
-        done.broken = broken(compressed, lambda some: reads(spark, some))
-        with reading():
-            folders = split(run, paths, copies, done.broken)
-    _quarantine(run, folders.get("quarantine"), files, done)
-    return _events(run, folders.get("events"), copies, done)
-
-
-def _quarantine(run: Run, folder: str | None, files: DataFrame, done: Ingested) -> None:
-    before = run.known("quarantine", QUARANTINE)
-    if folder is None and run.has("quarantine") and before.isEmpty():
-        return
-    bad = run.warehouse.spark.createDataFrame([], QUARANTINE)
-    if folder is not None:
-        written = run.warehouse.read([folder], "file string, text string, wrong string")
-        bad = written.select("file", "text", F.col("wrong").alias("reason"))
-        counts = bad.groupBy("reason").count().collect()
-        done.quarantined = {row["reason"]: row["count"] for row in counts}
-        done.lines += sum(done.quarantined.values()) - len(done.broken)
-    # A file that has changed since is read whole: what it had in quarantine is judged anew. But
-    # an event whose number another record had as well is kept, be the other there again or not.
-    again = files.select(F.col("file").alias("again"))
-    judged_anew = (path_of("file") == F.col("again")) & (F.col("reason") != CLASH)
-    before = before.join(again, judged_anew, "left_anti")
-    run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
-    if folder is not None:
-        run.remove(folder)
-
-
-def _events(run: Run, folder: str | None, copies: Copies | None, done: Ingested) -> DataFrame:
-    """Let the folder be part of the table, or another without what was read before."""
-    if folder is None:
-        none = run.warehouse.spark.createDataFrame([], EVENTS)
-        return none if run.has("events") else run.extend("events", none)
-    read = run.warehouse.read([folder], EVENTS).drop("run")
-    before = run.known("numbers", NUMBERS) if run.has("numbers") else None
-    fresh = run.extend("numbers", numbers(read, copies and copies.folder))
-    good = fresh.agg(F.sum("read")).collect()[0][0]
-    again = suspects(fresh, before)
-    if again.isEmpty():
-        new, done.events = run.adopt("events", folder, EVENTS), good
-    else:
-        odd = _quarantine_clashes(run, clashes(read, again, before, run.known("events", EVENTS)))
-        if odd:
-            done.quarantined[CLASH] = odd
-        new = run.extend("events", distinct(read, again))
-        run.remove(folder)
-        done.events = new.count()
-        good -= odd
-    done.lines, done.duplicates = done.lines + good, good - done.events
-    return new
-
-
-def _quarantine_clashes(run: Run, found: DataFrame) -> int:
-    """Keep each once, however often its file is read; return how many were found."""
-    found = found.localCheckpoint()
-    before = run.known("quarantine", QUARANTINE).select("text", "reason")
-    run.extend(
-        "quarantine", found.join(before, ["text", "reason"], "left_anti").select(*found.columns)
-    )
-    return found.count()
-
-
-def _silver(run: Run, new: DataFrame, say: Callable[[str], None]) -> DataFrame:
-    """Bring the tables up to date that are made of events; return the processes."""
-    say("writing attempts")
-    renew_attempts(run, new)
-    say("writing processes and backlogs")
-    renew_by_process(run, new)
-    torn = run.known("quarantine", QUARANTINE)
-    return run.replace("processes", processes_of(run.table("lives"), torn))
-
-
-def _note_unread(
-    run: Run, logs: Store, processes: DataFrame, schema: StructType, torn: bool
-) -> None:
-    """Write down whose logs, and which files, were not read, or not as a whole.
-
-    Arguments:
-        schema: of the table of files.
-        torn: whether this run has read what is no record.
-    """
-    spark = run.warehouse.spark
-    before = run.known("unread", UNREAD) if run.has("unread") else None
-    there = files_there(logs)
-    run.replace("unread", unread(spark, there, processes, before))
-    odd = without_process(there)
-    if odd or torn or run.has("unreadable"):
-        files, lines = run.known("files", schema), run.known("quarantine", QUARANTINE)
-        found = unreadable(lines, files).unionByName(unlisted(spark, odd, files))
-        run.replace("unreadable", found)
 
 
 def _unset_clocks(processes: DataFrame) -> list[str]:

@@ -1,19 +1,30 @@
-"""Gold tables, made from a warehouse's silver ones and published there."""
+"""Gold tables, made from a warehouse's silver ones and published there.
+
+Who makes a table is called as the table is, and its arguments without a default as those that it is
+made of.
+"""
 
 from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any
 
 from pyspark.sql import DataFrame
 
-from celery_fair.pipeline.gold.audit import audit, changes, replayable
-from celery_fair.pipeline.gold.audit_by_key import audit_by_key
-from celery_fair.pipeline.gold.capacity import capacity
+from celery_fair.pipeline.gold.audit import audit, audit_by_key, changes, replayable
 from celery_fair.pipeline.gold.costs import costs, costs_by_key
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.fairness import fairness
 from celery_fair.pipeline.gold.fairness_by_key import fairness_by_key
 from celery_fair.pipeline.gold.noisy import noisy
-from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key, waits, waits_by_key
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.gold.waits import (
+    capacity,
+    first_waits,
+    first_waits_by_key,
+    waits,
+    waits_by_key,
+)
+from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = [
     "write_audit",
@@ -30,6 +41,34 @@ __all__ = [
 ]
 
 Say = Callable[[str], None]
+_Make = Callable[..., DataFrame]
+
+
+def _write(warehouse: Warehouse, say: Say, *, make: _Make, told: str, **given: Any) -> DataFrame:
+    """Publish a table; return it.
+
+    Arguments:
+        told: what is said meanwhile.
+        given: those arguments of `make` that are no tables of the warehouse.
+    """
+    say(told)
+    with warehouse.publishing() as run:
+        return _made(run, make, **given)
+
+
+def _made(run: Run, make: _Make, **given: Any) -> DataFrame:
+    named = [each for each in signature(make).parameters.values() if each.name not in given]
+    tables = {each.name: run.table(each.name) for each in named if each.default is Parameter.empty}
+    return run.replace(make.__name__, make(**tables, **given))
+
+
+write_waits = partial(_write, make=waits, told="sorting waits")
+write_waits_by_key = partial(_write, make=waits_by_key, told="sorting waits")
+_FIRST = "sorting waits of those who had nothing waiting"
+write_first_waits = partial(_write, make=first_waits, told=_FIRST)
+write_first_waits_by_key = partial(_write, make=first_waits_by_key, told=_FIRST)
+write_costs = partial(_write, make=costs, told="averaging run times")
+write_costs_by_key = partial(_write, make=costs_by_key, told="adding up run times by key")
 
 
 def write_audit(
@@ -42,33 +81,27 @@ def write_audit(
     """
     say("comparing starts, ends and rejections")
     with warehouse.publishing() as run:
-        attempts, processes, gaps, unread = map(
-            run.table, ("attempts", "processes", "gaps", "unread")
-        )
         unreadable, before = (
             run.table(name) if run.has(name) else None for name in ("unreadable", "audit")
         )
-        doubted = run.replace("doubts", doubts(processes, gaps, unread, unreadable))
-        audited = run.replace("audit", audit(attempts, processes, doubted, since, within))
-        run.replace("replayable", replayable(audited))
-        run.replace("changes", changes(before, audited))
+        _made(run, doubts, unreadable=unreadable)
+        audited = _made(run, audit, since=since, within=within)
+        _made(run, replayable)
+        _made(run, changes, before=before, audit=audited)
     return audited
-
-
-def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:
-    """Publish the table `fairness`; return it."""
-    say("adding up what each queue was due")
-    with warehouse.publishing() as run:
-        attempts, backlog, processes = map(run.table, ("attempts", "backlog", "processes"))
-        rows = fairness(attempts, backlog, processes, interval, tolerance)
-        return run.replace("fairness", rows)
 
 
 def write_audit_by_key(warehouse: Warehouse, audited: DataFrame, say: Say) -> DataFrame:
     """Publish the table `audit_by_key`, made of `audit`; return it."""
-    say("counting verdicts by key")
-    with warehouse.publishing() as run:
-        return run.replace("audit_by_key", audit_by_key(audited))
+    told = "counting verdicts by key"
+    return _write(warehouse, say, make=audit_by_key, told=told, audit=audited)
+
+
+def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say: Say) -> DataFrame:
+    """Publish the table `fairness`; return it."""
+    judged = {"interval": interval, "tolerance": tolerance}
+    told = "adding up what each queue was due"
+    return _write(warehouse, say, make=fairness, told=told, **judged)
 
 
 def write_fairness_by_key(
@@ -77,59 +110,11 @@ def write_fairness_by_key(
     """Publish the tables `fairness_by_key` and `noisy`; return both."""
     say("adding up what each key was due")
     with warehouse.publishing() as run:
-        attempts, processes, shared = map(run.table, ("attempts", "processes", "settings"))
-        rows = fairness_by_key(attempts, processes, shared, interval, tolerance)
-        made = run.replace("fairness_by_key", rows)
-        loud = run.replace("noisy", noisy(attempts, made, interval))
-    return made, loud
+        made = _made(run, fairness_by_key, interval=interval, tolerance=tolerance)
+        return made, _made(run, noisy, fairness_by_key=made, interval=interval)
 
 
 def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame:
     """Publish the table `capacity`; return it."""
-    say("adding up busy slots")
-    with warehouse.publishing() as run:
-        rows = capacity(run.table("attempts"), run.table("processes"), interval)
-        return run.replace("capacity", rows)
-
-
-def write_waits(warehouse: Warehouse, say: Say) -> DataFrame:
-    """Publish the table `waits`; return it."""
-    say("sorting waits")
-    return _of_attempts(warehouse, "waits", waits)
-
-
-def write_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
-    """Publish the table `waits_by_key`; return it."""
-    say("sorting waits")
-    return _of_attempts(warehouse, "waits_by_key", waits_by_key)
-
-
-def write_first_waits(warehouse: Warehouse, say: Say) -> DataFrame:
-    """Publish the table `first_waits`; return it."""
-    say("sorting waits of those who had nothing waiting")
-    return _of_attempts(warehouse, "first_waits", first_waits)
-
-
-def write_first_waits_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
-    """Publish the table `first_waits_by_key`; return it."""
-    say("sorting waits of those who had nothing waiting")
-    return _of_attempts(warehouse, "first_waits_by_key", first_waits_by_key)
-
-
-def write_costs_by_key(warehouse: Warehouse, say: Say) -> DataFrame:
-    """Publish the table `costs_by_key`; return it."""
-    say("adding up run times by key")
-    return _of_attempts(warehouse, "costs_by_key", costs_by_key)
-
-
-def write_costs(warehouse: Warehouse, say: Say) -> DataFrame:
-    """Publish the table `costs`; return it."""
-    say("averaging run times")
-    return _of_attempts(warehouse, "costs", costs)
-
-
-def _of_attempts(
-    warehouse: Warehouse, name: str, make: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
-    with warehouse.publishing() as run:
-        return run.replace(name, make(run.table("attempts")))
+    told = "adding up busy slots"
+    return _write(warehouse, say, make=capacity, told=told, interval=interval)

@@ -3,9 +3,16 @@
 A file is recognised by its path, size and time of change; a sealed file never changes, so a second
 run reads nothing. Of files that are being written copies are read: Spark leaves out files whose
 names begin with an underscore, and these go on while they are read.
+
+A compressed file may break off: cut by a crash, or with a flipped bit. A plain file that is cut is
+torn in one line; of a compressed one nobody can read what follows the place, nor say how much that
+was. Spark ends the whole job for it, or passes over it in silence (``ignoreCorruptFiles``). So all
+are read strictly, as nearly always none is broken. If that fails those that are broken are sought,
+and read up to where they break off; what each has lost is a doubt, see
+`celery_fair.pipeline.silver.unread`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -16,15 +23,26 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.bronze import parsed, sorted_out
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.silver.unreadable import BREAKS_OFF, CANNOT_BE_NAMED
+from celery_fair.pipeline.silver.unread import BREAKS_OFF, CANNOT_BE_NAMED
 from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run
 
-__all__ = ["Copies", "check", "nothing_in", "open_copies", "sealed_files", "split"]
+__all__ = [
+    "Copies",
+    "broken",
+    "check",
+    "is_broken",
+    "nothing_in",
+    "open_copies",
+    "reads",
+    "sealed_files",
+    "split",
+]
 
 _OPEN = "_open-*.jsonl"
-_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
-_NAMES = f"*{{{','.join(_ENDS)}}}"
+_COMPRESSED = (".gz", ".zst")
+_ENDS = (".jsonl", *(f".jsonl{end}" for end in _COMPRESSED))
+_FAILED = "FAILED_READ_FILE.NO_HINT"
 
 
 class Copies(NamedTuple):
@@ -88,39 +106,66 @@ def sealed_files(spark: SparkSession, logs: Store) -> DataFrame:
 
 def _listed(spark: SparkSession, logs: Store) -> DataFrame:
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
-    files = reader.option("pathGlobFilter", _NAMES).load(unglobbed(logs.address()))
+    reader = reader.option("pathGlobFilter", f"*{{{','.join(_ENDS)}}}")
     # Hadoop cannot read what it takes for a scheme and a path, and nothing else beside it.
-    named = files.where(~F.col("path").rlike(CANNOT_BE_NAMED))
+    named = reader.load(unglobbed(logs.address())).where(~F.col("path").rlike(CANNOT_BE_NAMED))
     return named.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
 def split(
-    run: Run, paths: list[str], copies: Copies | None, broken_off: list[str]
+    run: Run, paths: list[str], copies: Copies | None, broken_off: Sequence[str] = ()
 ) -> dict[str, str]:
     """Read files, those that break off up to there; see `Run.split`."""
     spark = run.warehouse.spark
-    whole = [path for path in paths if path not in broken_off]
-    staged = parsed(_lines(spark, [unglobbed(path) for path in whole]))
+    staged = parsed(_lines(spark, [path for path in paths if path not in broken_off]))
     if copies is not None:
-        of_open = parsed(_lines(spark, [unglobbed(copies.address)]))
+        of_open = parsed(_lines(spark, [copies.address]))
         staged = staged.unionByName(of_open.where("wrong is null"))
     if broken_off:
-        rest = [unglobbed(path) for path in broken_off]
-        named = spark.read.format("binaryFile").load(rest).select("_metadata.file_path")
-        staged = staged.unionByName(parsed(_lines(spark, rest, lenient=True))).unionByName(
-            named.select(
-                F.col("file_path").alias("file"),
-                F.lit("").alias("text"),
-                F.lit(BREAKS_OFF).alias("wrong"),
-            ),
-            allowMissingColumns=True,
+        named = spark.read.format("binaryFile").load([unglobbed(path) for path in broken_off])
+        marks = named.select(
+            F.col("_metadata.file_path").alias("file"),
+            F.lit("").alias("text"),
+            F.lit(BREAKS_OFF).alias("wrong"),
         )
+        rest = parsed(_lines(spark, broken_off, lenient=True))
+        staged = staged.unionByName(rest).unionByName(marks, allowMissingColumns=True)
     return run.split(sorted_out(staged), "table", ["events", "quarantine"])
 
 
-def _lines(spark: SparkSession, paths: list[str], lenient: bool = False) -> DataFrame:
-    reader = spark.read.option("recursiveFileLookup", True).option("ignoreCorruptFiles", lenient)
+def _lines(spark: SparkSession, paths: Sequence[str], lenient: bool = False) -> DataFrame:
     if not paths:
         return spark.createDataFrame([], "value string, file string")
-    lines = reader.text(paths, lineSep="\n")
+    reader = spark.read.option("recursiveFileLookup", True).option("ignoreCorruptFiles", lenient)
+    lines = reader.text([unglobbed(path) for path in paths], lineSep="\n")
     return lines.select("value", F.col("_metadata.file_path").alias("file"))
+
+
+def is_broken(said: str) -> bool:
+    """Whether an error of Spark's says that a compressed file is; another may be read later."""
+    return _FAILED in said and any(f"{end}." in said for end in _COMPRESSED)
+
+
+def broken(paths: Sequence[str], whole: Callable[[Sequence[str]], bool]) -> list[str]:
+    """Return those that are broken, by halves: of n files k take about k log(n / k) attempts.
+
+    Arguments:
+        whole: whether all of some files can be read to their ends.
+    """
+    if not paths or whole(paths):
+        return []
+    if len(paths) == 1:
+        return list(paths)
+    half = len(paths) // 2
+    return [*broken(paths[:half], whole), *broken(paths[half:], whole)]
+
+
+def reads(spark: SparkSession, paths: Sequence[str]) -> bool:
+    """Whether Spark reads files to their ends."""
+    try:
+        _lines(spark, paths).select("value").write.format("noop").mode("overwrite").save()
+    except Exception as exc:  # Spark's errors have no common class; others are re-raised
+        if not is_broken(str(exc)):
+            raise
+        return False
+    return True

@@ -15,10 +15,10 @@ from stat import S_ISREG
 from threading import Lock
 from typing import TYPE_CHECKING, TextIO
 
-from celery_fair.pipeline.class_archive import archive_options
 from celery_fair.pipeline.errors import PipelineError, root_cause
 from celery_fair.pipeline.java import (
     JAVA_NEEDED,
+    archive_options,
     candidates,
     chooses_collector,
     find_java,

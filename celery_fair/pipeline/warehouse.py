@@ -214,11 +214,7 @@ class Warehouse:
         self.root = self.store.root
         self._catalog = catalog
         self._pinned: Pointer | None = None
-        self._holds: list[Hold | None] = []
-
-    @property
-    def _present(self) -> Pointer:
-        return self._pinned or read_pointer(self.store)
+        self._holds: list[Hold] = []
 
     def pin(self) -> "Warehouse":
         """Stay with the present version, and what is published by this object; return that.
@@ -228,11 +224,11 @@ class Warehouse:
         try:
             self._pinned, hold = self._held(secrets.token_hex(3))
         except OSError:  # the folder is another user's, or the disk is full
-            self._pinned, hold = read_pointer(self.store), None
+            self._pinned, hold = read_pointer(self.store), Hold()
         self._holds.append(hold)
         return self
 
-    def _held(self, mark: str, make: bool = False) -> tuple[Pointer, Hold | None]:
+    def _held(self, mark: str, make: bool = False) -> tuple[Pointer, Hold]:
         """Return the present version, held.
 
         Arguments:
@@ -249,11 +245,7 @@ class Warehouse:
             if present.version == looked.version:
                 return present, hold
             hold.release()
-        return present, None
-
-    def has(self, table: str) -> bool:
-        """Whether the table has been published."""
-        return table in self._present.tables
+        return present, Hold()
 
     def table(self, name: str) -> "DataFrame":
         """Return a table of the present version.
@@ -261,7 +253,7 @@ class Warehouse:
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.of(self._present, name)
+        return self.of(self._pinned or read_pointer(self.store), name)
 
     def of(self, pointer: Pointer, name: str) -> "DataFrame":
         """Return a table of some version.
@@ -342,15 +334,14 @@ class Run:
     Arguments:
         before: the version that it reads.
         number: with which the names of all that it writes end.
-        hold: what keeps others from removing what it reads and writes; None where there is no
-            version yet.
+        hold: what keeps others from removing what it reads and writes.
     """
 
-    def __init__(
-        self, warehouse: Warehouse, before: Pointer, number: str, hold: Hold | None = None
-    ) -> None:
+    def __init__(self, warehouse: Warehouse, before: Pointer, number: str, hold: Hold) -> None:
         self.warehouse = warehouse
         self.hold = hold
+        self.release = hold.release
+        """Let others remove what they do not need."""
         self._before = before
         self.pointer = Pointer(before.version + 1, before.tables, before.schemas)
         """What it has read and written."""
@@ -361,11 +352,6 @@ class Run:
     def made(self) -> list[str]:
         """The tables that it has written."""
         return self.pointer.changed(self._before)
-
-    def release(self) -> None:
-        """Let others remove what they do not need."""
-        if self.hold is not None:
-            self.hold.release()
 
     # Reading --------------------------------------------------------------------
 
@@ -482,8 +468,7 @@ class Run:
         """
         store = self.warehouse.store
         store.settle(sorted(self.pointer.folders - self._before.folders))
-        check = (lambda: None) if self.hold is None else self.hold.check
-        before, published = write_pointer(store, self._before, self.pointer, check)
+        before, published = write_pointer(store, self._before, self.pointer, self.hold.check)
         self.pointer = Pointer(published.version, self.pointer.tables, self.pointer.schemas)
         found = store.held(store.changed(_name(published.version)))
         # Who begins to read a later version just now may not be among these: its writer clears up.

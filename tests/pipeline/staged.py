@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from celery_fair.pipeline.bronze import EVENTS, events, parsed, sorted_out
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.backlog import backlog
 from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.queues import backlog
 from tests.pipeline.planted import Process
 
 if TYPE_CHECKING:

@@ -181,7 +181,7 @@ def provable() -> dict[str, tuple[str, list[Process]]]:
 def audited(spark: SparkSession, planted: list[Process], since: float | None = None) -> DataFrame:
     found = bronze(spark, planted)
     lived = processes_of(found).localCheckpoint()
-    doubted = doubts(lived, gaps(found, lived)).localCheckpoint()
+    doubted = doubts(lived, gaps(found, lived), None).localCheckpoint()
     return audit(attempts(found).localCheckpoint(), lived, doubted, since)
 
 

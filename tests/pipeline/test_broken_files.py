@@ -12,11 +12,11 @@ import pytest
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
-from celery_fair.pipeline.broken_files import broken, is_broken
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
-from celery_fair.pipeline.silver.unreadable import BREAKS_OFF, unreadable
+from celery_fair.pipeline.reading import broken, is_broken
+from celery_fair.pipeline.silver.unread import BREAKS_OFF, unreadable
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
 from tests.pipeline.staged import Silver, bronze

@@ -11,17 +11,16 @@ from hypothesis import given, settings
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from celery_fair.pipeline.gold.audit import audit
-from celery_fair.pipeline.gold.audit_by_key import audit_by_key
+from celery_fair.pipeline.gold.audit import audit, audit_by_key
 from celery_fair.pipeline.gold.costs import costs_by_key
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
 from celery_fair.pipeline.gold.noisy import by_tenant, noisy
 from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.backlog import backlog
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.silver.settings import settings as settings_of
+from celery_fair.pipeline.silver.queues import backlog
+from celery_fair.pipeline.silver.queues import settings as settings_of
 from tests.pipeline.oracle import ask
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze
@@ -377,7 +376,7 @@ def test_costs_and_verdicts(spark: SparkSession, log: Log) -> None:
         ),
     )
     counted = audit_by_key(
-        audit(rows, log.silver.processes, doubts(log.silver.processes, None)), most=1
+        audit(rows, log.silver.processes, doubts(log.silver.processes, None, None)), most=1
     )
     assertDataFrameEqual(
         counted.select("tenant", "keys", "attempts", "to_look_at", "duplicate", "finished"),

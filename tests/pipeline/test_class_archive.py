@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from celery_fair.pipeline.class_archive import archive_options
+from celery_fair.pipeline.java import archive_options
 from tests.waiting import wait_for
 
 MAKES, USES = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="

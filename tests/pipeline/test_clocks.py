@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from celery_fair.pipeline.gold.audit import audit
-from celery_fair.pipeline.gold.buckets import cut
-from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.doubts import doubts
+from celery_fair.pipeline.gold.pieces import cut
+from celery_fair.pipeline.gold.waits import capacity
 from celery_fair.pipeline.ingest import _unset_clocks
 from celery_fair.pipeline.silver.gaps import gaps
 from celery_fair.pipeline.silver.unread import UNREAD
@@ -131,7 +131,7 @@ def judged(spark: SparkSession) -> Judged:
     cases = (pi, early, ahead, published_ahead, an_hour_ahead, childless)
     events = bronze(spark, [process for case in cases for process in case()])
     made = Silver.of(events)
-    found = doubts(made.processes, gaps(events, made.processes)).localCheckpoint()
+    found = doubts(made.processes, gaps(events, made.processes), None).localCheckpoint()
     rows = audit(made.attempts, made.processes, found).collect()
     return Judged(made, {row["id"]: row["verdict"] for row in rows})
 

@@ -17,8 +17,8 @@ from celery_fair.cli import fair
 from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
+from celery_fair.pipeline.bronze import RECORD
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.schema import RECORD
 from celery_fair.pipeline.warehouse import FORMAT, Warehouse, read_pointer
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import T0, Logs, Process

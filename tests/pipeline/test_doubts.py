@@ -87,7 +87,7 @@ def doubted(spark: SparkSession) -> Doubted:
     events = bronze(spark, [*GAP, *CHILDLESS, *KILLED, *SET_BACK])
     lived = processes(events).localCheckpoint()
     written = {row["boot"]: row["written_at"] for row in lived.collect()}
-    return Doubted(doubts(lived, gaps(events, lived)).where("not open").collect(), written)
+    return Doubted(doubts(lived, gaps(events, lived), None).where("not open").collect(), written)
 
 
 def test_gap_is_about_its_queues(doubted: Doubted) -> None:

@@ -136,7 +136,7 @@ def test_what_vanishes_meanwhile_is_no_work(tmp_path: Path) -> None:
     try:
         for _ in range(2000):
             assert work_below(tmp_path, (1, 1)) is Work.LITTLE
-            LocalStore(tmp_path).written()
+            LocalStore(tmp_path).names("*/run=*")
     finally:
         over.set()
         thread.join()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.costs import costs, model
 from celery_fair.pipeline.gold.fairness import by_queue, fairness
+from celery_fair.pipeline.gold.waits import capacity
 from celery_fair.pipeline.silver.attempts import attempts
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze

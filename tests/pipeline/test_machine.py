@@ -173,7 +173,6 @@ def test_a_pause_in_words() -> None:
     scenario = parse_scenario("p: a.paused=60..120,10..20 max_wait=30", Scenario("base"))
     assert scenario.plan("a").pauses == ((10.0, 20.0), (60.0, 120.0))
     assert scenario.max_wait == 30.0
-    assert Scenario.from_json(scenario.to_json()) == scenario
     for bad in (
         "a.paused=60",
         "a.paused=9..3",
@@ -258,7 +257,6 @@ def test_scenarios_are_parsed() -> None:
         "b": Plan(level=1),
         "a.b": Plan(quantum=2.0),
     }
-    assert Scenario.from_json(after.to_json()) == after
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from celery_fair.pipeline.gold.audit import audit
-from celery_fair.pipeline.gold.capacity import capacity
 from celery_fair.pipeline.gold.costs import costs
 from celery_fair.pipeline.gold.fairness import fairness
-from celery_fair.pipeline.gold.waits import waits, waits_by_key
+from celery_fair.pipeline.gold.waits import capacity, waits, waits_by_key
 from tests.pipeline.oracle import ask
 from tests.pipeline.planted import T0
 
@@ -38,7 +37,7 @@ DOUBT = (
 )
 PROCESS = (
     "node string, pid long, boot string, worker string, born_at double, last_at double,"
-    " ended_at double, complete boolean, liveness string, costs string"
+    " ended_at double, complete boolean, liveness string, costs string, concurrency long"
 )
 WORKER = "boot string, worker string, dated_at double, last_at double, concurrency long"
 BACKLOG = (

@@ -77,11 +77,11 @@ def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """An ingest that ends while the audit begins does not mix with what was there before."""
     version(tmp_path, 1)
 
-    def doubts(processes: Table, *_: object) -> Table:
+    def doubts(processes: Table, gaps: Table, unread: Table, unreadable: None) -> Table:
         version(tmp_path, 2)
         return processes
 
-    def audit(attempts: Table, processes: Table, *_: object) -> Table:
+    def audit(attempts: Table, processes: Table, doubts: Table, since: None, within: None) -> Table:
         assert [attempts.folders, processes.folders] == [
             [f"{name}/run=000001-abcdef"] for name in ("attempts", "processes")
         ]
@@ -89,8 +89,12 @@ def test_gold_is_made_of_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(publish, "doubts", doubts)
     monkeypatch.setattr(publish, "audit", audit)
-    for name in ("replayable", "changes"):
-        monkeypatch.setattr(publish, name, lambda *tables: tables[-1])
+
+    def replayable(audit: Table) -> Table:
+        return audit
+
+    monkeypatch.setattr(publish, "replayable", replayable)
+    monkeypatch.setattr(publish, "changes", lambda before, audit: audit)
     publish.write_audit(Folders(tmp_path), None, lambda _: None)
     assert read_pointer(tmp_path).version == 3
 
@@ -111,7 +115,7 @@ def test_a_report_reads_one_version_though_many_are_published(tmp_path: Path) ->
         assert (tmp_path / first).is_dir()
         assert all((tmp_path / folder).is_dir() for folder in made.folders)
     for number in range(3):
-        assert pinned.has(f"gold{number}")
+        assert pinned.table(f"gold{number}")
     assert len(list(tmp_path.glob("attempts/run=*"))) == 2  # the last one, and that
 
     del pinned, run
@@ -167,13 +171,13 @@ def test_an_ingest_that_is_overtaken_tries_again(
         raise OvertakenError("another run has published")
 
     def tried(*_: object) -> Ingested:
-        monkeypatch.setattr(ingesting, "_tried", lambda *_: Ingested(version=7))
+        monkeypatch.setattr(ingesting._Ingest, "ingested", lambda _: Ingested(version=7))
         return overtaken()
 
-    monkeypatch.setattr(ingesting, "_tried", tried)
+    monkeypatch.setattr(ingesting._Ingest, "ingested", tried)
     done = ingesting.ingest(Folders(tmp_path), tmp_path / "logs", say=said.append)
     assert (done.version, len(said)) == (7, 1)
-    monkeypatch.setattr(ingesting, "_tried", overtaken)
+    monkeypatch.setattr(ingesting._Ingest, "ingested", overtaken)
     with pytest.raises(PipelineError, match="has published"):
         ingesting.ingest(Folders(tmp_path), tmp_path / "logs", say=said.append)
     assert len(said) == 3

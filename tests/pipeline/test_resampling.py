@@ -6,10 +6,9 @@ from random import Random
 
 import pytest
 
+from celery_fair.pipeline.replay.line import Message
 from celery_fair.pipeline.replay.machine import Machine
-from celery_fair.pipeline.replay.message import Message
-from celery_fair.pipeline.replay.outcome import quantile
-from celery_fair.pipeline.replay.resampling import resampled
+from celery_fair.pipeline.replay.outcome import quantile, resampled
 from celery_fair.pipeline.replay.scenario import Scenario
 
 LOAD = 0.5

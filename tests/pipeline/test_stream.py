@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -9,13 +10,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.pipeline.stream.alerts import finish, read_alerts, start_alerts
+from celery_fair.pipeline.stream.alerts import finish, start_alerts
 from celery_fair.pipeline.stream.watches import Limits
 from tests.pipeline.planted import Logs, Process
 from tests.processes import children_hear_signals
@@ -33,6 +34,11 @@ def worker(node: str, *ids: str) -> Process:
         process.runs(name, 10.0 * number)
     process.ends(100)
     return process
+
+
+def read_alerts(out: Path) -> list[dict[str, Any]]:
+    paths = sorted(out.glob("batch=*/*.json"))
+    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
 def counted(out: Path) -> Counter[tuple[str, str]]:

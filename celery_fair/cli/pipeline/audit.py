@@ -119,8 +119,7 @@ def audit(
     """
     from pyspark.sql.functions import col
 
-    from celery_fair.pipeline.gold.audit import VERDICTS, worst_first
-    from celery_fair.pipeline.gold.audit_by_key import WELL, audit_by_key
+    from celery_fair.pipeline.gold.audit import VERDICTS, WELL, audit_by_key, worst_first
     from celery_fair.pipeline.publish import write_audit, write_audit_by_key
 
     there = context.warehouse(warehouse)
@@ -168,7 +167,7 @@ def _moment(at: float | None) -> str | None:
 
 def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
     """What is to be said where no attempt is listed."""
-    from celery_fair.pipeline.gold.audit_by_key import WELL
+    from celery_fair.pipeline.gold.audit import WELL
 
     if not limit:
         return "no attempt is listed, with --limit 0"

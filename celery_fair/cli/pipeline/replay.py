@@ -97,8 +97,7 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
     """
     from pyspark.sql.functions import array_position, col, desc, lit
 
-    from celery_fair.pipeline.replay.absent import refuse_absent
-    from celery_fair.pipeline.replay.fanout import replay
+    from celery_fair.pipeline.replay.fanout import refuse_absent, replay
     from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
 
     named = [Scenario("recorded"), *(parse_scenario(text, Scenario("")) for text in texts)]

@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
         That is the one it was recorded under, as far as that is known, changed by ``--base``.
         """
-        from celery_fair.pipeline.replay.absent import refuse_absent
+        from celery_fair.pipeline.replay.fanout import refuse_absent
         from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
         from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
 
@@ -58,7 +58,7 @@ class Source(NamedTuple):
             warehouse = context.warehouse(self.path)
             attempts = warehouse.table("attempts")
             recorded = recorded_scenario(warehouse.table("events"), attempts)
-            trace = recorded_trace(attempts, warehouse.table("processes"))
+            trace = recorded_trace(attempts, warehouse.table("processes"), recorded)
         else:
             recorded, trace = Scenario("recorded"), self._foreign(context)
         trace = self._cut(trace)
@@ -67,9 +67,12 @@ class Source(NamedTuple):
         return trace, scenario
 
     def _foreign(self, context: "Context") -> "DataFrame":
-        from celery_fair.pipeline.traces.azure import azure_trace
-        from celery_fair.pipeline.traces.swf import swf_trace
-        from celery_fair.pipeline.traces.table import parse_columns, table_trace
+        from celery_fair.pipeline.traces.foreign import (
+            azure_trace,
+            parse_columns,
+            swf_trace,
+            table_trace,
+        )
 
         context.of_warehouse = False
         path = str(self.path)

@@ -37,9 +37,20 @@ when.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.gold.keys import TOP, keyed, top
 from celery_fair.pipeline.silver.clocks import is_true
 
-__all__ = ["CLOCKS", "REPORTED", "VERDICTS", "audit", "changes", "replayable", "worst_first"]
+__all__ = [
+    "CLOCKS",
+    "REPORTED",
+    "VERDICTS",
+    "WELL",
+    "audit",
+    "audit_by_key",
+    "changes",
+    "replayable",
+    "worst_first",
+]
 
 VERDICTS = (
     "DUPLICATE",
@@ -51,6 +62,9 @@ VERDICTS = (
     "FINISHED",
 )
 """The worst first."""
+
+WELL = ("FINISHED", "RUNNING")
+"""Those that nobody need look at."""
 
 CLOCKS = 10.0
 """Seconds by which two hosts' clocks may differ."""
@@ -71,19 +85,19 @@ _DOUBT = f"struct<{', '.join(f'{name}:{kind}' for name, kind in _ABOUT.items())}
 def audit(
     attempts: DataFrame,
     processes: DataFrame,
-    found: DataFrame,
+    doubts: DataFrame,
     since: float | None = None,
     within: float | None = None,
 ) -> DataFrame:
     """One row per attempt, with its verdict.
 
     Arguments:
-        found: what `celery_fair.pipeline.gold.doubts` has found.
+        doubts: what `celery_fair.pipeline.gold.doubts` has found.
         since: from when on the log has every worker; None: from before the first message.
         within: seconds after a start within which its message may be delivered again; None: it may
             be at any time.
     """
-    judged = _with_doubts(_with_owner(attempts, processes, found), found)
+    judged = _with_doubts(_with_owner(attempts, processes, doubts), doubts)
     judged = judged.withColumns(_proofs(since, within)).withColumn("judged", _verdict())
     return judged.select(
         "id",
@@ -115,32 +129,54 @@ def worst_first() -> Column:
     return F.array_position(F.lit(list(VERDICTS)), F.col("verdict"))
 
 
-def replayable(audited: DataFrame) -> DataFrame:
+def replayable(audit: DataFrame) -> DataFrame:
     """The dead letters that may be replayed: rejected, and never started."""
-    return audited.where("verdict = 'REPLAYABLE'").select(
+    return audit.where("verdict = 'REPLAYABLE'").select(
         "id", "retries", "task", "queue", "published", "rejected_at", "reason"
     )
 
 
-def changes(before: DataFrame | None, now: DataFrame) -> DataFrame:
+def changes(before: DataFrame | None, audit: DataFrame) -> DataFrame:
     """What was said of an attempt otherwise before: its verdict then (`before`), and now.
 
     Arguments:
-        before, now: two audits, the second of a log that has more; None: it is the first.
+        before: an audit of a log that had less; None: this is the first.
     """
     keys = ["id", "retries"]
-    said = (now.limit(0) if before is None else before).select(
+    said = (audit.limit(0) if before is None else before).select(
         *keys, F.col("verdict").alias("before")
     )
     # Hardly anything has changed that is FINISHED in both, which nearly all is.
     unsettled = said.where("before <> 'FINISHED'").select(*keys)
-    unsettled = unsettled.union(now.where("verdict <> 'FINISHED'").select(*keys)).distinct()
+    unsettled = unsettled.union(audit.where("verdict <> 'FINISHED'").select(*keys)).distinct()
     return (
         said.join(unsettled, keys, "left_semi")
-        .join(now.select(*keys, "verdict", "queue", "why"), keys)
+        .join(audit.select(*keys, "verdict", "queue", "why"), keys)
         .where("before <> verdict")
         .select(*keys, "queue", "before", "verdict", "why")
     )
+
+
+def audit_by_key(audit: DataFrame, most: int = TOP) -> DataFrame:
+    """One row per queue and tenant.
+
+    Arguments:
+        most: tenants of a queue: those with most attempts that are neither finished nor running,
+            then those with most; the others are one row without a name.
+    """
+    counts = {name.lower(): F.count_if(F.col("verdict") == name) for name in VERDICTS}
+    by_key = (
+        keyed(audit)
+        .groupBy("queue", "tenant")
+        .agg(
+            F.count(F.lit(1)).alias("attempts"),
+            F.count_if(~F.col("verdict").isin(*WELL)).alias("to_look_at"),
+            *(count.alias(name) for name, count in counts.items()),
+        )
+    )
+    names = ("attempts", "to_look_at", *counts)
+    order = F.struct("to_look_at", "attempts")
+    return top(by_key, ("queue",), ("tenant",), order, {name: F.sum(name) for name in names}, most)
 
 
 def _with_owner(attempts: DataFrame, processes: DataFrame, found: DataFrame) -> DataFrame:

@@ -22,8 +22,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.core.pricing import MODEL_FORMAT
-from celery_fair.pipeline.gold.tenants import keyed
-from celery_fair.pipeline.gold.top import TOP, top
+from celery_fair.pipeline.gold.keys import TOP, keyed, top
 from celery_fair.pipeline.silver.clocks import LONGEST
 
 __all__ = ["costs", "costs_by_key", "model"]

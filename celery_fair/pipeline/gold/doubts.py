@@ -42,6 +42,8 @@ __all__ = ["doubts"]
 
 _EVER, _FOR_EVER = float("-inf"), float("inf")
 
+_COLUMNS = ("node", "pid", "boot", "queues", "why", "since", "until", "open")
+
 _CHILD = ("node", "boot", "child")
 _CHILDS = 60.0
 """Seconds around a child's life in which its worker may name it: both have one clock, which may be
@@ -53,8 +55,8 @@ _ROTATE, _BEATS, _BEAT = 60.0, 4, 10.0
 
 def doubts(
     processes: DataFrame,
-    gaps: DataFrame | None = None,
-    unread: DataFrame | None = None,
+    gaps: DataFrame | None,
+    unread: DataFrame | None,
     unreadable: DataFrame | None = None,
 ) -> DataFrame:
     """One row per doubt: the process, `queues` (null for all), `since`, `until`, `open`, `why`.
@@ -137,13 +139,19 @@ def _is_odd(name: str) -> Column:
     return F.coalesce(~bound & ~is_true(name), F.lit(False))
 
 
+def _told(rows: DataFrame, **made: Column) -> DataFrame:
+    """Rows as doubts: what is not made for it is in them; none is open that does not say so."""
+    columns = {name: F.col(name) for name in _COLUMNS} | {"open": F.lit(False)} | made
+    return rows.select(*(columns[name].alias(name) for name in _COLUMNS))
+
+
 def _of_process(known: DataFrame, looked: bool) -> DataFrame:
     born, ended = _begun(F.coalesce("born_at", "since_worker")), _ended()
     written = F.coalesce("written_at", F.lit(_EVER))
     last = F.when(F.col("ended_at") < F.col("last_at"), F.lit(_EVER)).otherwise(written)
     orphan = F.col("with_worker").isNull()
     uncounted = F.col("uncounted") if looked else F.col("uncounted") | (F.col("missing") > 0)
-    silent, alive = F.lit("its log breaks off"), F.lit("what it has written since is not read yet")
+    silent, alive = F.lit("its log breaks off"), "what it has written since is not read yet"
     every = F.array(
         _doubt(
             orphan,
@@ -156,19 +164,16 @@ def _of_process(known: DataFrame, looked: bool) -> DataFrame:
         _doubt(uncounted, "records are missing in its log", born, ended),
         _doubt(F.col("clash"), "two of its records have one number", born, ended),
         _doubt(F.col("cut"), "the end of its log may be lost", last, ended),
-        F.when(
+        _doubt(
             F.col("ended_at").isNull(),
-            F.struct(
-                F.when(F.col("late"), silent).otherwise(alive).alias("why"),
-                written.alias("since"),
-                F.lit(_FOR_EVER).alias("until"),
-                (~F.col("late")).alias("open"),
-            ),
+            F.when(F.col("late"), silent).otherwise(alive),
+            written,
+            F.lit(_FOR_EVER),
+            ~F.col("late"),
         ),
     )
-    return known.select(
-        "node", "pid", "boot", "queues", F.explode(F.array_compact(every)).alias("doubt")
-    ).select("node", "pid", "boot", "queues", "doubt.*")
+    exploded = known.withColumn("doubt", F.explode(F.array_compact(every)))
+    return _told(exploded, **{name: F.col(f"doubt.{name}") for name in _COLUMNS[4:]})
 
 
 def _begun(first: Column) -> Column:
@@ -184,10 +189,10 @@ def _ended() -> Column:
 
 
 def _doubt(
-    there: Column, why: str, since: Column, until: Column, opened: Column | None = None
+    there: Column, why: Column | str, since: Column, until: Column, opened: Column | None = None
 ) -> Column:
     told = F.struct(
-        F.lit(why).alias("why"),
+        (F.lit(why) if isinstance(why, str) else why).alias("why"),
         since.alias("since"),
         until.alias("until"),
         (F.lit(False) if opened is None else opened).alias("open"),
@@ -205,20 +210,8 @@ def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
     missing = F.when(F.col("first") == F.col("last"), one).otherwise(
         F.when(F.col("first") < F.col("last"), several).otherwise(odd)
     )
-    return (
-        gaps.join(named, ["node", "pid", "boot"])
-        .where(untold)
-        .select(
-            "node",
-            "pid",
-            "boot",
-            "queues",
-            missing.alias("why"),
-            F.coalesce("since", F.lit(_EVER)).alias("since"),
-            "until",
-            F.lit(False).alias("open"),
-        )
-    )
+    found = gaps.join(named, ["node", "pid", "boot"]).where(untold)
+    return _told(found, why=missing, since=F.coalesce("since", F.lit(_EVER)))
 
 
 def _of_unseen(known: DataFrame, processes: DataFrame) -> DataFrame:
@@ -237,15 +230,13 @@ def _of_unseen(known: DataFrame, processes: DataFrame) -> DataFrame:
     named = named.withColumns({"child": F.col("named.child"), "at": F.col("named.at")}).alias("n")
     same = reduce(and_, (F.col(f"n.{name}") == F.col(f"s.{name}") for name in _CHILD))
     there = same & F.col("n.at").between(F.col("s.from"), F.col("s.to"))
-    return named.join(seen.alias("s"), there, "left_anti").select(
-        "node",
-        F.col("child").alias("pid"),
-        "boot",
-        "queues",
-        F.lit("it is a child process of which there is no log").alias("why"),
-        _begun(F.col("born_at")).alias("since"),
-        _ended().alias("until"),
-        (F.col("at") >= F.col("sealed")).alias("open"),
+    return _told(
+        named.join(seen.alias("s"), there, "left_anti"),
+        pid=F.col("child"),
+        why=F.lit("it is a child process of which there is no log"),
+        since=_begun(F.col("born_at")),
+        until=_ended(),
+        open=F.col("at") >= F.col("sealed"),
     )
 
 
@@ -255,32 +246,19 @@ def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
     horizon = _horizon(processes)
     new = F.col("since") >= F.col("horizon") - _ROTATE - _BEATS * _BEAT
     opened = (new | F.col("horizon").isNull()) & F.col("until").isNull()
-    return (
-        unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")
-        .crossJoin(F.broadcast(horizon))
-        .select(
-            F.lit(None).cast("string").alias("node"),
-            "pid",
-            "boot",
-            F.lit(None).cast("array<string>").alias("queues"),
-            F.lit("no file of its log was read yet").alias("why"),
-            F.coalesce("since", F.lit(_EVER)).alias("since"),
-            F.coalesce("until", F.lit(_FOR_EVER)).alias("until"),
-            F.coalesce(opened, F.lit(False)).alias("open"),
-        )
+    found = unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")
+    return _told(
+        found.crossJoin(F.broadcast(horizon)),
+        node=F.lit(None).cast("string"),
+        queues=F.lit(None).cast("array<string>"),
+        why=F.lit("no file of its log was read yet"),
+        since=F.coalesce("since", F.lit(_EVER)),
+        until=F.coalesce("until", F.lit(_FOR_EVER)),
+        open=F.coalesce(opened, F.lit(False)),
     )
 
 
 def _of_unreadable(known: DataFrame, unreadable: DataFrame) -> DataFrame:
     """Of a file that is of no process alone, nobody knows whose records it had."""
     named = known.select("node", "pid", "boot", "queues")
-    return unreadable.join(named, ["pid", "boot"], "left").select(
-        "node",
-        "pid",
-        "boot",
-        "queues",
-        "why",
-        "since",
-        "until",
-        F.lit(False).alias("open"),
-    )
+    return _told(unreadable.join(named, ["pid", "boot"], "left"))

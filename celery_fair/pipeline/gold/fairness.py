@@ -36,14 +36,15 @@ largest amount and s the amount per unit of cost, deficit round robin owes ``Q_i
 (`virtual_time`). Seconds are known when a task ends: so much as fills all slots is owed besides.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.buckets import bounds, cut
-from celery_fair.pipeline.gold.units import amounts, units
+from celery_fair.pipeline.gold.pieces import amounts, bounds, cut, units
 from celery_fair.pipeline.gold.virtual_time import shares
 
-__all__ = ["TOLERANCE", "by_queue", "fairness"]
+__all__ = ["TOLERANCE", "by_queue", "fairness", "parts", "summed_up"]
 
 TOLERANCE = 0.05
 NOTABLE = 0.1
@@ -184,9 +185,7 @@ def _concluded(judged: DataFrame, interval: float) -> DataFrame:
         "served",
         "due",
         "total",
-        (F.col("served") / F.col("total")).alias("share"),
-        (F.col("due") / F.col("total")).alias("target"),
-        (ratio - 1).alias("deviation"),
+        *parts(),
         jain.alias("jain"),
         "seconds",
         "total_seconds",
@@ -212,48 +211,67 @@ def _verdict() -> Column:
 def by_queue(made: DataFrame, tolerance: float = TOLERANCE) -> DataFrame:
     """The table summed up over workers and intervals, one row per queue, and unit if there are two.
 
-    The target is that of all work that was contended, wherever and whenever it was. `unfair` is the
-    part of what the queue was due that it was due in intervals which are UNFAIR: so one in which
-    next to nothing was due weighs next to nothing. If that is more than the tolerance, so is the
-    queue; else its verdict is that of most of what it was due, or of most intervals.
+    The target is that of all work that was contended, wherever and whenever it was.
     """
-    keys = ["queue", "unit"]
-    counted = made.groupBy(*keys, "verdict").agg(
-        F.count(F.lit(1)).alias("of_verdict"),
-        F.coalesce(F.sum("due"), F.lit(0.0)).alias("owed"),
-    )
-    verdicts = counted.groupBy(*keys).agg(
-        F.map_from_entries(F.collect_list(F.struct("verdict", "of_verdict"))).alias("verdicts"),
-        F.max_by("verdict", F.struct("owed", "of_verdict")).alias("most"),
-        F.sum(F.when(F.col("verdict") == "UNFAIR", F.col("owed"))).alias("unfair_due"),
-    )
-    sums = made.groupBy(*keys).agg(
-        F.max("quantum").alias("quantum"),
-        F.count(F.lit(1)).alias("intervals"),
-        *(F.sum(name).alias(name) for name in _SUMMED),
-    )
-    same_unit = sums["unit"].eqNullSafe(verdicts["unit"])
-    unfair = F.coalesce(F.expr("unfair_due / due"), F.lit(0.0))
+    verdicts = F.map_from_entries(F.collect_list(F.struct("verdict", "count"))).alias("verdicts")
     return (
-        sums.join(verdicts, (sums["queue"] == verdicts["queue"]) & same_unit)
+        summed_up(made, ["queue", "unit"], ["quantum"], _SUMMED, tolerance, verdicts)
         .select(
-            sums["queue"],
-            sums["unit"],
+            "queue",
+            "unit",
             "quantum",
             "intervals",
             "served",
-            F.expr("served / total").alias("share"),
-            F.expr("due / total").alias("target"),
-            F.expr("served / due - 1").alias("deviation"),
+            *parts(),
             "seconds",
             F.expr("seconds / nullif(total_seconds, 0)").alias("share_of_seconds"),
             *_TIMES,
-            unfair.alias("unfair"),
-            F.when(unfair > tolerance, "UNFAIR")
-            .when(F.col("most") == "UNFAIR", "FAIR")
-            .otherwise(F.col("most"))
-            .alias("verdict"),
+            "unfair",
+            "verdict",
             "verdicts",
         )
         .orderBy("queue", "unit")
     )
+
+
+def summed_up(
+    made: DataFrame,
+    keys: Sequence[str],
+    greatest: Sequence[str],
+    sums: Sequence[str],
+    tolerance: float,
+    *others: Column,
+) -> DataFrame:
+    """Intervals, summed up by keys: how many `intervals`, the greatest and the sums of columns.
+
+    `unfair` is the part of what was due that was due in intervals which are UNFAIR: so one in which
+    next to nothing was due weighs next to nothing. If that is more than the tolerance, so is the
+    whole; else its verdict is that of most of what was due, or of most intervals.
+    """
+    added = [F.max(name).alias(name) for name in greatest]
+    added += [F.sum(name).alias(name) for name in sums]
+    each = made.groupBy(*keys, "verdict").agg(
+        F.count(F.lit(1)).alias("count"),
+        F.coalesce(F.sum("due"), F.lit(0.0)).alias("owed"),
+        *added,
+    )
+    is_unfair = F.col("verdict") == "UNFAIR"
+    unfair = F.sum(F.when(is_unfair, F.col("owed"))) / F.sum("owed")
+    summed = each.groupBy(*keys).agg(
+        F.sum("count").alias("intervals"),
+        F.max_by("verdict", F.struct("owed", "count")).alias("most"),
+        F.coalesce(unfair, F.lit(0.0)).alias("unfair"),
+        *added,
+        *others,
+    )
+    verdict = F.when(F.col("unfair") > tolerance, "UNFAIR").when(F.col("most") == "UNFAIR", "FAIR")
+    return summed.withColumn("verdict", verdict.otherwise(F.col("most")))
+
+
+def parts() -> list[Column]:
+    """What was served, and due, as parts of the whole; and of each other."""
+    return [
+        F.expr("served / total").alias("share"),
+        F.expr("due / total").alias("target"),
+        F.expr("served / due - 1").alias("deviation"),
+    ]

@@ -1,8 +1,8 @@
 """Gold: did each key get its share of its queue, interval by interval?
 
 Tenants share a queue by their weights, and the parts of a tenant share what is the tenant's, evenly
-(two levels). Who has something waiting is due its part; see `virtual_time`, and `tenants` for what
-waiting is. What is shared is messages, charges or seconds, see `units`. All workers of a queue are
+(two levels). Who has something waiting is due its part; see `virtual_time`, and `keys` for what
+waiting is. What is shared is messages, charges or seconds, see `pieces`. All workers of a queue are
 one, as what they share by key is the queue.
 
 Verdicts
@@ -24,12 +24,9 @@ The others are one row, `keys` together, with null for their names.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.buckets import bounds, cut
-from celery_fair.pipeline.gold.fairness import TOLERANCE
-from celery_fair.pipeline.gold.key_settings import weighed
-from celery_fair.pipeline.gold.tenants import keyed, waiting
-from celery_fair.pipeline.gold.top import TOP, top
-from celery_fair.pipeline.gold.units import amounts, units
+from celery_fair.pipeline.gold.fairness import TOLERANCE, parts, summed_up
+from celery_fair.pipeline.gold.keys import TOP, keyed, top, waiting, weighed
+from celery_fair.pipeline.gold.pieces import amounts, bounds, cut, units
 from celery_fair.pipeline.gold.virtual_time import shares
 
 __all__ = ["by_key", "fairness_by_key"]
@@ -190,7 +187,7 @@ def _concluded(judged: DataFrame, interval: float, most: int) -> DataFrame:
         "served",
         "due",
         "total",
-        *_parts(),
+        *parts(),
         "seconds",
         "unfair",
         "verdict",
@@ -203,44 +200,12 @@ def _size() -> Column:
     return F.when(F.col("tenant").isNull(), -1.0).otherwise(size)
 
 
-def _parts() -> list[Column]:
-    return [
-        F.expr("served / total").alias("share"),
-        F.expr("due / total").alias("target"),
-        F.expr("served / due - 1").alias("deviation"),
-    ]
-
-
 def by_key(made: DataFrame, tolerance: float = TOLERANCE, most: int = TOP) -> DataFrame:
-    """The table summed up over intervals, one row per queue, level and key.
-
-    As in `celery_fair.pipeline.gold.fairness.by_queue`, an interval weighs what was due in it.
-    """
+    """The table summed up over intervals, one row per queue, level and key."""
     keys = ["queue", "level", *_MEMBER]
-    owed = F.coalesce("due", F.lit(0.0))
-    each = made.groupBy(*keys, "unit", "verdict").agg(
-        F.count(F.lit(1)).alias("of_verdict"),
-        F.max("weight").alias("weight"),
-        F.sum(owed).alias("owed"),
-        *(F.sum(name).alias(name) for name in _SUMS),
-    )
-    is_unfair = F.col("verdict") == "UNFAIR"
-    summed = each.groupBy(*keys).agg(
-        F.max("unit").alias("unit"),
-        F.max("weight").alias("weight"),
-        F.sum("of_verdict").alias("intervals"),
-        F.max_by("verdict", F.struct("owed", "of_verdict")).alias("usual"),
-        (F.sum(F.when(is_unfair, F.col("owed"))) / F.sum("owed")).alias("unfair"),
-        *(F.sum(name).alias(name) for name in _SUMS),
-    )
-    judged = (
-        F.when(F.col("unfair") > tolerance, "UNFAIR")
-        .when(F.col("usual") == "UNFAIR", "FAIR")
-        .otherwise(F.col("usual"))
-    )
     one = F.max("tenant").isNotNull()
     bounded = top(
-        summed.withColumn("verdict", judged),
+        summed_up(made, keys, ["weight", "unit"], _SUMS, tolerance),
         ("queue", "level"),
         _MEMBER,
         _size(),
@@ -258,7 +223,7 @@ def by_key(made: DataFrame, tolerance: float = TOLERANCE, most: int = TOP) -> Da
         "unit",
         "intervals",
         "served",
-        *_parts(),
+        *parts(),
         "seconds",
         F.coalesce("unfair", F.lit(0.0)).alias("unfair"),
         "verdict",

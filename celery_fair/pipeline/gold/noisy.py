@@ -9,8 +9,8 @@ served, and its target, stand beside it. Of an interval there are nine such keys
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.buckets import bounds, cut
-from celery_fair.pipeline.gold.tenants import keyed, waiting
+from celery_fair.pipeline.gold.keys import keyed, waiting
+from celery_fair.pipeline.gold.pieces import bounds, cut
 
 __all__ = ["NOISY", "by_tenant", "noisy"]
 
@@ -21,11 +21,11 @@ _PLACE = ("queue", "bucket")
 _ACCURACY = 10_000
 
 
-def noisy(attempts: DataFrame, fairness: DataFrame, interval: float = 60.0) -> DataFrame:
+def noisy(attempts: DataFrame, fairness_by_key: DataFrame, interval: float = 60.0) -> DataFrame:
     """One row per queue, interval and noisy key.
 
     Arguments:
-        fairness: as `fairness_by_key` has made it, of the same interval.
+        fairness_by_key: of the same interval.
     """
     mine = keyed(attempts)
     loud = _loud(mine, interval)
@@ -35,7 +35,7 @@ def noisy(attempts: DataFrame, fairness: DataFrame, interval: float = 60.0) -> D
         F.count(F.lit(1)).alias("waiters"), F.sum("waited").alias("waited")
     )
     of_interval = F.round(F.col("since") / interval).cast("long")
-    shares = fairness.where("level = 'tenant' and tenant is not null").select(
+    shares = fairness_by_key.where("level = 'tenant' and tenant is not null").select(
         "queue", of_interval.alias("bucket"), "tenant", "weight", "share", "target", "verdict"
     )
     return (

@@ -12,7 +12,7 @@ they are met.
 The margin
 ----------
 What just meets a target on one trace misses it on the next as often as not. So a target counts as
-met if the *bound* of the quantile is below it (see `celery_fair.pipeline.replay.resampling`): what
+met if the *bound* of the quantile is below it (see `celery_fair.pipeline.replay.outcome`): what
 the quantile is hardly ever above in a part of the trace, by drawing blocks of it. And what was
 chosen on one part of a trace is checked on another, which it was not made from.
 """

@@ -4,9 +4,14 @@ A replay is sequential, for each decision depends on all before it. So the trace
 scenarios, and each scenario's copy goes to one task, in order and in batches. No task needs room
 for the whole trace, only for the messages that wait and for one number per message that was
 started.
+
+A scenario about a queue or a key that a trace lacks changes nothing: most likely it is mistyped.
+
+What is named has to be anywhere in the trace that is replayed; a change is of all of its time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -15,16 +20,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.batches import batch_of, rows_of
+from celery_fair.pipeline.bronze import batch_of, rows_of
+from celery_fair.pipeline.errors import RefusedError
+from celery_fair.pipeline.replay.line import Message
 from celery_fair.pipeline.replay.machine import Machine
-from celery_fair.pipeline.replay.message import Message
 from celery_fair.pipeline.replay.outcome import SCHEMA, outcomes
-from celery_fair.pipeline.replay.scenario import Scenario
+from celery_fair.pipeline.replay.scenario import Scenario, named
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["replay"]
+__all__ = ["refuse_absent", "replay"]
 
 _COLUMNS = ("scenario", *Message._fields)
 
@@ -36,30 +42,69 @@ def replay(trace: DataFrame, scenarios: list[Scenario], by_key: bool = False) ->
         trace: as `celery_fair.pipeline.traces` makes it.
         scenarios: of different names.
     """
-    for name, absent in (
-        ("key", "cast(null as string)"),
-        ("handover", "0.0D"),
-        ("transit", "0.0D"),
-    ):
-        if name not in trace.columns:
-            trace = trace.withColumn(name, F.expr(absent))
-    rows = [(scenario.name, scenario.to_json()) for scenario in scenarios]
-    supposed = trace.sparkSession.createDataFrame(rows, "name string, scenario string")
-    copies = trace.crossJoin(supposed.hint("broadcast")).select(*_COLUMNS)
+    by_name = {scenario.name: scenario for scenario in scenarios}
+    names = trace.sparkSession.createDataFrame([(name,) for name in by_name], "scenario string")
+    copies = trace.crossJoin(names.hint("broadcast")).select(*_COLUMNS)
     return (
         copies.repartition(len(scenarios), "scenario")
         .sortWithinPartitions(
             "scenario", F.col("published") + F.col("transit"), "published", "queue", "runtime"
         )
-        .mapInPandas(partial(_replayed, by_key), SCHEMA)
+        .mapInPandas(partial(_replayed, by_name, by_key), SCHEMA)
     )
 
 
-def _replayed(by_key: bool, batches: Iterator["pd.DataFrame"]) -> Iterator["pd.DataFrame"]:
+def _replayed(
+    scenarios: dict[str, Scenario], by_key: bool, batches: Iterator["pd.DataFrame"]
+) -> Iterator["pd.DataFrame"]:
     every = (row for batch in batches for row in rows_of(batch, _COLUMNS))
-    for text, rows in groupby(every, itemgetter(0)):
-        scenario = Scenario.from_json(text)
-        starts = Machine(scenario).run(Message(*row[1:]) for row in rows)
+    for name, rows in groupby(every, itemgetter(0)):
+        starts = Machine(scenarios[name]).run(Message(*row[1:]) for row in rows)
         made = sorted(outcomes(starts, by_key).items(), key=lambda item: str(item[0]))
-        found = [outcome.row(scenario.name, *whose) for whose, outcome in made]
-        yield batch_of(found, SCHEMA)
+        yield batch_of([outcome.row(name, *whose) for whose, outcome in made], SCHEMA)
+
+
+# What a trace lacks ------------------------------------------------------------
+
+
+_LISTED = 10
+_COMPARED = 10_000
+"""Keys with which one that is mistyped is compared, at the most."""
+
+
+def refuse_absent(texts: Iterable[str], trace: DataFrame) -> None:
+    """Refuse scenarios that name what no message of a trace is of.
+
+    Raises:
+        RefusedError: it says what is written alike.
+    """
+    where = {name: text for text in texts for name in named(text)}
+    if not where:
+        return
+    queues = [row["queue"] for row in trace.select("queue").distinct().collect()]
+    for (queue, key), text in where.items():
+        if queue not in queues:
+            raise _refused(text, f"queue {queue!r}", queue, queues)
+        if key:
+            tenants = trace.where(F.col("queue") == queue).select(
+                F.substring_index("key", "/", 1).alias("tenant")
+            )
+            if tenants.where(F.col("tenant") == key).isEmpty():
+                known = tenants.where("tenant is not null").distinct().limit(_COMPARED).collect()
+                keys = [row["tenant"] for row in known]
+                raise _refused(text, f"key {key!r} in queue {queue!r}", key, keys)
+
+
+def _refused(text: str, what: str, name: str, known: list[str]) -> RefusedError:
+    there = _instead(name, known)
+    return RefusedError(f"scenario {text!r}: the trace has no message of {what}; {there}")
+
+
+def _instead(name: str, known: list[str]) -> str:
+    """What could have been meant."""
+    if not known:
+        return "none there has a key"
+    if alike := get_close_matches(name, known, n=3, cutoff=0.5):
+        return f"did you mean {' or '.join(map(repr, alike))}?"
+    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
+    return f"there are {', '.join(map(repr, sorted(known)[:_LISTED]))}{more}"

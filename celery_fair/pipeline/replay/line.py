@@ -1,4 +1,4 @@
-"""What waits in a queue, in the order in which it is to start.
+"""Messages, and what waits in a queue, in the order in which it is to start.
 
 A plain queue is first come, first served. One that is shared by key has a line for each key, and
 the worker's own rule (`celery_fair.core.tags`) says whose is next; a key that has reached its cap,
@@ -13,10 +13,43 @@ from typing import NamedTuple, Protocol
 from celery_fair.core.fair_key import read_key
 from celery_fair.core.gate import LocalLeash
 from celery_fair.core.tags import Served, TenantTags
-from celery_fair.pipeline.replay.message import Message
 from celery_fair.pipeline.replay.scenario import KeyPlan, Plan
 
-__all__ = ["KeyedLine", "Line", "PlainLine", "Taken"]
+__all__ = ["KeyedLine", "Line", "Message", "PlainLine", "Start", "Taken"]
+
+
+class Message(NamedTuple):
+    """One of the trace; the trace is in the order of `arrives`.
+
+    Attributes:
+        published: seconds since 1970, or any other time.
+        runtime: seconds of work.
+        key: whose it is, as its publisher wrote it.
+        handover: seconds that it takes from a slot's becoming free to the start of the work, if the
+            message waits for the slot; else from its arrival.
+        transit: seconds from the publication to the arrival at the worker.
+    """
+
+    published: float
+    queue: str
+    task: str
+    cost_key: str | None
+    runtime: float
+    key: str | None = None
+    handover: float = 0.0
+    transit: float = 0.0
+
+    @property
+    def arrives(self) -> float:
+        """When the worker has it."""
+        return self.published + self.transit
+
+
+class Start(NamedTuple):
+    """One of the replay."""
+
+    message: Message
+    at: float
 
 
 class Taken(NamedTuple):

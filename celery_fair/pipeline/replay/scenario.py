@@ -1,9 +1,9 @@
 """What is supposed in a replay: slots, and each queue's quantum, class, leash, cap and keys."""
 
-import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -62,19 +62,6 @@ class Plan:
             return replace(self, usual=replace(usual, **options))
         changed = replace(self.keys.get(key, usual), **options)
         return replace(self, usual=usual, keys={**self.keys, key: changed})
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> "Plan":
-        """Return the plan of which `dataclasses.asdict` made this."""
-        usual = fields["usual"]
-        return cls(
-            **{
-                **fields,
-                "pauses": tuple(map(tuple, fields["pauses"])),
-                "usual": None if usual is None else KeyPlan(**usual),
-                "keys": {key: KeyPlan(**options) for key, options in fields["keys"].items()},
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -160,23 +147,6 @@ class Scenario:
         queues = {**self.queues, queue: change(self.plan(queue))}
         return replace(self, queues=queues, changes=changes)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Scenario":
-        fields = json.loads(text)
-        fields["queues"] = {name: Plan.from_dict(plan) for name, plan in fields["queues"].items()}
-        fields["fleets"] = tuple(
-            Fleet(tuple(fleet["queues"]), tuple(map(tuple, fleet["slots"])))
-            for fleet in fields["fleets"]
-        )
-        fields["changes"] = tuple(
-            Change(each["at"], each["queue"], Plan.from_dict(each["plan"]))
-            for each in fields["changes"]
-        )
-        return cls(**fields)
-
 
 def parse_scenario(text: str, base: Scenario) -> Scenario:
     """Return `base` with changes, such as "fast: a.quantum=8 b[acme].weight=2 concurrency=4".
@@ -205,7 +175,8 @@ def _words(text: str) -> list[str]:
 
 def _changed(scenario: Scenario, word: str, text: str) -> Scenario:
     match = _SETTING.fullmatch(word)
-    parsers = _parsers(match)
+    queue, key = (None, None) if match is None else _meant(match)
+    parsers = _OF_ALL if not queue else _OF_QUEUE if key is None else _OF_KEY
     if match is None or match["option"] not in parsers:
         raise RefusedError(
             f"scenario {text!r}: {word!r} is no change; write QUEUE.OPTION=VALUE with one of"
@@ -218,7 +189,6 @@ def _changed(scenario: Scenario, word: str, text: str) -> Scenario:
         value = parsers[option](match["value"])
     except ValueError as exc:
         raise RefusedError(f"scenario {text!r}: {word!r}: {exc}") from exc
-    queue, key = _meant(match)
     if queue and key is not None:
         return scenario.with_key(queue, key, **{option: value})
     if queue:
@@ -228,51 +198,38 @@ def _changed(scenario: Scenario, word: str, text: str) -> Scenario:
     return replace(scenario, **{option: value})
 
 
-def _parsers(match: re.Match[str] | None) -> dict[str, Any]:
-    """Return those of the options that are meant."""
-    queue, key = (None, None) if match is None else _meant(match)
-    if not queue:
-        return _OF_ALL
-    return _OF_QUEUE if key is None else _OF_KEY
-
-
 def _meant(match: re.Match[str]) -> tuple[str | None, str | None]:
     """Return which queue and key."""
     quoted = match["quoted_key"]
     return match["quoted"] or match["plain"], match["plain_key"] if quoted is None else quoted
 
 
-def _number(text: str) -> float:
+def _read(kind: Callable[[str], Any], what: str, text: str) -> Any:
     try:
-        return float(text)
+        return kind(text)
     except ValueError:
-        raise ValueError(f"must be a number, not {text!r}") from None
+        raise ValueError(f"must be {what}, not {text!r}") from None
 
 
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"must be a whole number, not {text!r}") from None
+_number = partial(_read, float, "a number")
+_whole = partial(_read, int, "a whole number")
+
+
+def _quantum(text: str) -> float:
+    return check_quantum(_number(text))
 
 
 def _at_least_one(text: str) -> int:
-    value = _whole(text)
-    if value < 1:
+    if (value := _whole(text)) < 1:
         raise ValueError(f"must be at least 1, not {value}")
-    return value
+    return int(value)
 
 
-def _seconds(text: str) -> float:
-    value = _number(text)
+def _seconds(text: str, more_than_none: bool = False) -> float:
+    value = float(_number(text))
     if not 0 <= value < float("inf"):
         raise ValueError(f"must be a number of seconds from 0 on, not {text}")
-    return value
-
-
-def _seconds_above_none(text: str) -> float:
-    value = _seconds(text)
-    if not value:
+    if more_than_none and not value:
         raise ValueError("must be above 0 seconds")
     return value
 
@@ -297,23 +254,12 @@ def _cost(text: str) -> str:
 
 
 _FIELDS = {"class": "level", "paused": "pauses"}
-_OF_QUEUE: dict[str, Any] = {
-    "quantum": lambda text: check_quantum(_number(text)),
-    "class": _whole,
-    "rate": parse_rate,
-    "burst": _at_least_one,
-    "max_in_flight": _at_least_one,
-    "paused": _pauses,
-}
-_OF_KEY: dict[str, Any] = {
-    "weight": lambda text: check_quantum(_number(text)),
-    "max_in_flight": _at_least_one,
-    "rate": parse_rate,
-    "burst": _at_least_one,
-}
+_LIMITS = {"rate": parse_rate, "burst": _at_least_one, "max_in_flight": _at_least_one}
+_OF_KEY: dict[str, Any] = {"weight": _quantum, **_LIMITS}
+_OF_QUEUE: dict[str, Any] = {"quantum": _quantum, "class": _whole, **_LIMITS, "paused": _pauses}
 _OF_ALL: dict[str, Any] = {
     "concurrency": _at_least_one,
     "cost": _cost,
-    "max_wait": _seconds_above_none,
+    "max_wait": partial(_seconds, more_than_none=True),
     "overhead": _seconds,
 }

@@ -1,11 +1,11 @@
 """What the report shows, brought to the driver: bounded numbers of rows, whatever the history."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.audit import VERDICTS, worst_first
@@ -94,7 +94,7 @@ def figures(
         complete_since, redelivered_within: `since` and `within` of `gold.audit`.
     """
     processes = warehouse.table("processes")
-    state = _one(_states(processes))
+    (state,) = _rows(_states(processes))
     since, until = state["since"] or 0.0, state["until"] or 0.0
     fine = interval or nice_interval(until - since)
     interval = interval or max(INTERVAL, fine)
@@ -157,19 +157,12 @@ def _rows(table: DataFrame, most: int = ROWS) -> list[Row]:
     return [row.asDict(recursive=True) for row in table.limit(most).collect()]
 
 
-def _one(table: DataFrame) -> Row:
-    (row,) = table.collect()
-    found: Row = row.asDict()
-    return found
-
-
 def _states(processes: DataFrame) -> DataFrame:
+    last = F.col("last_at")
     return processes.agg(
         F.coalesce(F.min("dated_at"), F.min("first_at")).alias("since"),
         # One clock that is ahead would stretch all intervals.
-        F.coalesce(F.max(F.when(is_true("last_at"), F.col("last_at"))), F.max("last_at")).alias(
-            "until"
-        ),
+        F.coalesce(F.max(F.when(is_true("last_at"), last)), F.max(last)).alias("until"),
         F.count(F.lit(1)).alias("processes"),
         F.count_if(F.col("liveness") == "silent").alias("silent"),
         F.count_if(~F.col("complete")).alias("incomplete"),
@@ -185,55 +178,42 @@ def first_queues(judged: DataFrame) -> tuple[list[Row], int, int]:
     """
     is_unfair = F.col("verdict").eqNullSafe("UNFAIR")
     judged = judged.cache()
-    of = judged.agg(
-        F.count_distinct("queue").alias("queues"),
-        F.count_distinct(F.when(is_unfair, F.col("queue"))).alias("unfair"),
-    )
-    counts = _one(of)
+    queue = F.col("queue")
+    [(every, unfair)] = judged.agg(
+        F.count_distinct(queue), F.count_distinct(F.when(is_unfair, queue))
+    ).collect()
     missed = F.when(is_unfair, F.col("deviation"))
     order = (~is_unfair, missed, F.desc("seconds"), "queue")
-    rows = _rows(judged.orderBy(*order), QUEUES)
-    return rows, counts["queues"], counts["unfair"]
+    return _rows(judged.orderBy(*order), QUEUES), every, unfair
 
 
 def _over_time(shares: DataFrame, queues: list[str], length: float) -> list[Row]:
     """Shares and targets of some queues by intervals of a length, of all workers together."""
-    sums = ("served", "due", "total")
-    summed = (
-        shares.where(F.col("queue").isin(*queues) & F.col("total").isNotNull())
-        .groupBy(_begin(length), "queue")
-        .agg(*(F.sum(name).alias(name) for name in sums))
-        .select(
-            "since",
-            "queue",
-            F.expr("served / total").alias("share"),
-            F.expr("due / total").alias("target"),
-        )
-    )
-    return _newest(summed, QUEUES)
+    shown = shares.where(F.col("queue").isin(*queues) & F.col("total").isNotNull())
+    parts = {"share": "served / total", "target": "due / total"}
+    return _points(shown, length, ("served", "due", "total"), parts, "queue", lines=QUEUES)
 
 
 def in_use(capacity: DataFrame, length: float) -> list[Row]:
     """The part of the slots that was in use, by intervals of a length."""
-    sums = ("busy_seconds", "slot_seconds")
-    summed = (
-        capacity.groupBy(_begin(length))
-        .agg(*(F.sum(name).alias(name) for name in sums))
-        .select("since", F.expr("busy_seconds / slot_seconds").alias("utilisation"))
-    )
-    return _newest(summed)
+    parts = {"utilisation": "busy_seconds / slot_seconds"}
+    return _points(capacity, length, ("busy_seconds", "slot_seconds"), parts)
 
 
-def _begin(length: float) -> Column:
-    """When the interval of a length begins that a shorter one is in: by its middle, for a begin
-    may be rounded down.
-    """
-    return (F.floor(F.expr("(since + until) / 2") / length) * length).alias("since")
-
-
-def _newest(points: DataFrame, lines: int = 1) -> list[Row]:
+def _points(
+    rows: DataFrame,
+    length: float,
+    sums: Sequence[str],
+    parts: Mapping[str, str],
+    *by: str,
+    lines: int = 1,
+) -> list[Row]:
     """Points of a chart, in the order of time: all, unless a clock was wrong by years."""
-    return _rows(points.orderBy(F.desc("since")), lines * (_DRAWN + 2))[::-1]
+    # An interval is in a longer one by its middle, for its begin may be rounded down.
+    since = (F.floor(F.expr("(since + until) / 2") / length) * length).alias("since")
+    summed = rows.groupBy(since, *by).agg(*(F.sum(name).alias(name) for name in sums))
+    made = summed.select("since", *by, *(F.expr(text).alias(name) for name, text in parts.items()))
+    return _rows(made.orderBy(F.desc("since")), lines * (_DRAWN + 2))[::-1]
 
 
 def _letters(audited: DataFrame) -> DataFrame:

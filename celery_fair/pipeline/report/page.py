@@ -8,38 +8,57 @@ from importlib.resources import files
 from string import Template
 
 from celery_fair import html_page
-from celery_fair.pipeline.report.by_key import by_key
+from celery_fair.pipeline.gold.audit import VERDICTS
+from celery_fair.pipeline.key_names import named
 from celery_fair.pipeline.report.charts import Series, bars, lines
-from celery_fair.pipeline.report.figures import Figures, Row
-from celery_fair.pipeline.report.tables import columns, number, percent, table
+from celery_fair.pipeline.report.figures import Figures, KeyFigures, Row
 
 __all__ = ["page"]
 
 _STATES = ("ready", "starved by the broker", "held by its leash or cap")
 _WAITS = ("half of them (p50)", "up to p95", "up to p99")
+_PARTS = ("share", "target", "deviation", "share_of_seconds", "in_flight", "part_of_queue")
+"""The columns that are parts of a whole."""
+
+_SIGNED = "deviation"
+_KEY = "key"
+"""The column of a name that is made of others."""
 
 
 def page(shown: Figures) -> str:
     """Return the report."""
-    parts = files("celery_fair.pipeline.report")
-    body = Template(parts.joinpath("body.html").read_text("utf-8"))
     return html_page.page(
         title="celery-fair: what the workers did",
         introduction=_introduction(shown),
-        style=parts.joinpath("charts.css").read_text("utf-8"),
-        body=body.substitute(
+        style=_read("charts.css"),
+        body=Template(_read("body.html")).substitute(
             summary=_summary(shown),
             shares=_shares(shown),
             states=_states(shown),
             capacity=_capacity(shown),
             waits=_waits(shown),
             audit=_audit(shown),
-            letters=_letters(shown),
-            costs=_costs(shown),
-            by_key=by_key(shown.by_key),
+            letters=_table(
+                "queue, reason, letters, replayable, started, unknown",
+                shown.letters,
+                "No message went to the dead letters.",
+            ),
+            costs=_table(
+                "task, cost_key, n, mean, estimate, credibility, seconds",
+                shown.costs,
+                "No task has finished.",
+            ),
+            by_key="" if shown.by_key is None else _by_key(shown.by_key),
             log=_log(shown),
         ),
     )
+
+
+def _read(name: str) -> str:
+    return files("celery_fair.pipeline.report").joinpath(name).read_text("utf-8")
+
+
+# Sections ---------------------------------------------------------------------
 
 
 def _introduction(shown: Figures) -> str:
@@ -59,19 +78,15 @@ def _introduction(shown: Figures) -> str:
 
 def _summary(shown: Figures) -> str:
     twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
-    verdicts = [
-        _verdict(shown.unfair, f"Unfair: {shown.unfair:,} of {shown.judged:,} queues."),
-        _verdict(twice, f"Started twice: {twice:,}."),
-        _verdict(lost, f"Started and lost: {lost:,}."),
-    ]
+    verdicts = {
+        f"Unfair: {shown.unfair:,} of {shown.judged:,} queues.": shown.unfair,
+        f"Started twice: {twice:,}.": twice,
+        f"Started and lost: {lost:,}.": lost,
+    }
     if shown.by_key is not None:
         keys = shown.by_key.unfair
-        verdicts.append(_verdict(keys, f"Unfair: {keys:,} keys of queues that are shared by key."))
-    return "\n".join(verdicts)
-
-
-def _verdict(found: int, text: str) -> str:
-    return html_page.verdict(not found, text)
+        verdicts[f"Unfair: {keys:,} keys of queues that are shared by key."] = keys
+    return "\n".join(html_page.verdict(not found, text) for text, found in verdicts.items())
 
 
 def _shares(shown: Figures) -> str:
@@ -86,49 +101,25 @@ def _shares(shown: Figures) -> str:
         )
         for queue in shown.queues
     ]
-    chart = lines(series, "Share of each queue", 1.5 * shown.drawn)
-    chart += _drawn_in(shown) if chart else ""
-    heads = (
-        *("queue", "quantum", "of", "share", "target", "off by", "of seconds", "verdict"),
-        "intervals that are",
-    )
-    rows = [
-        (
-            queue["queue"],
-            number(queue["quantum"]),
-            queue["unit"],
-            percent(queue["share"]),
-            percent(queue["target"]),
-            percent(queue["deviation"], signed=True),
-            percent(queue["share_of_seconds"]),
-            queue["verdict"],
-            ", ".join(f"{n} {name}" for name, n in sorted(queue["verdicts"].items())),
+    rows = [{**row, "verdicts": _counts(row["verdicts"])} for row in shown.queues]
+    return (
+        _left_out(
+            len({row["queue"] for row in rows}),
+            shown.judged,
+            "the unfair ones first, then those with the most seconds of work. pipeline fairness",
         )
-        for queue in shown.queues
-    ]
-    return _cut(shown) + chart + table(heads, rows, "No two queues had work at one time.")
-
-
-def _cut(shown: Figures) -> str:
-    """That queues are left out, if any are."""
-    queues = len({queue["queue"] for queue in shown.queues})
-    if queues == shown.judged:
-        return ""
-    return _note(
-        f"{queues:,} of {shown.judged:,} queues are shown: the unfair ones first, then those with"
-        " the most seconds of work. pipeline fairness shows the others."
+        + _lines(series, "Share of each queue", shown)
+        + _table(
+            "queue, quantum, of: unit, share, target, off by: deviation,"
+            " of seconds: share_of_seconds, verdict, intervals that are: verdicts",
+            rows,
+            "No two queues had work at one time.",
+        )
     )
 
 
-def _drawn_in(shown: Figures) -> str:
-    """Of which length a chart's intervals are, if not of that which was judged."""
-    if shown.drawn == shown.interval:
-        return ""
-    return _note(f"Drawn in intervals of {shown.drawn:g} s.")
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
+def _counts(verdicts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {name}" for name, n in sorted(verdicts.items()))
 
 
 def _states(shown: Figures) -> str:
@@ -140,54 +131,117 @@ def _states(shown: Figures) -> str:
 def _capacity(shown: Figures) -> str:
     points = [(row["since"], row["utilisation"]) for row in shown.capacity]
     series = [Series("slots in use", points, [])] if points else []
-    chart = lines(series, "Part of the slots that was in use", 1.5 * shown.drawn)
-    return chart + _drawn_in(shown) if chart else _note("No worker said how many slots it has.")
+    chart = _lines(series, "Part of the slots that was in use", shown)
+    return chart or _note("No worker said how many slots it has.")
 
 
 def _waits(shown: Figures) -> str:
-    timed = [row for row in shown.waits if row["p50"] is not None]
     rows = [
         (row["queue"], [row["p50"], row["p95"] - row["p50"], row["p99"] - row["p95"]])
-        for row in timed
-        if row["p50"] >= 0
+        for row in shown.waits
+        if row["p50"] is not None and row["p50"] >= 0
     ]
-    names = ("queue", "started", "p50", "p95", "p99", "longest", "skewed")
     chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
-    drawn = chart if rows else ""
-    if len(shown.waits) < shown.started:
-        cut = (
-            f"{len(shown.waits):,} of {shown.started:,} queues are shown: those that started most."
-            " pipeline waits shows the others."
+    return (
+        _left_out(len(shown.waits), shown.started, "those that started most. pipeline waits")
+        + (chart if rows else "")
+        + _table(
+            "queue, started, p50, p95, p99, longest, skewed", shown.waits, "Nothing was started."
         )
-        drawn = _note(cut) + drawn
-    return drawn + columns(names, shown.waits, "Nothing was started.")
+    )
 
 
 def _audit(shown: Figures) -> str:
-    counts = [[verdict, f"{count:,}"] for verdict, count in shown.verdicts.items()]
-    names = ("id", "verdict", "queue", "task", "node", "why")
+    counts = [{"verdict": name, "attempts": f"{n:,}"} for name, n in shown.verdicts.items()]
     none = "Nothing was started twice, lost, or is unknown."
-    return table(("verdict", "attempts"), counts, "") + columns(names, shown.troubles, none)
+    return _table("verdict, attempts", counts) + _table(
+        "id, verdict, queue, task, node, why", shown.troubles, none
+    )
 
 
-def _letters(shown: Figures) -> str:
-    names = ("queue", "reason", "letters", "replayable", "started", "unknown")
-    return columns(names, shown.letters, "No message went to the dead letters.")
-
-
-def _costs(shown: Figures) -> str:
-    names = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
-    return columns(names, shown.costs, "No task has finished.")
+def _by_key(shown: KeyFigures) -> str:
+    verdicts = ", ".join(name.lower() for name in VERDICTS)
+    return Template(_read("by_key.html")).substitute(
+        shares=_table(
+            "queue, key, weight, of: unit, served, share, target, off by: deviation, seconds,"
+            " verdict",
+            shown.keys,
+            "No two keys had something waiting at one time.",
+        ),
+        first_waits=_table(
+            "queue, started, p50, p95, p99, longest", shown.first_waits, "No publisher wrote when."
+        ),
+        noisy=_table(
+            "queue, key, intervals, in flight: in_flight, others' p95 in s: others_p95, share,"
+            " target, fair in: fair",
+            shown.noisy,
+            "No key had more than a tenth of what ran while others waited.",
+        ),
+        costs=_table(
+            "queue, key, n, mean, longest, seconds, of the queue: part_of_queue",
+            shown.costs,
+            "No task that has a key has finished.",
+        ),
+        audit=_table(f"queue, key, attempts, {verdicts}", shown.audit),
+    )
 
 
 def _log(shown: Figures) -> str:
-    state = shown.processes
     names = ("processes", "incomplete", "missing", "dropped", "silent")
-    rows = [[name, f"{state[name]:,}"] for name in names]
-    rows += [[f"quarantined: {row['reason']}", f"{row['count']:,}"] for row in shown.quarantine]
-    return table(("of the log", ""), rows, "")
+    counts = {name: shown.processes[name] for name in names}
+    counts |= {f"quarantined: {row['reason']}": row["count"] for row in shown.quarantine}
+    return html_page.table(("of the log", ""), [[name, f"{n:,}"] for name, n in counts.items()])
+
+
+# Parts of them ----------------------------------------------------------------
+
+
+def _lines(series: Sequence[Series], label: str, shown: Figures) -> str:
+    """A chart, and of which length its intervals are, if not of that which was judged."""
+    chart = lines(series, label, 1.5 * shown.drawn)
+    if chart and shown.drawn != shown.interval:
+        chart += _note(f"Drawn in intervals of {shown.drawn:g} s.")
+    return chart
+
+
+def _left_out(there: int, of: int, which: str) -> str:
+    """That queues are left out, if any are."""
+    if there >= of:
+        return ""
+    return _note(f"{there:,} of {of:,} queues are shown: {which} shows the others.")
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
 
 
 def _legend(parts: Sequence[str]) -> str:
     items = (f'<span class="key part{n}"></span>{escape(part)}' for n, part in enumerate(parts))
     return f'<p class="note">{" &emsp; ".join(items)}</p>'
+
+
+def _table(columns: str, rows: Sequence[Row], empty: str = "") -> str:
+    """Return a table; where there are no rows, that.
+
+    Arguments:
+        columns: their names in the rows, and before that, where it is another, what they are
+            called: "queue, off by: deviation".
+    """
+    if not rows:
+        return _note(empty)
+    heads, names = zip(*(_head(word) for word in columns.split(", ")), strict=True)
+    return html_page.table(heads, [[_cell(row, name) for name in names] for row in rows])
+
+
+def _head(word: str) -> tuple[str, str]:
+    head, _, name = word.partition(": ")
+    return head, name or head
+
+
+def _cell(row: Row, name: str) -> str:
+    value = named(row) if name == _KEY else row[name]
+    if value is None:
+        return "–"
+    if name in _PARTS:
+        return f"{value:+.2%}" if name == _SIGNED else f"{value:.2%}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -11,30 +11,19 @@ written one as well, that is the task's, whichever came first; the two count as 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from celery_fair.eventlog.records import KINDS
+
 __all__ = ["attempts"]
 
-_STARTED = (
-    "at",
-    "node",
-    "pid",
-    "boot",
-    "task",
-    "queue",
-    "key",
-    "published",
-    "received",
-    "redelivered",
-    "repeatable",
-    "cost_key",
-    "cost",
-)
-_FINISHED = ("at", "task", "queue", "state", "runtime", "cost_key", "exception")
-_REJECTED = ("at", "task", "queue", "key", "published", "reason", "may_have_started")
+_KINDS = ("started", "finished", "rejected")
+_OF_START = ("repeatable", "received", "redelivered", "node", "pid", "boot", "cost")
+_OF_END = ("state", "runtime", "exception")
+_OF_REJECTION = ("reason", "may_have_started")
 
 
 def attempts(events: DataFrame) -> DataFrame:
     """Events of tasks, by attempt; what has no id is left out."""
-    of_tasks = events.where(F.col("kind").isin("admitted", "started", "finished", "rejected"))
+    of_tasks = events.where(F.col("kind").isin("admitted", *_KINDS))
     grouped = (
         of_tasks.where("id is not null")
         .withColumn("retries", F.coalesce("retries", F.lit(0)))
@@ -42,34 +31,21 @@ def attempts(events: DataFrame) -> DataFrame:
         # records of an attempt, and sort all of them for it.
         .repartition("id", "retries")
         .groupBy("id", "retries")
-        .agg(*_counts(), _first("started", _STARTED), *_lasts())
+        .agg(*_counts(), *_records())
     )
     return grouped.select(
         "id",
         "retries",
-        F.coalesce("started.task", "finished.task", "rejected.task").alias("task"),
-        F.coalesce("started.queue", "finished.queue", "rejected.queue").alias("queue"),
-        F.coalesce("started.key", "rejected.key").alias("key"),
-        F.col("started.repeatable").alias("repeatable"),
-        F.coalesce("started.published", "rejected.published").alias("published"),
+        *(_known(name, *_KINDS) for name in ("task", "queue")),
+        *(_known(name, "started", "rejected") for name in ("key", "published")),
+        _known("cost_key", "started", "finished"),
         "published_first",
         "moved",
-        F.col("started.received").alias("received"),
-        F.col("started.redelivered").alias("redelivered"),
-        F.col("started.at").alias("started_at"),
+        *(f"started.{name}" for name in _OF_START),
+        *(f"finished.{name}" for name in _OF_END),
+        *(f"rejected.{name}" for name in _OF_REJECTION),
+        *(F.col(f"{kind}.at").alias(f"{kind}_at") for kind in _KINDS),
         "last_started_at",
-        F.col("started.node").alias("node"),
-        F.col("started.pid").alias("pid"),
-        F.col("started.boot").alias("boot"),
-        F.coalesce("started.cost_key", "finished.cost_key").alias("cost_key"),
-        F.col("started.cost").alias("cost"),
-        F.col("finished.at").alias("finished_at"),
-        F.col("finished.state").alias("state"),
-        F.col("finished.runtime").alias("runtime"),
-        F.col("finished.exception").alias("exception"),
-        F.col("rejected.at").alias("rejected_at"),
-        F.col("rejected.reason").alias("reason"),
-        F.col("rejected.may_have_started").alias("may_have_started"),
         "starts",
         "finishes",
         "rejections",
@@ -79,21 +55,25 @@ def attempts(events: DataFrame) -> DataFrame:
     )
 
 
+def _known(name: str, *kinds: str) -> Column:
+    return F.coalesce(*(F.col(f"{kind}.{name}") for kind in kinds)).alias(name)
+
+
 def _counts() -> list[Column]:
     ended = F.col("kind") == "finished"
     by_itself = F.count_if(ended & ~_broken_off())
     for_it = F.least(F.count_if(ended & _broken_off()), F.lit(1))
     has_message = F.col("kind").isin("started", "rejected")
     first = F.min(F.when(has_message, F.col("published")))
+    # Unknown if one of its messages does not say.
+    published = F.when(F.count_if(has_message & F.col("published").isNull()) == 0, first)
     return [
         F.count_if(F.col("kind") == "started").alias("starts"),
         F.greatest(by_itself, for_it).alias("finishes"),
         F.count_if(F.col("kind") == "rejected").alias("rejections"),
         F.count_if(F.col("kind") == "admitted").alias("admissions"),
-        # Unknown if one of its messages does not say.
-        F.when(F.count_if(has_message & F.col("published").isNull()) == 0, first).alias(
-            "published_first"
-        ),
+        F.max(F.when(F.col("kind") == "started", F.col("at"))).alias("last_started_at"),
+        published.alias("published_first"),
         (F.min("queue") != F.max("queue")).alias("moved"),
     ]
 
@@ -102,17 +82,18 @@ def _broken_off() -> Column:
     return F.coalesce("broken_off", F.lit(False))
 
 
-def _first(kind: str, names: tuple[str, ...]) -> Column:
-    return F.min_by(F.struct(*names), _place(kind)).alias(kind)
-
-
-def _lasts() -> list[Column]:
-    last_start = F.max(F.when(F.col("kind") == "started", F.col("at")))
+def _records() -> list[Column]:
+    """The first start, the last end and the last rejection."""
     return [
-        last_start.alias("last_started_at"),
-        F.max_by(F.struct(*_FINISHED), _place("finished", ~_broken_off())).alias("finished"),
-        F.max_by(F.struct(*_REJECTED), _place("rejected")).alias("rejected"),
+        F.min_by(_fields("started", "node", "pid", "boot"), _place("started")).alias("started"),
+        F.max_by(_fields("finished"), _place("finished", ~_broken_off())).alias("finished"),
+        F.max_by(_fields("rejected"), _place("rejected")).alias("rejected"),
     ]
+
+
+def _fields(kind: str, *others: str) -> Column:
+    own = (name for name in KINDS[kind] if name not in ("id", "retries"))
+    return F.struct("at", *others, *own)
 
 
 def _place(kind: str, *before: Column) -> Column:

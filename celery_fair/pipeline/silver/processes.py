@@ -28,17 +28,16 @@ from pyspark.sql import functions as F
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.numbering import CLASH
 from celery_fair.pipeline.silver.clocks import is_set, is_true
-from celery_fair.pipeline.silver.unreadable import torn_boot
+from celery_fair.pipeline.silver.unread import torn_boot
 
-__all__ = ["BEATS", "SHARING", "lives", "processes", "processes_of"]
+__all__ = ["BEATS", "lives", "processes", "processes_of"]
 
 BEATS = 3
 """Heartbeats that may be missing before a process counts as silent."""
 
-SHARING = ("costs", "max_wait", "classes", "rates", "shared_rates", "bursts", "caps")
-"""What a worker shares its slots by, besides quanta; as it was said last."""
-
 _KEY = ("node", "pid", "boot")
+
+_SAID_LAST = ("parent", "concurrency", "pool", "heartbeat", "rotate", "costs")
 
 _CHILDREN = "array<struct<child:bigint,at:double>>"
 
@@ -133,12 +132,7 @@ def _said(events: DataFrame) -> DataFrame:
     said = events.where(is_process | (F.col("kind") == "settings"))
     return said.groupBy(*_KEY).agg(
         F.array_sort(children).alias("children"),
-        _last("parent"),
-        _last("concurrency"),
-        _last("pool"),
-        _last("heartbeat"),
-        _last("rotate"),
-        *map(_last, SHARING),
+        *map(_last, _SAID_LAST),
         F.max(F.when(is_exit, F.col("at"))).alias("exit_at"),
         F.max(F.when(is_process & _is_dead(), death)).alias("death"),
     )
@@ -169,13 +163,9 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
         "end",
         "ended_at",
         "liveness",
-        "concurrency",
-        "pool",
-        "heartbeat",
-        "rotate",
+        *_SAID_LAST[1:],
         "children",
         "quanta",
-        *SHARING,
     )
 
 

@@ -18,10 +18,9 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.bronze import EVENTS
 from celery_fair.pipeline.numbering import PROCESS
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.backlog import backlog
 from celery_fair.pipeline.silver.gaps import gaps
 from celery_fair.pipeline.silver.processes import lives
-from celery_fair.pipeline.silver.settings import settings
+from celery_fair.pipeline.silver.queues import backlog, settings
 from celery_fair.pipeline.warehouse import REPLACED, Run
 
 __all__ = ["renew_attempts", "renew_by_process"]

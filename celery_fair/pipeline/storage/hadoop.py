@@ -145,7 +145,7 @@ class HadoopStore(JavaFiles):
 
     def hold(self, mark: str, folders: Iterable[str]) -> Hold:
         beats = _Beats(self, f"{HELD}{mark}", json.dumps(sorted(folders)).encode(), self._seconds)
-        return Hold(beats.check, beats.end)
+        return Hold(beats.end, beats.check)
 
     def held(self, now: float) -> Held | None:
         found = Held(set(), set())

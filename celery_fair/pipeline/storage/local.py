@@ -97,7 +97,7 @@ class LocalStore:
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / f"{HELD}{mark}"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        hold = Hold(lambda: None, partial(_release, fd, path))
+        hold = Hold(partial(_release, fd, path))
         text = json.dumps(sorted(folders)).encode()
         try:
             flock(fd, LOCK_EX | LOCK_NB)

@@ -26,17 +26,22 @@ class Held(NamedTuple):
     marks: set[str]
 
 
+def _nothing() -> None:
+    pass
+
+
 class Hold:
     """Holds folders until it is released, or its owner is gone.
 
     Arguments:
-        check: raises a `PipelineError` if it does not hold any more.
         end: ends it.
+        check: raises a `PipelineError` if it does not hold any more.
     """
 
-    def __init__(self, check: Callable[[], None], end: Callable[[], None]) -> None:
-        self.check = check
-        self.release = weakref.finalize(self, end)
+    def __init__(
+        self, end: Callable[[], None] = _nothing, check: Callable[[], None] = _nothing
+    ) -> None:
+        self.release, self.check = weakref.finalize(self, end), check
 
 
 class Store(Protocol):

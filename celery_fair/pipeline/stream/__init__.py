@@ -2,9 +2,8 @@
 
 ::
 
-    subjects.py   what an event says something about
-    watches.py    what is remembered of each subject, and when that is an alert
-    alerts.py     the query, its checkpoint, its output
+    watches.py   what is remembered of each subject, and when that is an alert
+    alerts.py    which subjects there are; the query, its checkpoint, its output
 
 A batch run over the same logs is authoritative; this is early. It sees a record when its file is
 sealed, and judges by what it has seen.

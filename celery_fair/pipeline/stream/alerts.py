@@ -4,22 +4,27 @@ Before Spark works on a batch it writes down which files the batch has and when 
 afterwards, what it remembers. A run that was killed does its last batch again, with the same files,
 the same time and the same memory, and so with the same alerts, into the same folder. So no alert is
 lost, and none is there twice.
+
+An event says something about one subject or several:
+
+start     an attempt at a task, by id and retries
+queue     a queue at a worker
+leash     a queue that has a leash, at a node
+process   a process
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.batches import batch_of, rows_of
-from celery_fair.pipeline.bronze import identified, parsed
+from celery_fair.pipeline.bronze import batch_of, parsed, rows_of
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.stream.subjects import subjects
 from celery_fair.pipeline.stream.watches import Event, Limits, watch
 
 if TYPE_CHECKING:
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["alerts", "finish", "read_alerts", "start_alerts"]
+__all__ = ["alerts", "finish", "start_alerts"]
 
 _PAUSE = 0.2
 PARTITIONS = 4
@@ -44,10 +49,44 @@ def alerts(events: DataFrame, limits: Limits) -> DataFrame:
     ) -> Iterator["pd.DataFrame"]:
         return _watched(key, batches, state, Limits(**json.loads(text)))
 
-    grouped = subjects(events, list(limits.leashes)).groupBy("about", "key")
+    grouped = _subjects(events, limits.leashes).groupBy("about", "key")
     return grouped.applyInPandasWithState(
         watched, SCHEMA, "state string", "append", "ProcessingTimeTimeout"
     )
+
+
+def _subjects(events: DataFrame, leashed: Collection[str]) -> DataFrame:
+    """One row per event and subject.
+
+    Arguments:
+        leashed: queues whose starts are to be counted.
+    """
+    started = (F.col("kind") == "started") & F.col("id").isNotNull()
+    worker = F.concat_ws(":", "node", "pid", "boot")
+    concerned = F.array(
+        _when(started, "start", F.concat_ws("/", "id", F.coalesce("retries", F.lit(0)))),
+        _when(F.col("kind") == "queue", "queue", F.concat_ws(":", worker, "queue")),
+        _when(started & F.col("queue").isin(*leashed), "leash", F.concat_ws(":", "node", "queue")),
+        _when(F.col("kind") == "process", "process", worker),
+    )
+    return events.withColumn("subject", F.explode(F.array_compact(concerned))).select(
+        F.col("subject.about").alias("about"),
+        F.col("subject.key").alias("key"),
+        F.concat_ws(":", worker, F.coalesce(F.col("seq").cast("string"), "state")).alias(
+            "event_id"
+        ),
+        "at",
+        "node",
+        "queue",
+        "task",
+        "state",
+        F.coalesce("depth", F.lit(0)).alias("depth"),
+        F.coalesce("heartbeat", F.lit(0.0)).alias("heartbeat"),
+    )
+
+
+def _when(condition: Column, about: str, key: Column) -> Column:
+    return F.when(condition, F.struct(F.lit(about).alias("about"), key.alias("key")))
 
 
 def _watched(
@@ -88,7 +127,7 @@ def start_alerts(
     reader = spark.readStream.option("recursiveFileLookup", True).option("lineSep", "\n")
     lines = reader.option("pathGlobFilter", "*.jsonl").text(unglobbed(str(logs.absolute())))
     records = parsed(lines.withColumn("file", F.lit(""))).where("wrong is null")
-    found = alerts(identified(records), limits)
+    found = alerts(records, limits)
 
     def write(rows: DataFrame, batch: int) -> None:
         _write(rows, out / f"batch={batch:09d}", tell)
@@ -122,8 +161,3 @@ def _lines(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         with path.open() as file:
             yield from map(json.loads, file)
-
-
-def read_alerts(out: Path) -> list[dict[str, Any]]:
-    """Return the alerts that were written to `out`, batch by batch."""
-    return [alert for folder in sorted(out.glob("batch=*")) for alert in _lines(folder)]

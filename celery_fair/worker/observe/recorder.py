@@ -40,10 +40,10 @@ from celery_fair.worker.observe.queue_states import QueueStates
 from celery_fair.worker.observe.records import (
     NOTE,
     about,
+    costs_of,
     finished,
     key_of,
     microseconds,
-    sharing,
     started,
     whole,
 )
@@ -231,7 +231,8 @@ class Recorder:
                 "pool": controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": microseconds(_HEARTBEAT),
                 "rotate": microseconds(self.log.policy.rotate),
-                **sharing(self._settings, self.queues.options),
+                "quanta": {name: own.quantum for name, own in self.queues.options.items()},
+                "costs": costs_of(self._settings),
                 "dropped": self.log.dropped,
                 "version": _version(),
             },

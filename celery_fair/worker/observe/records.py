@@ -3,7 +3,6 @@
 Starts and ends, which each message has, are put together as text: twice as fast as by a library.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from celery_fair.core.fair_key import read_key
 from celery_fair.eventlog import quoted
 from celery_fair.headers import time_of
-from celery_fair.settings import QueueOptions, Settings
+from celery_fair.settings import Settings
 
 __all__ = [
     "NOTE",
@@ -21,7 +20,6 @@ __all__ = [
     "finished",
     "key_of",
     "microseconds",
-    "sharing",
     "started",
     "whole",
 ]
@@ -73,26 +71,6 @@ def costs_of(settings: Settings) -> str:
     if settings.cost is None:
         return "one"
     return "runtime" if isinstance(settings.cost, str) else "custom"
-
-
-def sharing(settings: Settings, queues: Mapping[str, QueueOptions]) -> dict[str, Any]:
-    """What the worker shares its slots by."""
-    strict = settings.policy == "strict"
-    leashed = {name: options for name, options in queues.items() if options.rate is not None}
-    return {
-        "quanta": {name: options.quantum for name, options in queues.items()},
-        "costs": costs_of(settings),
-        "max_wait": settings.max_wait,
-        "classes": {name: float(o.level) for name, o in queues.items()} if strict else {},
-        "rates": {name: o.rate for name, o in leashed.items() if o.scope == "worker"},
-        "shared_rates": {name: o.rate for name, o in leashed.items() if o.scope != "worker"},
-        "bursts": {name: float(options.burst) for name, options in leashed.items()},
-        "caps": {
-            name: float(options.max_in_flight)
-            for name, options in queues.items()
-            if options.max_in_flight is not None
-        },
-    }
 
 
 def key_of(header: Any) -> str | None:

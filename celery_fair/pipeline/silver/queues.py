@@ -1,4 +1,4 @@
-"""Silver: what state each queue was in at each worker, from when until when.
+"""Silver: what state each queue was in at each worker, and by what it was shared, when.
 
 Each `queue` record holds from its `since`, or else its time, until that of its queue's next record,
 the last of them until the last record of its process.
@@ -9,16 +9,26 @@ throttled   has messages that its own leash or cap holds back
 unassigned  is not this worker's to consume
 
 If the worker's clock was set meanwhile, it holds from the first record after that.
+
+Each `settings` record holds likewise. One that says the same again, as is done each hour, begins
+nothing.
 """
+
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from celery_fair.eventlog.records import KINDS
 from celery_fair.pipeline.silver.clocks import is_set
 
-__all__ = ["backlog"]
+__all__ = ["SETTINGS", "backlog", "settings"]
+
+SETTINGS: Final = [name for name in KINDS["settings"] if name != "queue"]
+"""The fields of a record, besides its queue's name."""
 
 _WORKER = ("node", "pid", "boot")
+_MAPS = [name for name in SETTINGS if KINDS["settings"][name][0].startswith("map")]
 
 
 def backlog(events: DataFrame) -> DataFrame:
@@ -27,14 +37,12 @@ def backlog(events: DataFrame) -> DataFrame:
     by_queue = Window.partitionBy(*_WORKER, "queue").orderBy("since", "seq")
     dated = F.min(F.when(is_set("at"), F.col("at"))).alias("dated_at")
     ends = events.groupBy(*_WORKER).agg(F.max("at").alias("last_at"), dated)
-    until = F.coalesce("until", "last_at")
     starved = (F.col("state") == "empty") & (F.coalesce("depth", F.lit(0)) > 0)
     return (
         said.withColumn("since", F.coalesce("since", "at"))
         .withColumn("until", F.lead("since").over(by_queue))
-        .withColumn("starved", starved)
         .join(ends, list(_WORKER))
-        .withColumn("until", until)
+        .withColumn("until", F.coalesce("until", "last_at"))
         .withColumn("since", F.when(_set_meanwhile(), F.col("dated_at")).otherwise(F.col("since")))
         .select(
             *_WORKER,
@@ -42,7 +50,7 @@ def backlog(events: DataFrame) -> DataFrame:
             "since",
             "until",
             "state",
-            "starved",
+            starved.alias("starved"),
             "quantum",
             F.coalesce("level", F.lit(0)).alias("level"),
             "depth",
@@ -53,3 +61,29 @@ def backlog(events: DataFrame) -> DataFrame:
 
 def _set_meanwhile() -> Column:
     return ~is_set("since") & is_set("until")
+
+
+def settings(events: DataFrame) -> DataFrame:
+    """One row per worker, queue and time of the same settings."""
+    said = events.where("kind = 'settings' and queue is not null")
+    by_queue = Window.partitionBy(*_WORKER, "queue").orderBy("at", "seq")
+    ends = events.groupBy(*_WORKER).agg(F.max("at").alias("last_at"))
+    # Maps cannot be compared, but what they are written as can.
+    comparable = (
+        F.to_json(F.array_sort(F.map_entries(name))) if name in _MAPS else F.col(name)
+        for name in SETTINGS
+    )
+    return (
+        said.withColumn("said", F.to_json(F.struct(*comparable)))
+        .withColumn("before", F.lag("said").over(by_queue))
+        .where("before is null or before <> said")
+        .withColumn("until", F.lead("at").over(by_queue))
+        .join(ends, list(_WORKER))
+        .select(
+            *_WORKER,
+            "queue",
+            F.col("at").alias("since"),
+            F.coalesce("until", "last_at").alias("until"),
+            *SETTINGS,
+        )
+    )
