@@ -289,4 +289,4 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     assert empty.exit_code == 1
     assert "logs has no file of an event log" in empty.stderr
     assert "starting Spark" not in empty.stderr
-    assert "has no table 'attempts'; fill it first" in missing.stderr
+    assert "has no table 'processes'; fill it first" in missing.stderr
