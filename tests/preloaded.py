@@ -210,7 +210,7 @@ def become(order: Mapping[str, Any]) -> None:
 CELERYS = """
     celery.apps.worker celery.bin.celery celery.concurrency.prefork celery.concurrency.solo
     celery.concurrency.thread celery.loaders.app celery.utils.debug kombu.transport.pyamqp
-    kombu.transport.redis celery_fair.worker.step
+    kombu.transport.redis celery_fair.worker.session
 """
 """With the commands come those of Celery's extensions: Flower's, and ours."""
 

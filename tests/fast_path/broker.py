@@ -55,7 +55,12 @@ class Broker:
 
     def received(self, size: int) -> bytes:
         """The next bytes that the client has sent."""
-        return self._socket.recv(size, socket.MSG_WAITALL)
+        data = b""
+        while len(data) < size:  # MSG_WAITALL does not wait on a socket that has a timeout
+            piece = self._socket.recv(size - len(data))
+            assert piece
+            data += piece
+        return data
 
     def received_until(self, end: bytes) -> bytes:
         """What the client has sent, up to what it ends with."""

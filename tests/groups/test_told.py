@@ -74,8 +74,8 @@ def test_stops_before_its_lease_ends(
 
 LOOKS = 4.0
 SELDOM = f"""
-from celery_fair.worker import group_step
-group_step._LOOKS = {LOOKS}
+from celery_fair.worker import partitions
+partitions._LOOKS = {LOOKS}
 from tests.apps.partitioned import *
 """
 """A worker whose loop seldom looks at its partitions."""

@@ -190,7 +190,8 @@ def check_time_limits(request: Any) -> None:
     Raises:
         TypeError, ValueError, OverflowError: they are not; they come from the message.
     """
-    for limit in request.time_limits:
+    hard, soft = request.time_limits
+    for limit in (hard, soft):
         if limit is not None:
             math.ceil(limit)
 
