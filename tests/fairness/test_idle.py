@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from statistics import median
 from threading import Event
+from typing import Any
 
 import psutil
 import pytest
 from celery import Celery
 
+from tests.apps.settings import CONSTANTS
 from tests.brokers import Space
 from tests.fairness.ten_queues import FAIR, QUANTA
 from tests.waiting import wait_for
@@ -34,11 +36,17 @@ def test_idle_worker(space: Space, start_worker: StartWorker, pool: str) -> None
     assert max(delays) < 2
 
 
-def test_idle_worker_that_asks(redis_space: Space, start_worker: StartWorker) -> None:
-    """Each queue less and less often while all are empty, down to every 50 ms."""
+@pytest.mark.parametrize(("interval", "most"), [(0.5, 20), (None, 60)])
+def test_idle_worker_that_asks(
+    redis_space: Space, start_worker: StartWorker, interval: float | None, most: float
+) -> None:
+    """Each queue less and less often while all are empty, down to every 50 ms if nobody says."""
     queues = {name: {"fetch": "pull"} for name in ("a", "b")}
-    worker = start_worker(redis_space, queues=list(queues), conf={"fair_queues": queues})
-    assert_asleep(worker, most=100)
+    conf: dict[str, Any] = {"fair_queues": queues}
+    if interval is not None:
+        conf[CONSTANTS] = {"celery_fair.worker.session._PULL_INTERVAL": interval}
+    worker = start_worker(redis_space, queues=list(queues), conf=conf)
+    assert_asleep(worker, most)
 
 
 def assert_asleep(worker: WorkerProcess, most: float = 20) -> None:

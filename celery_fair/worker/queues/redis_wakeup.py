@@ -79,7 +79,7 @@ class RedisWakeUp:
             self._connection._parser.set_invalidation_push_handler(lambda said: said)
             self._connection.send_command("CLIENT", "TRACKING", "ON")
             self._connection.read_response()
-        except BaseException:
+        except BaseException:  # whatever it is, no connection stays behind; re-raised
             self._connection.disconnect()
             raise
         self._socket = self._connection._sock
