@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
-from celery_fair.pipeline.numbering import clashes, distinct, numbers, suspects
+from celery_fair.pipeline.numbering import distinct, numbers, suspects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,8 +173,6 @@ def events(lines: DataFrame) -> DataFrame:
 
 
 def quarantine(lines: DataFrame) -> DataFrame:
-    """Parsed lines that are no records, and records whose numbers others have."""
-    found = sorted_out(lines)
-    bad = found.where("table = 'quarantine'").select("file", "text", F.col("wrong").alias("reason"))
-    good = found.where("table = 'events'").select(*EVENTS.names)
-    return bad.unionByName(clashes(good, suspects(numbers(good))))
+    """Parsed lines that are no records."""
+    bad = sorted_out(lines).where("table = 'quarantine'")
+    return bad.select("file", "text", F.col("wrong").alias("reason"))

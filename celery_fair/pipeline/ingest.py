@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.bronze import EVENTS, QUARANTINE
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
-from celery_fair.pipeline.numbering import CLASH, NUMBERS, clashes, distinct, numbers, suspects
+from celery_fair.pipeline.numbering import NUMBERS, distinct, numbers, suspects
 from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.reading import (
     Copies,
@@ -192,11 +192,9 @@ class _Ingest:
             counts = bad.groupBy("reason").count().collect()
             done.quarantined = {row["reason"]: row["count"] for row in counts}
             done.lines += sum(done.quarantined.values()) - len(done.broken)
-        # A file that has changed since is read whole: what it had in quarantine is judged anew. But
-        # an event whose number another record had as well is kept, be the other there again or not.
+        # A file that has changed since is read whole: what it had in quarantine is judged anew.
         again = files.select(F.col("file").alias("again"))
-        judged_anew = (path_of("file") == F.col("again")) & (F.col("reason") != CLASH)
-        before = before.join(again, judged_anew, "left_anti")
+        before = before.join(again, path_of("file") == F.col("again"), "left_anti")
         run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
         if folder is not None:
             run.remove(folder)
@@ -213,29 +211,17 @@ class _Ingest:
             return none if run.has("events") else run.extend("events", none)
         read = run.warehouse.read([folder], EVENTS).drop("run")
         before = run.known("numbers", NUMBERS) if run.has("numbers") else None
-        fresh = run.extend("numbers", numbers(read, self._copies and self._copies.folder))
+        fresh = run.extend("numbers", numbers(read))
         good = fresh.agg(F.sum("read")).collect()[0][0]
         again = suspects(fresh, before)
         if again.isEmpty():
             new, done.events = run.adopt("events", folder, EVENTS), good
         else:
-            odd = self._clashes(clashes(read, again, before, run.known("events", EVENTS)))
-            if odd:
-                done.quarantined[CLASH] = odd
             new = run.extend("events", distinct(read, again))
             run.remove(folder)
             done.events = new.count()
-            good -= odd
         done.lines, done.duplicates = done.lines + good, good - done.events
         return new
-
-    def _clashes(self, found: DataFrame) -> int:
-        """Keep each once, however often its file is read; return how many were found."""
-        found = found.localCheckpoint()
-        before = self._run.known("quarantine", QUARANTINE).select("text", "reason")
-        fresh = found.join(before, ["text", "reason"], "left_anti").select(*found.columns)
-        self._run.extend("quarantine", fresh)
-        return found.count()
 
     # Silver -----------------------------------------------------------------------
 

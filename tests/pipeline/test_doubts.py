@@ -39,8 +39,6 @@ def gap() -> tuple[Process, Process]:
     child.starts("x", 5)
     child.forgets()
     child.finishes("x", 7)
-    child.beats(9)
-    child.beats(11)
     for process in (worker, child):
         process.ends(20)
     return worker, child
@@ -91,10 +89,10 @@ def doubted(spark: SparkSession) -> Doubted:
 
 
 def test_gap_is_about_its_queues(doubted: Doubted) -> None:
-    """And about those of its worker; from the record before the last to the one after the next."""
+    """And about those of its worker; from the record before it to the one after it."""
     (doubt,) = doubted.about(*GAP)
     assert (doubt["boot"], sorted(doubt["queues"])) == (GAP[1].boot, ["a", "b"])
-    assert (doubt["since"], doubt["until"]) == (T0 + 1, T0 + 9)
+    assert (doubt["since"], doubt["until"]) == (T0 + 1, T0 + 7)
     assert doubt["why"] == "its record 1 is missing"
 
 

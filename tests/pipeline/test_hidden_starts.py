@@ -63,12 +63,6 @@ def suspects() -> dict[str, Process]:
     beheaded.ends(40)
     del beheaded.records[:2]
 
-    misnamed = Process(queue="misnamed").boots(0)  # by a disk that fails
-    for at in (10, 20):
-        misnamed.beats(at)
-    misnamed.ends(180)
-    misnamed.records[1]["pid"] += 1000
-
     advanced = Process(queue="advanced").boots(5000)  # before its clock was set right
     advanced.beats(100)
     advanced.beats(1000, dropped=3)
@@ -87,7 +81,7 @@ def suspects() -> dict[str, Process]:
     retold.dies(50, last=0)
 
     every = (
-        *(resumed, resumed_earlier, ended, corrected, parent, beheaded, misnamed),
+        *(resumed, resumed_earlier, ended, corrected, parent, beheaded),
         *(advanced, orphaned, again, retold),
     )
     return {str(process.queue): process for process in every}
@@ -95,8 +89,6 @@ def suspects() -> dict[str, Process]:
 
 def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     found = suspects()
-    child = Process(node="celery@a", parent=found["misnamed"].boot, queue="misnamed").boots(1)
-    child.ends(170)
     of_again = Process(pid=found["again"].pid + 2000, parent=found["again"].boot).boots(5)
     of_again.ends(30)
     retold = found["retold"]  # by another, who knows that something is lost
@@ -108,7 +100,7 @@ def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: 
     twice.dies(50, last=0)
     twice.beats(60)
     twice.dies(70, last=1)
-    for process in (*found.values(), child, of_again, twice, letters("nobodys", "twice", *found)):
+    for process in (*found.values(), of_again, twice, letters("nobodys", "twice", *found)):
         logs.write(file_of(process), process.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)

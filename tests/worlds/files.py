@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.worlds.world import Process, Record, World
@@ -86,8 +86,7 @@ class Folder:
         for file in self.files:
             if file.is_there(late_ones) and (not file.is_open or self.reads_open):
                 found.update(record for record in file.records if not record.lost)
-        wrong = {record for record in found if record.wrong_number is not None}
-        return {r for r in found - wrong if r.hidden_by not in wrong and not r.masked}
+        return found
 
     def told_dead(self, process: Process, late_ones: bool) -> bool:
         """Whether it is known that a process has died, and that nothing of its log is lost."""
@@ -108,7 +107,6 @@ class Folder:
                     continue
                 files.append(File(process, len(files) + failed, T0 + record.at + skew))
             files[-1].records.append(record)
-        self._misnumber(process)
         for file in files:
             file.text = b"".join(_text(process, r, self._draw) for r in file.records)
             since = int(file.since)
@@ -122,26 +120,8 @@ class Folder:
             files[-1].is_open = True
         return [file for file in files if file.text or file.is_open]
 
-    def _misnumber(self, process: Process) -> None:
-        """A disk that fails changes a number to that of another record: that one is hidden.
-
-        The last record's would hide a lost one without a trace.
-        """
-        if self.world.wild and len(process.records) > 2 and self._draw.random() < 0.03:
-            wrong = self._draw.choice(process.records[:-1])
-            hidden = self._other(process, wrong)
-            if not wrong.lost:
-                wrong.wrong_number, hidden.hidden_by = hidden.seq, wrong
-
-    def _other(self, process: Process, record: Record) -> Record:
-        """Another of its records, half of the time the next."""
-        after = process.records[record.seq + 1 : record.seq + 2]
-        if after and self._draw.random() < 0.5:
-            return after[0]
-        return self._draw.choice([each for each in process.records if each is not record])
-
     def _declare_dead(self, process: Process, files: list[File], at: float) -> None:
-        found = [r.number for file in files for r in file.records if not r.lost]
+        found = [r.seq for file in files for r in file.records if not r.lost]
         if not found:
             return
         last = files[-1]
@@ -170,10 +150,7 @@ class Folder:
                     file.missing = not file.late
 
     def _copy(self) -> None:
-        """Files, or lines of them, are there twice; a copy may have been broken off.
-
-        Or it is of one line, with the number of another.
-        """
+        """Files, or lines of them, are there twice; a copy may have been broken off."""
         for file in self.files:
             if file.missing or file.late or file.is_open or self._draw.random() > 0.1:
                 continue
@@ -181,24 +158,12 @@ class Folder:
             if self.world.wild and self._draw.random() < 0.3:
                 text = text[: self._draw.randrange(len(text) + 1)]
             kind = self._draw.choice(["name", "elsewhere", "lines"])
-            if self.world.wild and self._draw.random() < 0.3:
-                self._renumber(file)
-            elif kind == "lines":
+            if kind == "lines":
                 file.text += file.text[: file.text.find(b"\n") + 1] if b"\n" in file.text else b""
             elif kind == "name":
                 self.copies.append((file.name.replace("/logs/", "/logs/copy/"), text))
             else:
                 self.copies.append((f"/logs/{self.world.name}-{len(self.copies)}.jsonl", text))
-
-    def _renumber(self, file: File) -> None:
-        """Copy a line of it, with the number of another."""
-        whole = [record for record in file.records if not record.lost]
-        if whole and len(file.process.records) > 1:
-            record = self._draw.choice(whole)
-            hidden = self._other(file.process, record)
-            hidden.masked = True
-            text = _text(file.process, replace(record, wrong_number=hidden.seq), self._draw)
-            self.copies.append((file.name.replace("/logs/", "/logs/copy/"), text))
 
 
 def _micros(seconds: float) -> int:
@@ -216,7 +181,7 @@ def _text(process: Process, record: Record, draw: random.Random) -> bytes:
     if fields.get("published") is not None:
         fields["published"] = _micros(T0 + fields["published"])
     head = {"v": 1, "node": process.node, "pid": process.pid, "boot": process.boot}
-    head |= {"kind": record.kind, "seq": record.number}
+    head |= {"kind": record.kind, "seq": record.seq}
     head["at"] = _micros(T0 + record.at + process.host.skew)
     text = json.dumps(head | fields).encode()
     if not record.torn:

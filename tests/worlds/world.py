@@ -43,9 +43,6 @@ class Record:
         at: when, truly.
         lost: never came to the disk, or did not stay there.
         torn: a part of it did.
-        wrong_number: what has become of its number, `seq`, in the file.
-        hidden_by: the other record that has its number.
-        masked: a copy of another record has it.
     """
 
     at: float
@@ -54,14 +51,6 @@ class Record:
     seq: int = 0
     lost: bool = False
     torn: bool = False
-    wrong_number: int | None = None
-    hidden_by: Record | None = None
-    masked: bool = False
-
-    @property
-    def number(self) -> int:
-        """The one in the file."""
-        return self.seq if self.wrong_number is None else self.wrong_number
 
 
 @dataclass(eq=False)

@@ -188,11 +188,12 @@ def _with_owner(attempts: DataFrame, processes: DataFrame, found: DataFrame) -> 
         .agg(F.max_by(_struct(), "until").alias("doubt_of_owner"))
     )
     known = processes.join(lasting, key, "left")
-    # One row each, also where a disk that fails has changed a number in its name.
-    parents = known.groupBy("node", F.col("boot").alias("worker")).agg(
-        F.max_by("doubt_of_owner", "doubt_of_owner.until").alias("doubt_of_parent"),
-        F.max(F.col("ended_at").isNotNull()).alias("ended_parent"),
-        F.max("last_at").alias("last_of_parent"),
+    parents = known.select(
+        "node",
+        F.col("boot").alias("worker"),
+        F.col("doubt_of_owner").alias("doubt_of_parent"),
+        F.col("ended_at").isNotNull().alias("ended_parent"),
+        F.col("last_at").alias("last_of_parent"),
     )
     heard = is_true("ended_at") & (F.col("last_of_parent") >= F.col("ended_at") + REPORTED)
     owners = known.join(parents, ["node", "worker"], "left").select(
@@ -291,7 +292,6 @@ def _why(text: str) -> Column:
 def _verdict() -> Column:
     """The verdict and, if it is UNKNOWN, `doubt`."""
     rejected, started = F.col("rejections") > 0, F.col("starts") > 0
-    several = F.col("starts") > 1
     replayed = F.col("started_at") > F.col("rejected_at") + CLOCKS
     unfinished = F.col("finishes") == 0
     of_owner, of_parent = F.col("doubt_of_owner"), F.col("doubt_of_parent")
@@ -300,12 +300,11 @@ def _verdict() -> Column:
         ~is_true("owner_ended_at") | (F.col("open.since") < F.col("owner_ended_at") + REPORTED)
     )
     return (
-        F.when(several & (F.col("started_at") < F.col("last_started_at")), _said("DUPLICATE"))
+        F.when(F.col("starts") > 1, _said("DUPLICATE"))
         .when(
             rejected & (started | ~unfinished) & ~F.coalesce(replayed, F.lit(False)),
             _said("DEAD_LETTERED"),
         )
-        .when(several, _said("UNKNOWN", _why(_COPIED)))
         .when(rejected & ~started & (F.col("admissions") > 0), _said("UNKNOWN", _why(_ADMITTED)))
         .when(rejected & ~started & F.col("unstarted").isNull(), _said("REPLAYABLE"))
         .when(rejected & ~started, _said("UNKNOWN", F.col("unstarted")))
@@ -327,7 +326,6 @@ def _verdict() -> Column:
     )
 
 
-_COPIED = "its starts have one time: one may be a copy of the other with a wrong number"
 _ADMITTED = "it was about to be started, and whether it was is not in the log"
 _REPORT = "the worker of its process, which has ended, may not have told its end yet"
 

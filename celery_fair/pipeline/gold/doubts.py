@@ -6,7 +6,6 @@ a process's log                        since                until
 lacks records between two others       the one before       the one after
 lacks its first records                for ever             the first that is here
 says that it dropped some, unnumbered  its first record     its end, or for ever
-has two records with one number        its first record     its end, or for ever
 may have lost its end                  the last record      its end
 has no end: what comes is not read     the last record      for ever
 is a child's, and its worker's is not  for ever             for ever
@@ -82,19 +81,19 @@ def _with_queues(processes: DataFrame) -> DataFrame:
 
     What was written before `sealed` is in a file that is sealed.
     """
-    # One row each, also where a disk that fails has changed a number in its name.
-    workers = processes.groupBy("node", F.col("boot").alias("worker")).agg(
-        F.max_by("quanta", "records").alias("of_worker"),
-        F.min("born_at").alias("born_at"),
-        F.max("heartbeat").alias("beat"),
-        F.max("rotate").alias("rotate"),
+    workers = processes.select(
+        "node",
+        F.col("boot").alias("worker"),
+        F.col("quanta").alias("of_worker"),
+        F.col("born_at").alias("since_worker"),
+        F.col("heartbeat").alias("beat"),
+        F.col("rotate").alias("rotate_worker"),
     )
     own, of_worker = (
         F.coalesce(F.map_keys(name), F.array().cast("array<string>"))
         for name in ("quanta", "of_worker")
     )
     named = F.array_distinct(F.concat(own, of_worker))
-    workers = workers.withColumnsRenamed({"born_at": "since_worker", "rotate": "rotate_worker"})
     beat = F.coalesce("heartbeat", "beat", F.lit(_BEAT))
     rotate = F.coalesce("rotate", "rotate_worker", F.lit(_ROTATE))
     horizon = _horizon(processes)
@@ -162,7 +161,6 @@ def _of_process(known: DataFrame, looked: bool) -> DataFrame:
         ),
         _doubt(F.col("born_at").isNull(), "its first records are missing", born, F.col("first_at")),
         _doubt(uncounted, "records are missing in its log", born, ended),
-        _doubt(F.col("clash"), "two of its records have one number", born, ended),
         _doubt(F.col("cut"), "the end of its log may be lost", last, ended),
         _doubt(
             F.col("ended_at").isNull(),
@@ -206,10 +204,7 @@ def _of_gaps(known: DataFrame, gaps: DataFrame) -> DataFrame:
     untold = F.col("since").isNotNull() | (F.col("until") > F.col("first_at"))
     several = F.format_string("its records %d to %d are missing", "first", "last")
     one = F.format_string("its record %d is missing", "first")
-    odd = F.format_string("its records %d and %d are out of order", "last", "first")
-    missing = F.when(F.col("first") == F.col("last"), one).otherwise(
-        F.when(F.col("first") < F.col("last"), several).otherwise(odd)
-    )
+    missing = F.when(F.col("first") == F.col("last"), one).otherwise(several)
     found = gaps.join(named, ["node", "pid", "boot"]).where(untold)
     return _told(found, why=missing, since=F.coalesce("since", F.lit(_EVER)))
 

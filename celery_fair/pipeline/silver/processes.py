@@ -4,8 +4,7 @@ A process numbers its records from 0. It wrote at least ``max(seq) + 1``; those 
 are *missing*; *dropped* are those that it could not write, and lines of its files that are torn, or
 otherwise no records. Its log is complete if there are none of either, and the log of its parent
 process is here at all. When missing records were written, `celery_fair.pipeline.silver.gaps` says;
-what was dropped is among them, unless the process says of more (`uncounted`). If two different
-records have one number (`clash`), nobody knows when what that hides was written. What a process
+what was dropped is among them, unless the process says of more (`uncounted`). What a process
 wrote after the last record that is here cannot be known (`cut`: nor if it has died, as its end may
 be lost), so the log also says how the process ended:
 
@@ -26,7 +25,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
-from celery_fair.pipeline.numbering import CLASH
 from celery_fair.pipeline.silver.clocks import is_set, is_true
 from celery_fair.pipeline.silver.unread import torn_boot
 
@@ -53,8 +51,6 @@ def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFra
 
 def lives(events: DataFrame) -> DataFrame:
     """What each process says by itself, without the others.
-
-    It is `ragged` if a file of it lacks numbers; another file may have them, such as a copy.
 
     It is made again only for those of which there are new events.
     """
@@ -99,7 +95,6 @@ def _counted(events: DataFrame) -> DataFrame:
         F.count("seq").alias("records"),
         F.count(number).alias("numbers"),
         F.max(number).alias("number"),
-        F.min(number).alias("first_number"),
         F.max(_number_found()).alias("found"),
         F.max("dropped").alias("dropped"),
         F.max(F.when(number.isNotNull(), dropped)).alias("said_dropped"),
@@ -116,7 +111,6 @@ def _counted(events: DataFrame) -> DataFrame:
         F.max("number").alias("number"),
         F.sum("records").alias("records"),
         (F.greatest(F.max("number"), F.max("found")) + 1 - F.sum("numbers")).alias("missing"),
-        F.max(F.col("number") - F.col("first_number") + 1 > F.col("numbers")).alias("ragged"),
         F.max("dropped").alias("dropped"),
         F.max("said_dropped").alias("said_dropped"),
         _cut().alias("cut"),
@@ -140,9 +134,7 @@ def _said(events: DataFrame) -> DataFrame:
 
 def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
     """One row per process, of all lives."""
-    if quarantine is None:
-        counted = counted.withColumn("clash", F.lit(False))
-    else:
+    if quarantine is not None:
         counted = _with_torn(counted, quarantine)
     return _with_liveness(counted).select(
         *_KEY,
@@ -158,8 +150,6 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
         _is_complete().alias("complete"),
         "cut",
         F.coalesce(F.col("said_dropped") > F.col("missing"), F.lit(False)).alias("uncounted"),
-        "clash",
-        F.coalesce("ragged", F.lit(False)).alias("ragged"),
         "end",
         "ended_at",
         "liveness",
@@ -171,16 +161,14 @@ def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> Dat
 
 def _with_torn(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
     """A line that is no record may have been one: by its file, of which process."""
-    clash = F.col("reason") == CLASH
     bad = quarantine.where("reason <> 'empty'").groupBy(torn_boot().alias("boot"))
-    torn = bad.agg(F.count_if(~clash).alias("torn"), F.bool_or(clash).alias("clash"))
+    torn = bad.agg(F.count(F.lit(1)).alias("torn"))
     counted = counted.join(F.broadcast(torn), "boot", "left")
     at_end = (F.col("torn") > 0) & ~F.coalesce(F.col("end") == "exit", F.lit(False))
     return counted.withColumns(
         {
             "dropped": F.greatest("dropped", F.coalesce("torn", F.lit(0))),
             "cut": F.col("cut") | F.coalesce(at_end, F.lit(False)),
-            "clash": F.coalesce("clash", F.lit(False)),
         }
     )
 
@@ -199,7 +187,6 @@ def _quanta(events: DataFrame) -> DataFrame:
 
 def _is_complete() -> Column:
     gapless = F.col("born_at").isNotNull() & (F.col("missing") == 0) & (F.col("dropped") == 0)
-    gapless &= ~F.col("clash")
     return gapless & (F.col("parent").isNull() | F.col("of_boot").isNotNull())
 
 
@@ -239,11 +226,12 @@ def _last(name: str) -> Column:
 
 def _with_liveness(counted: DataFrame) -> DataFrame:
     horizon = counted.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))
-    # One row each, also where a disk that fails has changed a number in its name.
-    parents = counted.groupBy(F.col("node").alias("of_node"), F.col("boot").alias("of_boot")).agg(
-        F.max("heartbeat").alias("beat_of_parent"),
-        F.max("last_at").alias("last_of_parent"),
-        F.max("ended_at").alias("end_of_parent"),
+    parents = counted.select(
+        F.col("node").alias("of_node"),
+        F.col("boot").alias("of_boot"),
+        F.col("heartbeat").alias("beat_of_parent"),
+        F.col("last_at").alias("last_of_parent"),
+        F.col("ended_at").alias("end_of_parent"),
     )
     is_parent = (F.col("node") == F.col("of_node")) & (F.col("parent") == F.col("of_boot"))
     return (

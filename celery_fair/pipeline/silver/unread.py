@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
-from celery_fair.pipeline.numbering import CLASH
 from celery_fair.pipeline.storage.store import Store
 
 __all__ = [
@@ -145,11 +144,9 @@ def path_of(address: str) -> Column:
 def torn_boot() -> Column:
     """Whose a line that is no record is, by its file; "" if nobody knows.
 
-    A pack is of several processes, but has no line that is no JSON object. A record whose number
-    another has says whose it is.
+    A pack is of several processes, but has no line that is no JSON object.
     """
-    says = F.col("file").endswith(PACKED) | (F.col("reason") == CLASH)
-    said = F.when(says, F.regexp_extract("text", _BOOT, 1))
+    said = F.when(F.col("file").endswith(PACKED), F.regexp_extract("text", _BOOT, 1))
     return F.coalesce(said, F.regexp_extract("file", _OF_FILE, 1))
 
 
