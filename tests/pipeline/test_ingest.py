@@ -207,56 +207,43 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert (row["missing"], row["complete"]) == (1, False)
 
 
-def test_records_of_another_version_leave_their_process_in_doubt(
+def test_lines_that_are_no_records_come_before_between_and_after(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:
-    """As after a torn line; times that another version has written are not read."""
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    process = Process().boots(0)
-    process.runs("of this", 1)
-    process.ends(9)
-    (path,) = logs.plant(process)
-    other = [
-        json.dumps(record | {"v": 7, "seq": n + 9}) for n, record in enumerate(process.records)
-    ]
-    path.write_text("".join(f"{line}\n" for line in [*process.lines, *other]))
-    told = f"of version 7, and this celery-fair reads {VERSION}"
-    assert ingest(warehouse, logs.folder).quarantined == {told: len(other)}
-    (row,) = warehouse.table("processes").collect()
-    assert (row["records"], row["complete"]) == (len(process.records), False)
+    """Nobody knows what they were: whose file they are in, is in doubt, also if he was not before.
 
-
-def test_runs_without_a_new_event(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    Times that another version has written are not read.
+    """
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     logs.write("garbage.jsonl", ["garbage"])
     assert ingest(warehouse, logs.folder).quarantined == {"torn or no JSON": 1}
     assert warehouse.table("attempts").count() == 0
-    process = Process().boots(0)
-    process.runs("a", 1)
-    (path,) = logs.plant(process)
-    assert ingest(warehouse, logs.folder).events == 3
-    shutil.copy(path, path.with_name("copy.jsonl"))
-    copied = ingest(warehouse, logs.folder)
-    assert (copied.version, copied.files, copied.events, copied.duplicates) == (3, 1, 0, 3)
-    assert warehouse.table("attempts").count() == 1
-    assert warehouse.table("quarantine").count() == 1
 
-
-def test_a_log_with_a_torn_line_is_not_whole(
-    spark: SparkSession, logs: Logs, tmp_path: Path
-) -> None:
-    """Also if it is read when the rest has been: what it was, nobody knows."""
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    torn, whole = Process().boots(0), Process().boots(0)
-    for process in (torn, whole):
+    torn, whole, other = (Process().boots(0) for _ in range(3))
+    for process in (torn, whole, other):
         process.runs(f"of {process.boot}", 1)
         process.ends(9)
-    path, _ = logs.plant(torn, whole)
-    ingest(warehouse, logs.folder)
-    path.with_name(path.name.replace("-0.jsonl", "-1.jsonl")).write_text('{"v":1,"kind":"sta')
-    assert ingest(warehouse, logs.folder).quarantined == {"torn or no JSON": 1}
+    path, copied, of_another = logs.plant(torn, whole, other)
+    changed = [
+        json.dumps(record | {"v": 7, "seq": n + 9}) for n, record in enumerate(other.records)
+    ]
+    of_another.write_text("".join(f"{line}\n" for line in [*other.lines, *changed]))
+    told = f"of version 7, and this celery-fair reads {VERSION}"
+    second = ingest(warehouse, logs.folder)
+    assert (second.events, second.quarantined) == (12, {told: 4})
     complete = {row["boot"]: row["complete"] for row in warehouse.table("processes").collect()}
-    assert complete == {torn.boot: False, whole.boot: True}
+    assert complete == {torn.boot: True, whole.boot: True, other.boot: False}
+
+    shutil.copy(copied, copied.with_name("copy.jsonl"))
+    path.with_name(path.name.replace("-0.jsonl", "-1.jsonl")).write_text('{"v":1,"kind":"sta')
+    third = ingest(warehouse, logs.folder)
+    assert (third.version, third.files, third.events, third.duplicates) == (3, 2, 0, 4)
+    assert third.quarantined == {"torn or no JSON": 1}
+    assert warehouse.table("attempts").count() == 3
+    assert warehouse.table("quarantine").count() == 6
+    rows = warehouse.table("processes").collect()
+    assert {row["boot"]: row["records"] for row in rows} == dict.fromkeys(complete, 4)
+    assert {row["boot"]: row["complete"] for row in rows} == complete | {torn.boot: False}
 
 
 def test_folder_that_is_not(spark: SparkSession, tmp_path: Path) -> None:
