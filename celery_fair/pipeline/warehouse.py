@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from celery_fair.clock import elapsed
-from celery_fair.pipeline.catalog import Catalog
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import unglobbed
 from celery_fair.pipeline.storage import store_at
@@ -200,19 +199,12 @@ class Warehouse:
     Arguments:
         spark: reads and writes.
         where: the folder: a path, a URI, or its store.
-        catalog: where tables are made, too, that are published by `publishing`.
     """
 
-    def __init__(
-        self,
-        spark: "SparkSession",
-        where: Path | str | Store,
-        catalog: Catalog | None = None,
-    ) -> None:
+    def __init__(self, spark: "SparkSession", where: Path | str | Store) -> None:
         self.spark = spark
         self.store = store_at(where, spark)
         self.root = self.store.root
-        self._catalog = catalog
         self._pinned: Pointer | None = None
         self._holds: list[Hold] = []
 
@@ -315,9 +307,6 @@ class Warehouse:
             yield run
             with suppress(OvertakenError):
                 run.publish()
-                if self._catalog is not None:
-                    for name in run.made:
-                        self._catalog.write(name, run.table(name))
         except BaseException:  # an interrupt too; re-raised
             run.discard()
             raise
@@ -347,11 +336,6 @@ class Run:
         """What it has read and written."""
         self._number = number
         self._folders = count()
-
-    @property
-    def made(self) -> list[str]:
-        """The tables that it has written."""
-        return self.pointer.changed(self._before)
 
     # Reading --------------------------------------------------------------------
 

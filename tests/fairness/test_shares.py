@@ -31,7 +31,9 @@ def assert_fair(starts: Sequence[Record], edge: int, limit: float) -> None:
     assert 10 - 10 * limit <= ratio <= 10 + 10 * limit
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "pool", ["solo", pytest.param("threads", marks=pytest.mark.wide), "prefork"]
+)
 def test_tasks_of_no_work_and_of_100_microseconds(
     space: Space, start_worker: StartWorker, pool: str
 ) -> None:

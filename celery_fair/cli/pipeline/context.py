@@ -72,7 +72,6 @@ class Context:
         quiet: whether progress is not told.
         publishes: whether the command writes to a warehouse.
         one_writer: whether no other command does so meanwhile.
-        tables_in: the schema of a catalog in which what is published becomes tables, too.
         of_warehouse: whether it is about a warehouse, and no trace, which is somebody else's file.
     """
 
@@ -83,7 +82,6 @@ class Context:
     quiet: bool
     publishes: bool = False
     one_writer: bool = False
-    tables_in: str | None = None
     of_warehouse: bool = True
     _session: "SparkSession | None" = field(default=None, init=False)
 
@@ -135,16 +133,13 @@ class Context:
         Arguments:
             logs: the folder that is to be read into it; None: there is none.
         """
-        from celery_fair.pipeline.catalog import Catalog
         from celery_fair.pipeline.warehouse import Warehouse
 
         if logs is None and isinstance(where, Path):
             _see_to_it_that_there_is_one(where)
         if self.publishes and isinstance(where, Path):
             see_to_it_that_it_can_be_written(where)
-        spark = self.spark(_work(where, logs))
-        catalog = None if self.tables_in is None else Catalog(spark, self.tables_in)
-        found = Warehouse(spark, self.store(where), catalog)
+        found = Warehouse(self.spark(_work(where, logs)), self.store(where))
         return found.pin() if logs is None else found
 
 
@@ -290,11 +285,6 @@ one_writer_option = click.option(
 
 _WAREHOUSE = (
     one_writer_option,
-    click.option(
-        "--tables-in",
-        metavar="CATALOG.SCHEMA",
-        help="Make what is published a table of this catalog, too, such as lake.fair.",
-    ),
     click.argument("warehouse", type=PLACE),
 )
 
@@ -313,7 +303,7 @@ _PREMISES = (
     ),
 )
 
-_OF_CONTEXT = ("master", "memory", "conf", "as_json", "quiet", "one_writer", "tables_in")
+_OF_CONTEXT = ("master", "memory", "conf", "as_json", "quiet", "one_writer")
 
 
 def with_spark(command: F) -> F:
