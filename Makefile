@@ -86,7 +86,7 @@ test-fairness: environment brokers ## shares, and that no worker waits without n
 	$(RUN) pytest -q -n 2 --dist loadfile -m "not wide" $(FAIRNESS)
 
 .PHONY: test-wide
-test-wide: environment brokers spark hadoop ## more brokers and stores, Celery 5.5, no fast path; takes minutes
+test-wide: environment brokers spark ## more brokers, Celery 5.5, no fast path; takes minutes
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest test-plain
 
 .PHONY: test-others
@@ -124,10 +124,6 @@ brokers:
 .PHONY: spark
 spark: chromium
 	@scripts/system-packages.sh openjdk-17-jre-headless rclone
-
-.PHONY: hadoop
-hadoop: environment ## HDFS's servers for the tests, in var/hadoop
-	@scripts/hadoop-jars.sh
 
 .PHONY: chromium
 chromium:

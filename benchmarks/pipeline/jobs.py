@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from celery_fair.pipeline.warehouse import read_pointer
+from celery_fair.pipeline.storage.pointer import read_pointer
 
 __all__ = ["GOLD", "INTERVAL", "SILVER", "folders", "published", "question", "view"]
 

@@ -13,7 +13,6 @@ import click
 from click.core import ParameterSource
 
 from celery_fair.cli.screen import Line, aligned
-from celery_fair.pipeline.storage.address import is_remote, local_path
 
 __all__ = [
     "COUNT",
@@ -23,7 +22,7 @@ __all__ = [
     "NUMBER",
     "SECONDS",
     "Finite",
-    "Local",
+    "Named",
     "Number",
     "Outcome",
     "Seconds",
@@ -39,18 +38,16 @@ __all__ = [
 COUNT = click.IntRange(0)
 
 
-class Local(click.Path):
-    """A path of this machine, also as ``file:/…``."""
+class Named(click.Path):
+    """A path that is not empty."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and is_remote(value):
-            self.fail(f"{value!r} is not on this machine: give a path here", param, ctx)
         if value == "":  # it would be the folder where the command was started
             self.fail("it is empty: give a path, or . for this folder", param, ctx)
-        return super().convert(local_path(str(value)), param, ctx)
+        return super().convert(value, param, ctx)
 
 
-class NewFile(Local):
+class NewFile(Named):
     """A file to write: what cannot be written is told at once, and not when the work is done."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -77,7 +74,7 @@ def _is_default(param: click.Parameter | None, ctx: click.Context | None) -> boo
     return ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT
 
 
-FOLDER = Local(file_okay=False, path_type=Path)
+FOLDER = Named(file_okay=False, path_type=Path)
 NEW_FILE = NewFile(dir_okay=False, writable=True, path_type=Path)
 
 

@@ -42,8 +42,6 @@ from celery_fair.pipeline.silver.unread import (
     unreadable,
     without_process,
 )
-from celery_fair.pipeline.storage import store_at
-from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["Ingested", "ingest"]
@@ -77,7 +75,7 @@ class Ingested:
 
 def ingest(
     warehouse: Warehouse,
-    where: Path | str | Store,
+    logs: Path,
     include_open: bool = False,
     say: Say = lambda _: None,
     show: Show | None = None,
@@ -85,7 +83,7 @@ def ingest(
     """Read what is new in the logs; publish the next version if there is anything.
 
     Arguments:
-        where: their folder: a path, a URI, or its store.
+        logs: their folder.
         include_open: read the files too that are being written; their torn last lines are ignored.
         say: is told what is being done.
         show: is shown how much has been read, see `celery_fair.pipeline.progress`.
@@ -93,7 +91,7 @@ def ingest(
     Raises:
         PipelineError: that is no folder, or an empty one, or others published again and again.
     """
-    logs = store_at(where, warehouse.spark)
+    logs = logs.absolute()
     check(logs)
     tries = _TRIES
     while True:
@@ -127,7 +125,7 @@ class _Ingest:
     """
 
     def __init__(
-        self, run: Run, logs: Store, copies: Copies | None, say: Say, show: Show | None
+        self, run: Run, logs: Path, copies: Copies | None, say: Say, show: Show | None
     ) -> None:
         self._run, self._logs, self._copies, self._say, self._show = run, logs, copies, say, show
         self._spark = run.warehouse.spark
@@ -135,7 +133,7 @@ class _Ingest:
 
     def ingested(self) -> Ingested:
         run, done = self._run, self._done
-        self._say(f"listing the files below {self._logs.root}")
+        self._say(f"listing the files below {self._logs}")
         found = sealed_files(self._spark, self._logs)
         known = run.known("files", found.schema)
         files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))

@@ -14,7 +14,7 @@ and read up to where they break off; what each has lost is a doubt, see
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,9 +22,8 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.bronze import parsed, sorted_out
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.log_files import unglobbed
+from celery_fair.pipeline.log_files import log_files, unglobbed
 from celery_fair.pipeline.silver.unread import BREAKS_OFF, CANNOT_BE_NAMED
-from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run
 
 __all__ = [
@@ -54,61 +53,56 @@ class Copies(NamedTuple):
     size: int
 
 
-def check(logs: Store) -> None:
+def check(logs: Path) -> None:
     """See to it that there is something to read.
 
     Raises:
         PipelineError: `logs` is no folder, or cannot be read, or has no file of a log.
     """
-    if not logs.is_folder():
-        raise PipelineError(f"{logs.root} is no folder: give the one that fair_event_log names")
-    if not any(path.endswith(_ENDS) for path in logs.below()):
+    if not logs.is_dir():
+        raise PipelineError(f"{logs} is no folder: give the one that fair_event_log names")
+    if not any(path.name.endswith(_ENDS) for path in log_files(logs, "*")):
         raise PipelineError(
-            f"{logs.root} has no file of an event log (*{', *'.join(_ENDS)}): is it the"
+            f"{logs} has no file of an event log (*{', *'.join(_ENDS)}): is it the"
             " folder that fair_event_log names?"
         )
 
 
 @contextmanager
-def open_copies(run: Run, logs: Store, wanted: bool) -> Iterator[Copies | None]:
+def open_copies(run: Run, logs: Path, wanted: bool) -> Iterator[Copies | None]:
     """Yield copies of the open files; None if they are not wanted, or there are none."""
     store, folder = run.warehouse.store, run.scratch("open")
     sizes = []
-    for number, path in enumerate(_named(logs, _OPEN) if wanted else ()):
+    for number, path in enumerate(sorted(log_files(logs, _OPEN)) if wanted else ()):
+        copy = store.root / folder / f"{number}-{path.name.removeprefix('_')}"
+        copy.parent.mkdir(exist_ok=True)
         with suppress(FileNotFoundError):  # sealed just now: it is read as such
-            content = logs.open(path)
-            name = path.rpartition("/")[2].removeprefix("_")
-            store.put(f"{folder}/{number}-{name}", content)
-            sizes.append(len(content))
+            sizes.append(copy.write_bytes(path.read_bytes()))
     yield Copies(folder, store.address(folder), len(sizes), sum(sizes)) if sizes else None
     if sizes:
         store.remove(folder)
 
 
-def _named(logs: Store, pattern: str) -> list[str]:
-    return sorted(path for path in logs.below() if fnmatchcase(path.rpartition("/")[2], pattern))
-
-
-def nothing_in(logs: Store) -> str:
+def nothing_in(logs: Path) -> str:
     """Why there is nothing to read where there are files: Spark leaves empty ones out."""
-    sealed = any(not path.rpartition("/")[2].startswith("_") for path in _named(logs, "*.jsonl*"))
-    why = f"{logs.root}: its files are empty" if sealed else f"{logs.root} has no sealed file yet"
-    if _named(logs, _OPEN):
+    sealed = any(not path.name.startswith("_") for path in log_files(logs, "*.jsonl*"))
+    why = f"{logs}: its files are empty" if sealed else f"{logs} has no sealed file yet"
+    if any(log_files(logs, _OPEN)):
         why += "; what workers are writing is read with --include-open"
     return why
 
 
-def sealed_files(spark: SparkSession, logs: Store) -> DataFrame:
+def sealed_files(spark: SparkSession, logs: Path) -> DataFrame:
     """Every sealed file (`file`, `size`, `changed`)."""
     # What is being packed may be overlooked, its files and the pack, but not twice.
     return _listed(spark, logs).unionByName(_listed(spark, logs)).distinct()
 
 
-def _listed(spark: SparkSession, logs: Store) -> DataFrame:
+def _listed(spark: SparkSession, logs: Path) -> DataFrame:
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", True)
     reader = reader.option("pathGlobFilter", f"*{{{','.join(_ENDS)}}}")
     # Hadoop cannot read what it takes for a scheme and a path, and nothing else beside it.
-    named = reader.load(unglobbed(logs.address())).where(~F.col("path").rlike(CANNOT_BE_NAMED))
+    named = reader.load(unglobbed(f"file:{logs}")).where(~F.col("path").rlike(CANNOT_BE_NAMED))
     return named.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 

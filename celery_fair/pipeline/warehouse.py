@@ -10,7 +10,7 @@
 A table is one folder or several; what has been published never changes. A run writes its own
 folders, then the pointer. A reader sees one whole version or the next one. A version that was being
 written when the program died is not pointed at, as if it had never been there. Of two that publish
-the same version one does, and the other is told so (`celery_fair.pipeline.storage` says how).
+the same version one does, and the other is told so.
 
 Some tables are replaced as a whole; others grow by a folder per run, and folders that have become
 many are put together (`overgrown`). Where a run has made rows anew of which a folder before has
@@ -18,20 +18,17 @@ older ones, the table `replaced` names these by folder and id, and who reads the
 out: so much less is written than if that folder were written again.
 """
 
-import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from celery_fair.clock import elapsed
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.storage import store_at
+from celery_fair.pipeline.storage.pointer import Pointer, read_pointer, write_pointer
 from celery_fair.pipeline.storage.store import SCRATCH, Held, Hold, Store
 
 if TYPE_CHECKING:
@@ -39,18 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
-    "FORMAT",
     "REPLACED",
-    "Pointer",
     "Run",
     "Warehouse",
     "overgrown",
-    "read_pointer",
-    "write_pointer",
 ]
-
-FORMAT = 1
-"""Of the pointer, and of the tables that it names."""
 
 REPLACED = "replaced"
 """The table of the rows of `attempts` that no longer count: of an `id`, in the run `stale`."""
@@ -61,149 +51,21 @@ _IN_PART = "attempts"
 _NAMED = re.compile(r"(\d{6,})-([0-9a-f]{6})$")
 """How the name of what a run has written ends: its version, and its own mark."""
 
-_POINTER = re.compile(r"current-(\d+)\.json")
-
 FEW = 8
 """Folders of a table that are not worth putting together."""
 
-_SLOW = 60.0
-"""Seconds for which the pointers of earlier versions are there at the least, and twice that."""
-
-
-# The pointer ------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A version of the warehouse.
-
-    Attributes:
-        version: its number.
-        tables: the folders of each table, relative to the warehouse.
-        schemas: the columns of each table, as DDL: to find them out takes Spark a job.
-    """
-
-    version: int = 0
-    tables: dict[str, list[str]] = field(default_factory=dict)
-    schemas: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def folders(self) -> set[str]:
-        """Those of all tables."""
-        return {folder for folders in self.tables.values() for folder in folders}
-
-    def with_table(self, table: str, folders: list[str], schema: str) -> "Pointer":
-        """Return a pointer in which `table` consists of other folders; the number stays."""
-        tables, schemas = {**self.tables, table: folders}, {**self.schemas, table: schema}
-        return Pointer(self.version, tables, schemas)
-
-    def changed(self, before: "Pointer") -> list[str]:
-        """Return the tables that consist of other folders than before."""
-        return [name for name, each in self.tables.items() if before.tables.get(name) != each]
-
-
-def read_pointer(where: Store | Path) -> Pointer:
-    """Return the present version; an empty one where nothing has been published.
-
-    Raises:
-        PipelineError: it is of another format.
-    """
-    store = store_at(where)
-    pointers = _pointers(store)
-    if not pointers:
-        return Pointer()
-    try:
-        found: dict[str, Any] = json.loads(store.open(store.address(pointers[-1])))
-        if found["v"] != FORMAT:
-            raise PipelineError(
-                f"{store.root} is a warehouse of format {found['v']}, and this celery-fair reads"
-                f" {FORMAT}: use the version that wrote it, or ingest the logs into a new folder"
-            )
-        return Pointer(int(found["version"]), found["tables"], found["schemas"])
-    except (ValueError, KeyError, TypeError) as exc:
-        raise PipelineError(
-            f"the pointer in {store.root} does not say which version is present ({exc!r}): is this"
-            " a warehouse?"
-        ) from exc
-
-
-def _name(version: int) -> str:
-    return f"current-{version:06d}.json"
-
-
-def _pointers(store: Store) -> list[str]:
-    """Return the names of those that are there, the present one last."""
-    named = map(_POINTER.fullmatch, store.names("current-*.json"))
-    return [match[0] for match in sorted(filter(None, named), key=lambda match: int(match[1]))]
-
-
-def write_pointer(
-    where: Store | Path,
-    before: Pointer,
-    after: Pointer,
-    check: Callable[[], None] = lambda: None,
-) -> tuple[Pointer, Pointer]:
-    """Publish the tables in which `after` is other than `before`; return what was there, and is.
-
-    Others may have published meanwhile, but no such tables: what `ingest` writes and what is made
-    of that have none in common.
-
-    Arguments:
-        check: raises an error if the folders of `after` are no longer held.
-
-    Raises:
-        OvertakenError: another run has published some of these tables meanwhile.
-    """
-    store, mine = store_at(where), after.changed(before)
-    while True:
-        looked = elapsed()
-        present = read_pointer(store)
-        if not set(mine).isdisjoint(present.changed(before)):
-            raise OvertakenError(
-                f"another run has published version {present.version} of {store.root} while"
-                f" this one worked on version {before.version}; nothing was changed: run it again"
-            )
-        check()
-        merged = Pointer(
-            present.version + 1,
-            present.tables | {name: after.tables[name] for name in mine},
-            present.schemas | {name: after.schemas[name] for name in mine},
-        )
-        name = _name(merged.version)
-        text = json.dumps({"v": FORMAT, **asdict(merged)}, indent=1)
-        if store.put(name, text.encode(), new=True):
-            pointers = _pointers(store)
-            # One of the name may have been there, and been removed, since it was looked for.
-            if pointers[-1] == name or elapsed() - looked < _SLOW:
-                _forget(store, pointers)
-                return present, merged
-            store.remove(name)
-
-
-def _forget(store: Store, pointers: list[str]) -> None:
-    """Remove pointers that nobody can just be reading, or about to publish."""
-    latest = store.changed(pointers[-1])
-    for name in pointers[:-2]:
-        with suppress(FileNotFoundError):  # another run has removed it
-            if latest - store.changed(name) <= 2 * _SLOW:
-                return
-            store.remove(name)
-
-
-# Tables -----------------------------------------------------------------------
-
 
 class Warehouse:
-    """A folder that driver and executors see under one address.
+    """A folder that driver and executors see under one path.
 
     Arguments:
         spark: reads and writes.
-        where: the folder: a path, a URI, or its store.
+        root: the folder.
     """
 
-    def __init__(self, spark: "SparkSession", where: Path | str | Store) -> None:
+    def __init__(self, spark: "SparkSession", root: Path) -> None:
         self.spark = spark
-        self.store = store_at(where, spark)
+        self.store = Store(root)
         self.root = self.store.root
         self._pinned: Pointer | None = None
         self._holds: list[Hold] = []
@@ -216,7 +78,7 @@ class Warehouse:
         try:
             self._pinned, hold = self._held(secrets.token_hex(3))
         except OSError:  # the folder is another user's, or the disk is full
-            self._pinned, hold = read_pointer(self.store), Hold()
+            self._pinned, hold = read_pointer(self.root), Hold()
         self._holds.append(hold)
         return self
 
@@ -229,11 +91,11 @@ class Warehouse:
         Raises:
             OSError: nothing can be written there.
         """
-        present = read_pointer(self.store)
+        present = read_pointer(self.root)
         while make or present.version:  # else it may be no warehouse at all
             hold = self.store.hold(mark, (self._pinned or present).folders)
             # Who has published since may not have seen that these folders are held.
-            looked, present = present, read_pointer(self.store)
+            looked, present = present, read_pointer(self.root)
             if present.version == looked.version:
                 return present, hold
             hold.release()
@@ -245,7 +107,7 @@ class Warehouse:
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.of(self._pinned or read_pointer(self.store), name)
+        return self.of(self._pinned or read_pointer(self.root), name)
 
     def of(self, pointer: Pointer, name: str) -> "DataFrame":
         """Return a table of some version.
@@ -288,8 +150,6 @@ class Warehouse:
                 take it for what a run left behind that was killed.
         """
         mark = secrets.token_hex(3)
-        if make or read_pointer(self.store).version:  # else it may be no warehouse at all
-            self.store.check()
         present, hold = self._held(mark, make)
         return Run(self, self._pinned or present, f"{present.version + 1:06d}-{mark}", hold)
 
@@ -393,7 +253,7 @@ class Run:
         found = {}
         for table in tables:
             written = f"{together}/{by}={table}"
-            if store.is_folder(written):
+            if (store.root / written).is_dir():
                 found[table] = self._folder(table)
                 store.move(written, found[table])
         store.remove(scratch)
@@ -452,11 +312,11 @@ class Run:
         """
         store = self.warehouse.store
         store.settle(sorted(self.pointer.folders - self._before.folders))
-        before, published = write_pointer(store, self._before, self.pointer, self.hold.check)
+        before, published = write_pointer(store.root, self._before, self.pointer)
         self.pointer = Pointer(published.version, self.pointer.tables, self.pointer.schemas)
-        found = store.held(store.changed(_name(published.version)))
+        found = store.held()
         # Who begins to read a later version just now may not be among these: its writer clears up.
-        if found is None or read_pointer(store).version != published.version:
+        if found is None or read_pointer(store.root).version != published.version:
             return
         needed = before.folders | published.folders | found.folders
         for folder in _written(store):
@@ -476,14 +336,12 @@ class Run:
         """Remove what this run has written, unless others can see it, or may."""
         # Not by what this process remembers: an interrupt may come just when it is published.
         store = self.warehouse.store
-        try:
-            seen = read_pointer(store).folders
-            if not store.in_doubt and not any(each.endswith(self._number) for each in seen):
-                for folder in _written(store):
-                    if folder.endswith(self._number):
-                        store.remove(folder)
-        finally:  # a store that is down is told
-            self.release()
+        seen = read_pointer(store.root).folders
+        if not any(each.endswith(self._number) for each in seen):
+            for folder in _written(store):
+                if folder.endswith(self._number):
+                    store.remove(folder)
+        self.release()
 
 
 def _written(store: Store) -> list[str]:

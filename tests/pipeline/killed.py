@@ -1,7 +1,6 @@
 """A driver that reads a folder of logs, and is killed by the system at a step of that.
 
-``python -m tests.pipeline.killed STEP LOGS WAREHOUSE [SECONDS]``; with seconds, of a
-warehouse elsewhere: so long stays held what it holds.
+``python -m tests.pipeline.killed STEP LOGS WAREHOUSE``
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from pathlib import Path
 from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.session import Work, open_session
-from celery_fair.pipeline.storage.hadoop import HadoopStore
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
 __all__ = ["STEPS"]
@@ -34,11 +32,10 @@ def kill(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(step: str, logs: str, warehouse: str, seconds: str = "") -> None:
+def main(step: str, logs: str, warehouse: str) -> None:
     spark = open_session("local[1]", work=Work.LITTLE)
-    where = HadoopStore(spark, warehouse, seconds=float(seconds)) if seconds else Path(warehouse)
     setattr(*STEPS[step], kill)
-    ingest(Warehouse(spark, where), logs, include_open=True)
+    ingest(Warehouse(spark, Path(warehouse)), Path(logs), include_open=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.warehouse import Warehouse, read_pointer
+from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import Warehouse
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
 from tests.waiting import wait_for

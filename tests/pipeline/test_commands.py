@@ -19,7 +19,8 @@ from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.bronze import RECORD
 from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.warehouse import FORMAT, Warehouse, read_pointer
+from celery_fair.pipeline.storage.pointer import FORMAT, read_pointer
+from celery_fair.pipeline.warehouse import Warehouse
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import T0, Logs, Process
 

@@ -17,7 +17,7 @@ from celery_fair.cli.pipeline.context import _cause, _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
 from celery_fair.pipeline.session import Work, _for, _java_says, work_below
-from celery_fair.pipeline.storage.local import LocalStore
+from celery_fair.pipeline.storage.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +136,7 @@ def test_what_vanishes_meanwhile_is_no_work(tmp_path: Path) -> None:
     try:
         for _ in range(2000):
             assert work_below(tmp_path, (1, 1)) is Work.LITTLE
-            LocalStore(tmp_path).names("*/run=*")
+            Store(tmp_path).names("*/run=*")
     finally:
         over.set()
         thread.join()
@@ -228,4 +228,3 @@ def test_a_large_log_that_may_be_read_is_no_little_work(
     assert _work(warehouse, logs) is Work.SOME
     os.utime(run, (come - 1, come - 1))
     assert _work(warehouse, logs) is Work.MUCH
-    assert _work(warehouse, "hdfs://host/logs") is Work.MUCH

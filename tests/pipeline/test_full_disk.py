@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.warehouse import Warehouse, read_pointer
+from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import Logs, Process
 from tests.pipeline.test_commands import run
 from tests.pipeline.test_killed import ids, left

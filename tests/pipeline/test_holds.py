@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from celery_fair.pipeline.storage.local import LocalStore
+from celery_fair.pipeline.storage.store import Store
 
 
 def test_who_is_gone_holds_nothing(tmp_path: Path) -> None:
     """However it ended: here it could not remove what it had left."""
-    store = LocalStore(tmp_path)
+    store = Store(tmp_path)
     hold = store.hold("aaaaaa", ["t/run=1"])
     left = tmp_path / ".held-bbbbbb"
     left.write_text(json.dumps(["t/run=2"]))
@@ -30,7 +30,7 @@ def test_a_hold_that_cannot_be_written_is_none(
     """Half of the folders would be worse."""
     monkeypatch.setattr(os, "write", lambda _fd, text: len(text) - 1)
     with pytest.raises(OSError, match="No space left"):
-        LocalStore(tmp_path).hold("aaaaaa", ["t/run=1"])
+        Store(tmp_path).hold("aaaaaa", ["t/run=1"])
     assert not list(tmp_path.iterdir())
 
 
@@ -45,5 +45,5 @@ def test_where_it_cannot_be_read_what_is_held_nobody_knows(
         raise PermissionError
 
     monkeypatch.setattr(Path, "open", refused)
-    assert LocalStore(tmp_path).held() is None
+    assert Store(tmp_path).held() is None
     assert path.exists()

@@ -15,7 +15,8 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.warehouse import Warehouse, read_pointer
+from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines
 

@@ -13,8 +13,7 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import log_files
 from celery_fair.pipeline.reading import check, open_copies
 from celery_fair.pipeline.silver.unread import _named, files_there
-from celery_fair.pipeline.storage.address import local_path
-from celery_fair.pipeline.storage.local import LocalStore
+from celery_fair.pipeline.storage.store import Store
 from celery_fair.pipeline.warehouse import Run
 
 OPEN = "_open-1700000000-celery@n-7-ab12-0.jsonl"
@@ -34,19 +33,19 @@ def linked(root: Path) -> Path:
 def test_links_are_followed_and_no_circle_is(tmp_path: Path) -> None:
     logs = linked(tmp_path)
     assert list(log_files(logs, "*.jsonl")) == [logs / "host" / OPEN]
-    check(LocalStore(logs))
+    check(logs)
 
 
 def test_an_unread_log_behind_a_link_is_seen(tmp_path: Path) -> None:
     """Else what its process has started would be called replayable."""
-    (name,) = _named(files_there(LocalStore(linked(tmp_path))))
+    (name,) = _named(files_there(linked(tmp_path)))
     assert (name.pid, name.boot) == (7, "ab12")
 
 
 def test_a_compressed_file_without_a_byte_is_not_overlooked(tmp_path: Path) -> None:
     """Spark does not list it; whoever lists the names sees that a process has lost its log."""
     (tmp_path / f"{OPEN.removeprefix('_open-')}.gz").touch()
-    (name,) = _named(files_there(LocalStore(tmp_path)))
+    (name,) = _named(files_there(tmp_path))
     assert (name.pid, name.boot, name.number) == (7, "ab12", 0)
 
 
@@ -85,10 +84,10 @@ def test_an_open_file_that_is_sealed_meanwhile(
 
     monkeypatch.setattr(Path, "read_bytes", sealed)
     (tmp_path / "scratch").mkdir()
-    warehouse = SimpleNamespace(store=LocalStore(tmp_path))
+    warehouse = SimpleNamespace(store=Store(tmp_path))
     run = cast("Run", SimpleNamespace(scratch=lambda _: "scratch", warehouse=warehouse))
-    with open_copies(run, LocalStore(logs), wanted=True) as copies:
+    with open_copies(run, logs, wanted=True) as copies:
         assert copies is not None
-        copied = local_path(copies.address).iterdir()
+        copied = Path(copies.address.removeprefix("file:")).iterdir()
         assert [path.read_text() for path in copied] == ["its line\n"]
         assert (copies.files, copies.size) == (1, len("its line\n"))

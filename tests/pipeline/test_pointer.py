@@ -10,7 +10,7 @@ from threading import Barrier
 import pytest
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.warehouse import FORMAT, Pointer, read_pointer, write_pointer
+from celery_fair.pipeline.storage.pointer import FORMAT, Pointer, read_pointer, write_pointer
 
 AT_ONCE = 4
 

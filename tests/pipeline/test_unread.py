@@ -12,7 +12,6 @@ from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.silver.unread import UNREAD, files_there, unread
-from celery_fair.pipeline.storage.local import LocalStore
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
 
@@ -53,7 +52,7 @@ def test_files_that_were_not_read(spark: SparkSession, logs: Logs) -> None:
     now = time()
     rows = unread(
         spark,
-        files_there(LocalStore(logs.folder)),
+        files_there(logs.folder),
         known,
         spark.createDataFrame(before, UNREAD),
     ).collect()

@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from celery_fair.pipeline.whole_file import whole_file
+from celery_fair.pipeline.storage.whole_file import whole_file
 from tests.waiting import wait_for
 
 

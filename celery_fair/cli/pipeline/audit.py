@@ -81,7 +81,7 @@ def _verdicts(_ctx: click.Context, _param: click.Parameter, value: str) -> set[s
 @on_warehouse
 def audit(
     context: Context,
-    warehouse: Path | str,
+    warehouse: Path,
     fail_on: set[str],
     non_repeatable: bool,
     complete_since: float | None,
@@ -223,7 +223,7 @@ def _changed(warehouse: "Warehouse") -> list[Row]:
 def _write_ids(audited: "DataFrame", path: Path) -> None:
     """A row at a time: there may be more than fit."""
     from celery_fair.pipeline.gold.audit import replayable
-    from celery_fair.pipeline.whole_file import whole_file
+    from celery_fair.pipeline.storage.whole_file import whole_file
 
     with whole_file(path) as file:
         for row in replayable(audited).select("id", "retries", "published").toLocalIterator():

@@ -13,35 +13,30 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from celery_fair.cli.options import (
+    FOLDER,
     NUMBER,
     SECONDS,
-    Local,
     conclude,
     json_option,
     table,
 )
 from celery_fair.cli.screen import Bar, Line, PlainScreen, suitable_screen
-from celery_fair.pipeline.storage.address import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from celery_fair.pipeline.progress import Read, Show
     from celery_fair.pipeline.session import Work
-    from celery_fair.pipeline.storage.store import Store
     from celery_fair.pipeline.warehouse import Warehouse
 
 __all__ = [
-    "PLACE",
     "Columns",
     "Context",
-    "Place",
     "Row",
     "by_key_option",
     "collected",
     "laid_out",
     "on_warehouse",
-    "one_writer_option",
     "part",
     "premises",
     "see_to_it_that_it_can_be_written",
@@ -71,7 +66,6 @@ class Context:
         as_json: whether the result is printed as JSON.
         quiet: whether progress is not told.
         publishes: whether the command writes to a warehouse.
-        one_writer: whether no other command does so meanwhile.
         of_warehouse: whether it is about a warehouse, and no trace, which is somebody else's file.
     """
 
@@ -81,7 +75,6 @@ class Context:
     as_json: bool
     quiet: bool
     publishes: bool = False
-    one_writer: bool = False
     of_warehouse: bool = True
     _session: "SparkSession | None" = field(default=None, init=False)
 
@@ -120,14 +113,7 @@ class Context:
             self._session = open_session(self.master, self.memory, self.conf, work)
         return self._session
 
-    def store(self, where: Path | str) -> "Store":
-        """Return the store of an address; Spark is started for one that is elsewhere."""
-        from celery_fair.pipeline.storage import store_at
-
-        spark = self.spark() if isinstance(where, str) else None
-        return store_at(where, spark, self.one_writer)
-
-    def warehouse(self, where: Path | str, logs: Path | str | None = None) -> "Warehouse":
+    def warehouse(self, where: Path, logs: Path | None = None) -> "Warehouse":
         """Return the warehouse in a folder: to ask, as it is now, whatever is published meanwhile.
 
         Arguments:
@@ -135,11 +121,11 @@ class Context:
         """
         from celery_fair.pipeline.warehouse import Warehouse
 
-        if logs is None and isinstance(where, Path):
+        if logs is None:
             _see_to_it_that_there_is_one(where)
-        if self.publishes and isinstance(where, Path):
+        if self.publishes:
             see_to_it_that_it_can_be_written(where)
-        found = Warehouse(self.spark(_work(where, logs)), self.store(where))
+        found = Warehouse(self.spark(_work(where, logs)), where)
         return found.pin() if logs is None else found
 
 
@@ -174,16 +160,14 @@ def see_to_it_that_it_can_be_written(folder: Path) -> None:
         )
 
 
-def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
-    """How much there is to do; of what is not on this machine nobody knows.
+def _work(warehouse: Path, logs: Path | None) -> "Work":
+    """How much there is to do.
 
     What was there before the last ingest is taken for read. It need not be, if that was of another
     folder: so a session for little work, which fails at much, is only for a log that is small.
     """
     from celery_fair.pipeline.session import LOG, WAREHOUSE, Work, work_below
 
-    if isinstance(warehouse, str) or isinstance(logs, str):
-        return Work.MUCH
     work = work_below(warehouse, WAREHOUSE)
     if logs is None:
         return work
@@ -198,18 +182,6 @@ def _work(warehouse: Path | str, logs: Path | str | None) -> "Work":
 
 
 # Options ----------------------------------------------------------------------
-
-
-class Place(Local):
-    """A path of this machine, or a URI of a file system that Spark reads, as it was given."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and is_remote(value):
-            return value
-        return super().convert(value, param, ctx)
-
-
-PLACE = Place(file_okay=False, path_type=Path)
 
 
 def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]) -> dict[str, str]:
@@ -277,16 +249,6 @@ _SPARK = (
     click.option("-q", "--quiet", is_flag=True, help="Tell no progress."),
 )
 
-one_writer_option = click.option(
-    "--one-writer",
-    is_flag=True,
-    help="No other command writes to the warehouse meanwhile; for file systems without locks.",
-)
-
-_WAREHOUSE = (
-    one_writer_option,
-    click.argument("warehouse", type=PLACE),
-)
 
 _PREMISES = (
     click.option(
@@ -303,16 +265,20 @@ _PREMISES = (
     ),
 )
 
-_OF_CONTEXT = ("master", "memory", "conf", "as_json", "quiet", "one_writer")
+_OF_CONTEXT = ("master", "memory", "conf", "as_json", "quiet")
 
 
-def with_spark(command: F) -> F:
-    """Give a command a `Context`; print its outcome, or the message of a `PipelineError`."""
+def with_spark(command: F, publishes: bool = False) -> F:
+    """Give a command a `Context`; print its outcome, or the message of a `PipelineError`.
+
+    Arguments:
+        publishes: whether it writes to a warehouse.
+    """
 
     @wraps(command)
     def wrapped(**options: Any) -> None:
         given = {name: options.pop(name) for name in _OF_CONTEXT if name in options}
-        context = Context(**given, publishes="one_writer" in given)
+        context = Context(**given, publishes=publishes)
         with _told_in_one_line(context):
             found = command(context, **options)
             if found is not None:
@@ -322,8 +288,8 @@ def with_spark(command: F) -> F:
 
 
 def on_warehouse(command: F) -> F:
-    """Give a command the argument WAREHOUSE besides, and what it needs to publish there."""
-    return with_spark(with_options(command, _WAREHOUSE))
+    """Give a command the argument WAREHOUSE besides, where it publishes what it finds."""
+    return with_spark(click.argument("warehouse", type=FOLDER)(command), publishes=True)
 
 
 def premises(command: F) -> F:

@@ -76,7 +76,7 @@ _KEYS = 10_000
 @on_warehouse
 def fairness(
     context: Context,
-    warehouse: Path | str,
+    warehouse: Path,
     interval: float,
     tolerance: float,
     fail_on_unfair: bool,

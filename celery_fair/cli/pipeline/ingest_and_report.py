@@ -1,15 +1,14 @@
 """``fair pipeline ingest`` and ``fair pipeline report``: a warehouse is filled, and told of."""
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from celery_fair.cli.options import INTERVAL, NEW_FILE, Outcome
+from celery_fair.cli.options import FOLDER, INTERVAL, NEW_FILE, Outcome
 from celery_fair.cli.pipeline.context import (
-    PLACE,
     Context,
     on_warehouse,
-    one_writer_option,
     premises,
     with_spark,
 )
@@ -19,18 +18,15 @@ __all__ = ["ingest", "report"]
 
 
 @click.command()
-@click.argument("logs", type=PLACE)
-@click.argument("warehouse", type=PLACE)
+@click.argument("logs", type=FOLDER)
+@click.argument("warehouse", type=FOLDER)
 @click.option(
     "--include-open",
     is_flag=True,
     help="Also read files that workers are still writing; they are read again once sealed.",
 )
-@with_spark
-@one_writer_option
-def ingest(
-    context: Context, logs: Path | str, warehouse: Path | str, include_open: bool
-) -> Outcome:
+@partial(with_spark, publishes=True)
+def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) -> Outcome:
     """Read event logs from LOGS into WAREHOUSE.
 
     Reads what is new below LOGS: sealed files, *.jsonl, also packed or
@@ -44,14 +40,10 @@ def ingest(
     is cut short, the old one stays. On a cluster every machine must reach both folders under the
     same paths. On a terminal a bar shows how much has been read.
 
-    Both may be URIs of any file system that this Spark reads, such as s3a://bucket/logs; its
-    settings and credentials are given by --conf spark.hadoop.fs.….
-
     \b
     Examples:
       python -m celery_fair pipeline ingest /var/log/celery-fair warehouse
       python -m celery_fair pipeline ingest logs warehouse --include-open --json
-      python -m celery_fair pipeline ingest s3a://bucket/logs hdfs://node/warehouse
 
     Exit status: 0, also if some lines were quarantined; 1 if no line was a record, or LOGS has no
     files to read.
@@ -59,10 +51,9 @@ def ingest(
     from celery_fair.pipeline.ingest import ingest as read
     from celery_fair.pipeline.reading import check
 
-    if isinstance(logs, Path):  # else nobody knows before Spark is started
-        check(context.store(logs))
+    check(logs)
     there = context.warehouse(warehouse, logs)
-    done = read(there, context.store(logs), include_open, context.say, context.bar())
+    done = read(there, logs, include_open, context.say, context.bar())
     news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
         f" {done.files} new files" + (f" and {done.open_files} open ones" if include_open else "")
@@ -93,7 +84,7 @@ def ingest(
 @click.argument("html", type=NEW_FILE)
 def report(
     context: Context,
-    warehouse: Path | str,
+    warehouse: Path,
     html: Path,
     interval: float | None,
     complete_since: float | None,
@@ -113,7 +104,7 @@ def report(
     """
     from celery_fair.pipeline.report.figures import figures
     from celery_fair.pipeline.report.page import page
-    from celery_fair.pipeline.whole_file import whole_file
+    from celery_fair.pipeline.storage.whole_file import whole_file
 
     there = context.warehouse(warehouse)
     shown = figures(there, interval, context.say, complete_since, redelivered_within)

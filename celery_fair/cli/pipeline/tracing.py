@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from celery_fair.cli.options import NUMBER
-from celery_fair.cli.pipeline.context import Place, with_options
+from celery_fair.cli.options import NUMBER, Named
+from celery_fair.cli.pipeline.context import with_options
 from celery_fair.operate.text import escaped
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.storage.address import refuse_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +32,7 @@ _OF = {"columns": _TABLES, "units": _TABLES, "runtime": _TABLES, "queue": ("swf"
 class Source(NamedTuple):
     """A trace's file, and how to read it."""
 
-    path: Path | str
+    path: Path
     format: str
     columns: str
     units: str
@@ -75,12 +74,9 @@ class Source(NamedTuple):
         )
 
         context.of_warehouse = False
-        path = str(self.path)
-        if isinstance(self.path, Path):
-            if not self.path.exists():
-                raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
-            path = f"file:{unglobbed(str(self.path.absolute()))}"
-        refuse_secrets(path)
+        if not self.path.exists():
+            raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
+        path = f"file:{unglobbed(str(self.path.absolute()))}"
         if self.format == "azure":
             return azure_trace(context.spark(), path, tell=_warn)
         if self.format == "swf":
@@ -110,7 +106,7 @@ class Source(NamedTuple):
                 f"--since {_plain(self.since)} is not before --until {_plain(self.until)}, and so"
                 " no message is between them: exchange them, or name another time"
             )
-        if self.format == "warehouse" and isinstance(self.path, Path) and self.path.is_file():
+        if self.format == "warehouse" and self.path.is_file():
             raise click.BadParameter(
                 f"{self.path} is a file, and a warehouse is a folder: say with --format what it is,"
                 f" {', '.join(_FORMATS[1:-1])} or {_FORMATS[-1]}",
@@ -142,7 +138,7 @@ def _plain(seconds: float) -> str:
 
 
 _OPTIONS = (
-    click.argument("path", metavar="SOURCE", type=Place(path_type=Path)),
+    click.argument("path", metavar="SOURCE", type=Named(path_type=Path)),
     click.option(
         "--format",
         type=click.Choice(_FORMATS),

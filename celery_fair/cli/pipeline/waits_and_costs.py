@@ -42,7 +42,7 @@ _COSTS_BY_KEY: Columns = (
     help="Only messages whose tenant had nothing waiting when they were published.",
 )
 @on_warehouse
-def waits(context: Context, warehouse: Path | str, by: str, first: bool) -> Outcome:
+def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
     """Show how long messages waited, from their publication to their start.
 
     \b
@@ -101,7 +101,7 @@ def waits(context: Context, warehouse: Path | str, by: str, first: bool) -> Outc
 @by_key_option("A row for each task and cost key, or what each tenant's messages took.")
 @on_warehouse
 def costs(
-    context: Context, warehouse: Path | str, export: Path | None, keys: int, limit: int, by: str
+    context: Context, warehouse: Path, export: Path | None, keys: int, limit: int, by: str
 ) -> Outcome:
     """Learn what a message of each cost key takes, in seconds.
 
@@ -124,7 +124,7 @@ def costs(
 
     from celery_fair.pipeline.gold.costs import model
     from celery_fair.pipeline.publish import write_costs, write_costs_by_key
-    from celery_fair.pipeline.whole_file import whole_file
+    from celery_fair.pipeline.storage.whole_file import whole_file
 
     known = context.warehouse(warehouse)
     if by == "key":

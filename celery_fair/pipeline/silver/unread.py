@@ -16,6 +16,7 @@ was written after the time that the file's name begins with, in a name of the lo
 the file was changed last.
 """
 
+from pathlib import Path
 from time import time
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,7 +24,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
-from celery_fair.pipeline.storage.store import Store
+from celery_fair.pipeline.log_files import log_files
 
 __all__ = [
     "BREAKS_OFF",
@@ -65,13 +66,13 @@ _OF_PACK = rf"/([0-9]+)-[0-9a-f]+{PACKED.replace('.', '[.]')}$"
 # Processes --------------------------------------------------------------------
 
 
-def files_there(logs: Store) -> list[str]:
+def files_there(logs: Path) -> list[str]:
     """Return all files of the log, those that are being written among them.
 
     Call it after the files to read have been listed: every process that lived then has a file.
     """
     # A file that is renamed while its folder is listed may be overlooked, but not twice.
-    found = {path for _ in range(2) for path in logs.below()}
+    found = {str(path) for _ in range(2) for path in log_files(logs, "*")}
     return sorted(path for path in found if ".jsonl" in path.rpartition("/")[2])
 
 
