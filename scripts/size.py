@@ -17,14 +17,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-LINES, FILES = 28_520, 293
+LINES, FILES = 28_420, 293
 """At the most. It is meant to become 24,000 in 280 files: whoever makes it less, lowers these."""
 
 FILE_LINES, FOLDER_FILES, METHODS, ARGUMENTS = 400, 16, 20, 8
 LARGER = {
     "celery_fair/core": 23,
     "celery_fair/core/dwrr.py": 444,
-    "celery_fair/pipeline/traces/foreign.py": 406,
     "celery_fair/worker/queues/feed.py": 402,
     "Chooser": 21,
     "ClassScheduler": 25,

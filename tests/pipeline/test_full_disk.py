@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE = 4096
-ROOM = {"nothing": 0, "some tables": 40}
+ROOM = {"nothing": 0, "some tables": 20}
 """Pages that are left."""
 
 

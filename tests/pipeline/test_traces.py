@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql.functions import lit
 
 from celery_fair.cli import fair
 from celery_fair.pipeline.errors import PipelineError, RefusedError
@@ -21,9 +22,7 @@ from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.traces.foreign import (
     READERS,
     Columns,
-    azure_trace,
     parse_columns,
-    swf_trace,
     table_trace,
 )
 from tests.documentation.page import blocks
@@ -32,38 +31,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parent / "data"
-AZURE = str(DATA / "AzureLLMInferenceTrace_*.csv")
+AZURE = str(DATA / "AzureLLMInferenceTrace_conv.csv")
 
 
 def run(*words: object) -> Result:
     return CliRunner().invoke(fair, ["pipeline", *map(str, words)], catch_exceptions=False)
 
 
-@pytest.mark.wide
-def test_swf(spark: SparkSession) -> None:
-    first, last = swf_trace(spark, str(DATA / "jobs.swf"), "user").orderBy("id").collect()
-    nothing = {"key": None, "handover": 0.0, "transit": 0.0}
-    assert first.asDict() == nothing | {
-        "id": "1",
-        "queue": "user-7",
-        "task": "executable-2",
-        "cost_key": "requested-120",
-        "published": 1000.0,
-        "runtime": 60.0,
-    }
-    assert (last["id"], last["queue"], last["published"]) == ("3", "user-8", 1020.0)
+def public() -> tuple[str, ...]:
+    """The words that name a public trace."""
+    return AZURE, "--format", "csv", "--columns", "published=TIMESTAMP", "--runtime", RUNTIME
 
 
-@pytest.mark.wide
-def test_azure(spark: SparkSession) -> None:
-    rows = azure_trace(spark, AZURE, read=0.001, written=0.1).orderBy("published").collect()
-    counts = {queue: sum(row["queue"] == queue for row in rows) for queue in ("code", "conv")}
-    assert counts == {"code": 200, "conv": 200}
+RUNTIME = "ContextTokens * 0.0002 + GeneratedTokens * 0.03"
+
+
+def test_a_public_trace_as_it_is(spark: SparkSession) -> None:
+    """Seven digits of a second; and a run time that is reckoned from tokens."""
+    columns = parse_columns("published=TIMESTAMP", "", RUNTIME)
+    rows = table_trace(spark, AZURE, "csv", columns).orderBy("published").collect()
+    assert len(rows) == 200
     # 2023-11-16 18:15:46.6805900,374,44: 1700158546 is `date -u -d '2023-11-16 18:15:46' +%s`
-    first = rows[0]
-    assert first["published"] == pytest.approx(1700158546.68059, abs=1e-6)
-    assert first["runtime"] == pytest.approx(0.374 + 4.4)
-    assert (first["queue"], first["cost_key"]) == ("conv", "2^9")
+    assert rows[0]["published"] == pytest.approx(1700158546.68059, abs=1e-6)
+    assert rows[0]["runtime"] == pytest.approx(0.0748 + 1.32)
 
 
 def test_csv(spark: SparkSession, tmp_path: Path) -> None:
@@ -176,7 +166,14 @@ def test_wrong_units_and_two_run_times() -> None:
 
 @pytest.mark.wide
 def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
-    trace = azure_trace(spark, AZURE)
+    columns = parse_columns("published=TIMESTAMP", "", RUNTIME)
+    conv, code = (
+        table_trace(spark, AZURE.replace("conv", name), "csv", columns).withColumn(
+            "queue", lit(name)
+        )
+        for name in ("conv", "code")
+    )
+    trace = conv.unionByName(code)
     base = Scenario("base", concurrency=8, cost="runtime")
     scenarios = [base, Scenario("shared", concurrency=8, queues={"code": Plan(quantum=9.0)})]
     scenarios.append(Scenario("leashed", concurrency=8, queues={"code": Plan(rate=2.0, burst=5)}))
@@ -198,17 +195,17 @@ def test_fanned_out_is_as_run_alone(spark: SparkSession) -> None:
 @pytest.mark.wide
 @pytest.mark.usefixtures("spark")
 def test_whatif_and_advise() -> None:
-    azure = (AZURE.replace("*", "conv"), "--format", "azure")
+    trace = public()
     supposed = ("--scenario", "wide: concurrency=64", "--base", "concurrency=2", "--json")
-    rows = {row["scenario"]: row for row in json.loads(run("whatif", *azure, *supposed).stdout)}
+    rows = {row["scenario"]: row for row in json.loads(run("whatif", *trace, *supposed).stdout)}
     assert rows["recorded"]["started"] == rows["wide"]["started"] == 200
     assert rows["recorded"]["p95"] > 1.0
     assert rows["wide"]["p95"] == 0.0
 
-    target = ("--slo", "conv=p95:1s", "--base", "concurrency=8", "--quiet")
-    shown = run("advise", *azure, *target)
+    target = ("--slo", "celery=p95:1s", "--base", "concurrency=8", "--quiet")
+    shown = run("advise", *trace, *target)
     assert "nor can strict priority, with 8 slots" in shown.stdout
-    again = run("advise", *azure, *target, "--json")
+    again = run("advise", *trace, *target, "--json")
     found: dict[str, Any] = json.loads(again.stdout)
     assert found["means"] == "slots"
     assert found["concurrency"] > 8
@@ -312,8 +309,7 @@ def test_a_scenario_may_be_about_what_comes_late_and_about_all_keys(tmp_path: Pa
     ("words", "says"),
     [
         (("--columns", "published=a"), "--columns is for --format csv or jsonl or parquet"),
-        (("--queue", "queue"), "--queue is for --format swf, and the format is warehouse"),
-        (("--format", "swf", "--runtime", "a"), "--runtime is for --format csv"),
+        (("--runtime", "a"), "--runtime is for --format csv"),
     ],
 )
 def test_options_of_another_format_are_refused(words: tuple[str, ...], says: str) -> None:
@@ -356,18 +352,6 @@ def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
     none = run("whatif", *table)
     assert none.exit_code == 1
     assert "nothing of the trace can be read: 1 of 1 rows left out: '02.03." in none.stderr
-
-
-@pytest.mark.usefixtures("spark")
-def test_a_file_of_another_kind_is_told(tmp_path: Path) -> None:
-    path, *_ = jobs(tmp_path / "jobs.csv", "5,1,a")
-    for kind, says in (
-        ("swf", "2 of 2 rows left out: '5,1,a' in the file is no line of 18 fields"),
-        ("azure", "1 of 1 rows left out: '5' in TIMESTAMP is no time"),
-    ):
-        wrong = run("whatif", path, "--format", kind)
-        assert wrong.exit_code == 1
-        assert f"nothing of the trace can be read: {says}" in wrong.stderr
 
 
 @pytest.mark.usefixtures("spark")
@@ -425,10 +409,10 @@ def test_the_page_on_own_traces(
 
 @pytest.mark.usefixtures("spark")
 def test_wrong_words(tmp_path: Path) -> None:
-    azure = (AZURE.replace("*", "conv"), "--format", "azure")
-    assert "no queue 'x'; it has conv\n" in run("advise", *azure, "--slo", "x=p95:1s").stderr
-    assert "'x=1s' is not of the form" in run("advise", *azure, "--slo", "x=1s").stderr
-    assert "there is no" in run("whatif", tmp_path / "no", "--format", "swf").stderr
+    trace = public()
+    assert "no queue 'x'; it has celery\n" in run("advise", *trace, "--slo", "x=p95:1s").stderr
+    assert "'x=1s' is not of the form" in run("advise", *trace, "--slo", "x=1s").stderr
+    assert "there is no" in run("whatif", tmp_path / "no", "--format", "csv").stderr
     assert "no table" in run("whatif", tmp_path).stderr
     twice = ("--scenario", "a: concurrency=2", "--scenario", "a: concurrency=3")
-    assert "two scenarios have one name" in run("whatif", *azure, *twice).stderr
+    assert "two scenarios have one name" in run("whatif", *trace, *twice).stderr

@@ -91,7 +91,6 @@ def whatif(context: Context, source: Source, texts: tuple[str, ...], by: str) ->
     \b
     Examples:
       python -m celery_fair pipeline whatif warehouse --scenario 'more: interactive.quantum=80'
-      python -m celery_fair pipeline whatif jobs.swf --format swf --base concurrency=64
       python -m celery_fair pipeline whatif jobs.csv --format csv \\
           --columns published=submitted,runtime=seconds,queue=team --scenario '4: concurrency=4'
     """

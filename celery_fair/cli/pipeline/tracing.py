@@ -24,9 +24,7 @@ __all__ = ["Source", "on_trace"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TABLES = ("csv", "jsonl", "parquet")
-_FORMATS = ("warehouse", "swf", "azure", *_TABLES)
-_OF = {"columns": _TABLES, "units": _TABLES, "runtime": _TABLES, "queue": ("swf",)}
-"""Of which formats an option is."""
+_FORMATS = ("warehouse", *_TABLES)
 
 
 class Source(NamedTuple):
@@ -37,7 +35,6 @@ class Source(NamedTuple):
     columns: str
     units: str
     runtime: str | None
-    queue: str
     since: float | None
     until: float | None
     base: str
@@ -66,21 +63,12 @@ class Source(NamedTuple):
         return trace, scenario
 
     def _foreign(self, context: "Context") -> "DataFrame":
-        from celery_fair.pipeline.traces.foreign import (
-            azure_trace,
-            parse_columns,
-            swf_trace,
-            table_trace,
-        )
+        from celery_fair.pipeline.traces.foreign import parse_columns, table_trace
 
         context.of_warehouse = False
         if not self.path.exists():
             raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
         path = f"file:{unglobbed(str(self.path.absolute()))}"
-        if self.format == "azure":
-            return azure_trace(context.spark(), path, tell=_warn)
-        if self.format == "swf":
-            return swf_trace(context.spark(), path, self.queue, _warn)
         columns = parse_columns(self.columns, self.units, self.runtime)
         return table_trace(context.spark(), path, self.format, columns, _warn)
 
@@ -113,11 +101,11 @@ class Source(NamedTuple):
                 param_hint="SOURCE",
             )
         source_of = click.get_current_context().get_parameter_source
-        for name, kinds in _OF.items():
-            if self.format not in kinds and source_of(name) is not ParameterSource.DEFAULT:
+        for name in ("columns", "units", "runtime"):
+            if self.format == "warehouse" and source_of(name) is not ParameterSource.DEFAULT:
                 raise click.UsageError(
-                    f"--{name} is for --format {' or '.join(kinds)}, and the format is"
-                    f" {self.format}: say another, or leave --{name} out"
+                    f"--{name} is for --format {' or '.join(_TABLES)}, and the format is"
+                    f" warehouse: say another, or leave --{name} out"
                 )
 
     def _when(self) -> str:
@@ -150,8 +138,7 @@ _OPTIONS = (
         metavar="FIELD=COLUMN,…",
         default="",
         show_default=False,
-        help="Of csv, jsonl and parquet: which column is published, runtime, queue, task,"
-        " cost_key, key, id.",
+        help="Of a table: which column is published, runtime, queue, task, cost_key, key, id.",
     ),
     click.option(
         "--units",
@@ -164,12 +151,6 @@ _OPTIONS = (
         "--runtime",
         metavar="EXPRESSION",
         help="Of these: the run time, in Spark's SQL, such as 'tokens * 0.03'.",
-    ),
-    click.option(
-        "--queue",
-        type=click.Choice(("user", "group", "queue", "partition")),
-        default="queue",
-        help="Of swf: what becomes the queue.",
     ),
     click.option(
         "--since",

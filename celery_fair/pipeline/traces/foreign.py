@@ -1,29 +1,10 @@
-"""Others' logs as messages for replays.
+"""Others' logs as messages for replays: any table of jobs, by saying what its columns are.
 
-A reader says for each row why it cannot be read: which field, and with which value.
-
-Tables
-------
-Any table of jobs, by saying what its columns are: CSV with a header, JSON Lines, Parquet.
-
-A time is a number, in seconds or another unit since any moment, or a timestamp, or a text that
-reads as one. A run time is a number, or an expression of Spark's SQL in the file's columns:
-``unix_seconds(finished) - unix_seconds(started)``, ``tokens_read * 0.2 + tokens_written * 30``.
-
-The Azure LLM inference traces (Patel et al., "Splitwise", ISCA 2024)
----------------------------------------------------------------------
-Each line is a request: when it came, how many tokens it read and how many it wrote. The traces do
-not say for how long it ran. Reading goes in parallel and is nearly free, writing goes a token at a
-time; so its run time is taken to be linear in both. The default rates are of the order that the
-paper measures for a model of 70 billion parameters.
-
-The file's name says which service it is of: ``AzureLLMInferenceTrace_code.csv`` is queue `code`.
-The cost key is the length of what was read, to a power of two: that much is known beforehand.
-
-The Standard Workload Format, version 2.2 (Feitelson's Parallel Workloads Archive)
-----------------------------------------------------------------------------------
-One job a line, 18 fields between blanks, -1 for what is unknown; lines that begin with a semicolon
-are comments, one of which may say when second 0 was (``; UnixStartTime: 820454400``).
+It is CSV with a header, JSON Lines or Parquet. A time is a number, in seconds or another unit since
+any moment, or a timestamp, or a text that reads as one. A run time is a number, or an expression of
+Spark's SQL in the file's columns: ``unix_seconds(finished) - unix_seconds(started)``,
+``tokens_read * 0.2 + tokens_written * 30``. Of each row that cannot be read it is said why: which
+field, and with which value.
 """
 
 import re
@@ -39,27 +20,18 @@ from pyspark.sql.types import NumericType, StringType
 from celery_fair.pipeline.errors import PipelineError, RefusedError
 
 __all__ = [
-    "FIELDS",
-    "QUEUE_FIELDS",
     "READERS",
-    "UNITS",
     "Columns",
-    "Tell",
-    "azure_trace",
-    "messages",
     "parse_columns",
-    "swf_trace",
     "table_trace",
-    "unread",
-    "unread_times",
 ]
 
-Tell = Callable[[str], None]
+_Tell = Callable[[str], None]
 _SHOWN = 60
 
 
-def messages(
-    rows: DataFrame, columns: Mapping[str, Column], tell: Tell, *reasons: Column
+def _messages(
+    rows: DataFrame, columns: Mapping[str, Column], tell: _Tell, *reasons: Column
 ) -> DataFrame:
     """Return the rows of which messages can be made.
 
@@ -68,7 +40,7 @@ def messages(
     Arguments:
         columns: of messages, of each row.
         tell: is told how many rows are left out, and why.
-        reasons: made by `unread`; a row has the first that it has.
+        reasons: made by `_unread`; a row has the first that it has.
 
     Raises:
         PipelineError: there are rows, and none of them can be read.
@@ -89,7 +61,7 @@ def messages(
     return marked.where("reason is null").drop("reason")
 
 
-def unread_times(columns: Mapping[str, Column], **raw: tuple[Column, str]) -> list[Column]:
+def _unread_times(columns: Mapping[str, Column], **raw: tuple[Column, str]) -> list[Column]:
     """Return why `published` and `runtime` cannot be read.
 
     Arguments:
@@ -99,10 +71,10 @@ def unread_times(columns: Mapping[str, Column], **raw: tuple[Column, str]) -> li
     published, runtime = F.abs(columns["published"]), columns["runtime"]
     good = {"published": published < endless, "runtime": (runtime >= 0) & (runtime < endless)}
     what = {"published": "time", "runtime": "run time"}
-    return [unread(name, good[name], *there, what[name]) for name, there in raw.items()]
+    return [_unread(name, good[name], *there, what[name]) for name, there in raw.items()]
 
 
-def unread(field: str, good: Column, value: Column, where: str, what: str) -> Column:
+def _unread(field: str, good: Column, value: Column, where: str, what: str) -> Column:
     """Return why a field cannot be read, or null if it can.
 
     Arguments:
@@ -118,11 +90,8 @@ def unread(field: str, good: Column, value: Column, where: str, what: str) -> Co
     return F.when(~F.coalesce(good, F.lit(False)), reason)
 
 
-# Tables ------------------------------------------------------------------------
-
-
-FIELDS: Final = ("id", "queue", "task", "cost_key", "key", "published", "runtime")
-UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60.0, "h": 3600.0}
+_FIELDS: Final = ("id", "queue", "task", "cost_key", "key", "published", "runtime")
+_UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "m": 60.0, "h": 3600.0}
 _TIMED: Final = ("published", "runtime")
 _OF_MANY: Final = ("MISSING_GROUP_BY", "MISSING_AGGREGATION", "MISSING_GROUP_BY_AGGREGATE")
 _SENTENCE: Final = re.compile(r"\[[\w.]+\] (.+?)(?:\. |\.? SQLSTATE|\.?$)")
@@ -158,11 +127,11 @@ def parse_columns(text: str, units: str = "", runtime: str | None = None) -> Col
         RefusedError: a word is not of this form, a field or unit unknown, or one that is needed
             missing.
     """
-    names = _pairs("columns", text, "FIELD=COLUMN", FIELDS)
+    names = _pairs("columns", text, "FIELD=COLUMN", _FIELDS)
     known = _pairs("units", units, "FIELD=UNIT", _TIMED)
     for unit in known.values():
-        if unit not in UNITS:
-            raise RefusedError(f"units {units!r}: {unit!r} is none of {', '.join(UNITS)}")
+        if unit not in _UNITS:
+            raise RefusedError(f"units {units!r}: {unit!r} is none of {', '.join(_UNITS)}")
     if runtime is not None and "runtime" in names:
         raise RefusedError(
             f"the run time is column {names['runtime']!r}, and it is {runtime!r}: leave one out"
@@ -186,13 +155,13 @@ def _pairs(what: str, text: str, form: str, fields: tuple[str, ...]) -> dict[str
 
 
 def table_trace(
-    spark: SparkSession, path: str, kind: str, columns: Columns, tell: Tell = lambda _: None
+    spark: SparkSession, path: str, kind: str, columns: Columns, tell: _Tell = lambda _: None
 ) -> DataFrame:
     """Rows as messages; those without a time or a run time are left out.
 
     Arguments:
         kind: one of `READERS`.
-        tell: see `celery_fair.pipeline.traces.foreign`.
+        tell: is told how many rows are left out, and why.
 
     Raises:
         PipelineError: the file has no such column, the expression cannot be one or fails, or no
@@ -213,7 +182,7 @@ def table_trace(
             raise RefusedError(f"the trace has no column {column!r}; {_it_has(known)}")
     names = columns.names
     given = {name: _column(column) for name, column in names.items()}
-    scale = {name: UNITS[columns.units.get(name, "s")] for name in _TIMED}
+    scale = {name: _UNITS[columns.units.get(name, "s")] for name in _TIMED}
     took = _runtime(rows, columns)
     made = {
         "id": given.get("id", F.uuid()).cast("string"),
@@ -224,13 +193,13 @@ def table_trace(
         "published": _time(rows, names["published"], scale["published"]),
         "runtime": _number(took) * scale["runtime"],
     }
-    times = unread_times(
+    times = _unread_times(
         made,
         published=(given["published"], names["published"]),
         runtime=(took, columns.runtime or names["runtime"]),
     )
     try:
-        return messages(rows, made, tell, *_no_records(rows), *times)
+        return _messages(rows, made, tell, *_no_records(rows), *times)
     except PySparkException as exc:
         if columns.runtime is None:
             raise
@@ -280,7 +249,7 @@ def _no_records(rows: DataFrame) -> list[Column]:
     if _NO_RECORD not in rows.columns:
         return []
     bad = F.col(_NO_RECORD)
-    return [unread("line", bad.isNull(), bad, "a line", "JSON object")]
+    return [_unread("line", bad.isNull(), bad, "a line", "JSON object")]
 
 
 def _column(name: str) -> Column:
@@ -305,102 +274,3 @@ def _time(rows: DataFrame, name: str, scale: float) -> Column:
     if isinstance(kind, StringType):
         return F.coalesce(column.try_cast("double") * scale, at)
     return at
-
-
-# Archives ----------------------------------------------------------------------
-
-
-SECONDS_READ = 0.0002
-SECONDS_WRITTEN = 0.03
-_TIME = "yyyy-MM-dd HH:mm:ss.SSSSSSS"
-
-# Counted from 1, as in the format's definition.
-_FIELDS = 18
-_JOB, _SUBMIT, _RUN, _REQUESTED, _EXECUTABLE = 1, 2, 4, 9, 14
-QUEUE_FIELDS: Final = {"user": 12, "group": 13, "queue": 15, "partition": 16}
-
-
-def azure_trace(
-    spark: SparkSession,
-    path: str,
-    read: float = SECONDS_READ,
-    written: float = SECONDS_WRITTEN,
-    tell: Tell = lambda _: None,
-) -> DataFrame:
-    """Requests as messages.
-
-    Arguments:
-        read: seconds per token that is read.
-        written: seconds per token that is written.
-        tell: see `celery_fair.pipeline.traces.foreign`.
-
-    Raises:
-        PipelineError: no request can be read.
-    """
-    schema = "TIMESTAMP string, ContextTokens long, GeneratedTokens long"
-    requests = spark.read.schema(schema).option("header", True).csv(path)
-    service = F.regexp_extract(F.col("_metadata.file_name"), r"_([^_.]+)\.csv", 1)
-    at = F.try_to_timestamp(F.col("TIMESTAMP"), F.lit(_TIME))
-    size = F.ceil(F.log2(F.greatest("ContextTokens", F.lit(1)))).cast("string")
-    columns = {
-        "id": F.concat_ws("-", service, "TIMESTAMP", "ContextTokens", "GeneratedTokens"),
-        "queue": service,
-        "task": F.lit("inference"),
-        "cost_key": F.concat(F.lit("2^"), size),
-        "published": F.unix_micros(at) / 1e6,
-        "runtime": F.col("ContextTokens") * read + F.col("GeneratedTokens") * written,
-    }
-    tokens = (
-        unread("runtime", F.col(name) >= 0, F.col(name), name, "number of tokens")
-        for name in ("ContextTokens", "GeneratedTokens")
-    )
-    times = unread_times(columns, published=(F.col("TIMESTAMP"), "TIMESTAMP"))
-    return messages(requests, columns, tell, *times, *tokens)
-
-
-def swf_trace(
-    spark: SparkSession, path: str, queue: str = "queue", tell: Tell = lambda _: None
-) -> DataFrame:
-    """Jobs that ran, as messages.
-
-    Arguments:
-        queue: what becomes the queue: one of `QUEUE_FIELDS`.
-        tell: see `celery_fair.pipeline.traces.foreign`.
-
-    Raises:
-        PipelineError: no line can be read.
-    """
-    lines = spark.read.text(path)
-    line = F.trim("value")
-    jobs = lines.where((line != "") & ~line.startswith(";")).select(
-        F.split(line, r"\s+").alias("fields"), line.alias("line")
-    )
-    start = lines.select(
-        F.max(F.regexp_extract("value", r"^;\s*UnixStartTime:\s*(\d+)", 1)).alias("start")
-    )
-    first = F.coalesce(F.expr("try_cast(start as double)"), F.lit(0.0))
-    columns = {
-        "id": _field(_JOB),
-        "queue": F.concat(F.lit(f"{queue}-"), _field(QUEUE_FIELDS[queue])),
-        "task": F.concat(F.lit("executable-"), _field(_EXECUTABLE)),
-        "cost_key": F.concat(F.lit("requested-"), _field(_REQUESTED)),
-        "published": first + _field(_SUBMIT).try_cast("double"),
-        "runtime": _field(_RUN).try_cast("double"),
-    }
-    whole = F.size("fields") == _FIELDS
-    what = f"line of {_FIELDS} fields"
-    return messages(
-        jobs.crossJoin(F.broadcast(start)),
-        columns,
-        tell,
-        unread("line", whole, F.col("line"), "the file", what),
-        *unread_times(
-            columns,
-            published=(_field(_SUBMIT), f"field {_SUBMIT}"),
-            runtime=(_field(_RUN), f"field {_RUN}"),
-        ),
-    )
-
-
-def _field(number: int) -> Column:
-    return F.get("fields", F.lit(number - 1))  # null where a line has fewer
