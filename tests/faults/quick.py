@@ -50,7 +50,7 @@ PREFORK_ONLY = {name for name, fault in FAULTS.items() if fault.pools == ("prefo
 
 
 def is_quick(case: Case) -> bool:
-    """All faults on each broker; on both kinds of queue, and pools, where they may differ."""
+    """All faults on each broker; on quorum queues what may differ there, on classic the rest."""
     if case.fault in SHOWN or case.tasks != FAULTS[case.fault].tasks:
         return False
     if case.pool == "prefork" and case.queue_type != "keyed":
@@ -60,6 +60,8 @@ def is_quick(case: Case) -> bool:
         return case.fault in KEYED and not case.ledger
     if case.queue_type == "quorum":
         return case.fault in QUORUM or case.mortal
+    if case.broker == "rabbitmq" and case.fault in QUORUM:
+        return False
     return case.fault != "broker restart" or case.broker == "redis"
 
 

@@ -18,7 +18,9 @@ EACH = 100
 SEED = 16
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(
+    "way", [WAYS[0], *(pytest.param(way, marks=pytest.mark.wide) for way in WAYS[1:])], ids=str
+)
 def test_hostile_messages(space: Space, start_worker: StartWorker, way: Way) -> None:
     """The worker lives, good ones start, and each of the others comes to the end that it has to."""
     first = EACH * WAYS.index(way)
