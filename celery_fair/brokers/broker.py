@@ -13,10 +13,10 @@ memory      ``memory://``          within a process: for demonstrations and test
 =========== ====================== ======================================================
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from celery.exceptions import ImproperlyConfigured
 from kombu.exceptions import ChannelError
@@ -33,12 +33,15 @@ from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.settings import Settings
 
 __all__ = [
+    "ANSWERS",
+    "CONNECTS",
     "NO_CLIENT",
     "AmqpBroker",
     "Broker",
     "MemoryBroker",
     "RedisBroker",
     "SqsBroker",
+    "bound_waits",
     "broker_of",
     "letters_of",
     "missing_client",
@@ -46,6 +49,9 @@ __all__ = [
     "refuse_without_client",
     "shown",
 ]
+
+CONNECTS, ANSWERS = 5.0, 10.0
+"""Seconds that a worker waits for a connection, and for an answer; a user's options win."""
 
 
 class Broker:
@@ -62,12 +68,14 @@ class Broker:
         highest_first: whether high numbers of priority are served first, rather than low ones.
         mover: moves the messages that a worker holds.
         letters: is the queue of dead letters.
+        bounds: options of the transport, by which no call waits for ever for an answer.
     """
 
     pushes = excludes = hashes = highest_first = False
     shares_by_key = has_lanes = keeps_tags = False
     mover: type[Mover] = VirtualMover
     letters: type[LetterQueue] = VirtualLetters
+    bounds: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, driver: str) -> None:
         self.driver = driver
@@ -125,6 +133,11 @@ class RedisBroker(Broker):
 
     shares_by_key = keeps_tags = True
     mover, letters = RedisMover, RedisLetters
+    bounds: ClassVar[Mapping[str, Any]] = {
+        "socket_connect_timeout": CONNECTS,
+        "socket_timeout": ANSWERS,
+        "socket_keepalive": True,
+    }
 
     def identity(self, connection: Any) -> str:
         mark = marked(Commands(connection.default_channel))
@@ -153,6 +166,7 @@ class AmqpBroker(Broker):
 
     pushes = excludes = hashes = highest_first = shares_by_key = has_lanes = True
     mover, letters = AmqpMover, AmqpLetters
+    bounds: ClassVar[Mapping[str, Any]] = {"read_timeout": ANSWERS, "write_timeout": ANSWERS}
 
     def identity(self, connection: Any) -> str:
         cluster = connection.connection.server_properties.get("cluster_name")
@@ -279,6 +293,12 @@ def refuse_without_client(app: Any) -> None:
             import_module("boto3")  # which kombu looks for when it connects
     except NO_CLIENT as exc:
         raise ImproperlyConfigured(missing_client("broker_url", exc)) from exc
+
+
+def bound_waits(app: Any) -> None:
+    """Have no call of the app's wait for its broker for ever, unless its options say otherwise."""
+    bounds = broker_of(app.connection_for_read()).bounds
+    app.conf.broker_transport_options = {**bounds, **(app.conf.broker_transport_options or {})}
 
 
 def missing_client(where: str, what: object) -> str:

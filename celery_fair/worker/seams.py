@@ -46,7 +46,10 @@ NEEDED = (
     _seam("amqp.abstract_channel:AbstractChannel", "_callbacks _pending send_method wait"),
     _seam("amqp.basic_message:Message", "_serialize_properties"),
     _seam("amqp.channel:Channel", "_on_get_ok"),
-    _seam("amqp.connection:Connection", "frame_writer on_inbound_frame bytes_recv transport"),
+    _seam(
+        "amqp.connection:Connection",
+        "frame_writer on_inbound_frame bytes_recv transport blocking_read collect read_timeout",
+    ),
     _seam("amqp.serialization", "decode_properties_basic"),
     _seam("billiard.pool:ApplyResult", "_accepted _write_to"),
     _seam("billiard.process:BaseProcess", "_controlled_termination"),

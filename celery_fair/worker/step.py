@@ -12,7 +12,7 @@ from celery.signals import celeryd_init, worker_shutting_down
 from celery.utils.imports import symbol_by_name
 from celery.worker.consumer.tasks import Tasks
 
-from celery_fair.brokers.broker import refuse_without_client
+from celery_fair.brokers.broker import bound_waits, refuse_without_client
 from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
@@ -180,6 +180,8 @@ def before_queues_are_selected(instance: Any = None, **_: Any) -> None:
     if is_fair(app):
         try:
             refuse_without_client(app)
+            bound_waits(app)
+            host.give_up_on_the_silent()
             settings = Settings.of(app)
             declare_queues(app, settings)
         except ImproperlyConfigured as exc:

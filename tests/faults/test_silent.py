@@ -1,0 +1,95 @@
+"""A broker that says nothing, while its connections last: as when a firewall forgets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from celery import Celery
+from kombu import Connection
+
+from celery_fair.brokers.broker import ANSWERS, CONNECTS, bound_waits
+from celery_fair.worker import host
+from tests.brokers import Space
+from tests.faults.proxy import Proxy
+from tests.faults.scene import OPTIONS, Scene
+from tests.waiting import wait_for
+from tests.workers import StartWorker
+
+pytestmark = pytest.mark.newest
+
+WITHIN = 60
+"""Seconds: a generous bound on what else would hang."""
+PATIENCE = {
+    "redis": {"socket_timeout": 2},
+    "rabbitmq": {"read_timeout": 2, "write_timeout": 2},
+}
+"""Options by which it does so for less long than by default."""
+
+
+@pytest.fixture(params=["classic", "keyed"])
+def scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    patience = {OPTIONS: PATIENCE[space.kind]}
+    made = Scene(space, tmp_path, queue_type=request.param, conf=patience)
+    try:
+        made.ready()
+        yield made
+    finally:
+        made.end()
+
+
+def test_a_worker_ends_when_it_is_asked_to(scene: Scene) -> None:
+    worker = scene.worker
+    scene.proxy.hold()
+    worker.process.send(15)
+    assert worker.process.wait(WITHIN) == 0, worker.log()
+
+
+def test_what_has_not_answered_is_left_at_once(rabbitmq_space: Space) -> None:
+    """Its channels, and the connection, wait for no answer to their closing."""
+    host.give_up_on_the_silent()
+    with Proxy(rabbitmq_space) as proxy:
+        options = {"read_timeout": 0.5}
+        connection = Connection(proxy.url, transport_options=options)
+        channels = [connection.channel() for _ in range(3)]
+        proxy.hold()
+        with pytest.raises(connection.connection_errors, match=r"not answered within 0\.5 s"):
+            channels[0].queue_declare("q")
+        assert not connection.connected
+        assert not any(channel.is_open for channel in channels)
+        connection.release()
+
+
+def test_a_worker_has_these_bounds(space: Space, start_worker: StartWorker) -> None:
+    worker = start_worker(space, queues=["a"])
+    (conf,) = worker.client.control.inspect(timeout=10).conf(with_defaults=True).values()
+    bounds = {"redis": "socket_timeout", "rabbitmq": "read_timeout"}
+    assert conf["broker_transport_options"][bounds[space.kind]] == ANSWERS
+
+
+def test_it_says_so_and_is_at_work_again(scene: Scene) -> None:
+    """Nothing is lost, and nothing starts twice that may not."""
+    ids = scene.publish(20, "before")
+    scene.proxy.hold()
+    wait_for(lambda: "Connection to broker lost" in scene.worker.log(), WITHIN, scene.worker.log)
+    scene.proxy.release()
+    scene.settle()
+    scene.account(ids).check()
+
+
+@pytest.mark.parametrize(
+    ("broker", "bounds"),
+    [
+        ("redis://h", {"socket_timeout": ANSWERS, "socket_connect_timeout": CONNECTS}),
+        ("amqp://h", {"read_timeout": ANSWERS, "write_timeout": ANSWERS}),
+    ],
+)
+def test_every_wait_has_an_end_by_default(broker: str, bounds: dict[str, float]) -> None:
+    """What a user has set wins."""
+    app = Celery(broker=broker)
+    bound_waits(app)
+    assert bounds.items() <= app.conf.broker_transport_options.items()
+    app.conf.broker_transport_options = dict.fromkeys(bounds, 33)
+    bound_waits(app)
+    assert set(bounds.values()).isdisjoint(app.conf.broker_transport_options.values())
