@@ -38,7 +38,7 @@ def _place() -> tuple[Column, Column]:
     number = F.when(_is_dead(), said).otherwise(F.col("seq"))
     word = F.shiftright(number, 6)
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
-    return F.when(_is_dead(), word - (1 << 62)).otherwise(word), bit
+    return word, bit
 
 
 def _is_dead() -> Column:

@@ -330,7 +330,7 @@ def test_a_store_that_is_away(
             proxy.cut()
         worker.records.finished.wait_ids(ending)
         waiting = tenants.publish({"a": 5})
-        worker.records.started.wait_ids(tenants.publish({"b": 300}))
+        worker.records.started.wait_ids(tenants.publish({"b": 1500}))
         wait_for(lambda: "store of the keys of queue jobs cannot be reached" in worker.log(), 30)
         assert not set(waiting) & {record.id for record in worker.records.started.read()}
         proxy.release()
