@@ -28,6 +28,9 @@ OPTIONS = {
     "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "0",  # nobody reads what is told of each plan
+    "spark.sql.debug.maxToStringFields": "1",
+    "spark.ui.liveUpdate.period": "-1",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     " -XX:+UseSerialGC -Xms640m -Xmn320m",
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from celery_fair.pipeline.session import open_session
 from tests.worlds.judged import PROVEN, Result, judge
 
-TARGET = 0.6
+TARGET = 0.8
 
 
 def main() -> int:
