@@ -304,12 +304,10 @@ def _read_or_leave(connection: Connection, timeout: float | None = None) -> Any:
     try:
         return _read(connection, timeout)
     except TimeoutError:
-        if timeout is not None:
+        if timeout is not None or connection.read_timeout is None:  # its caller has other plans
             raise
-        patience = connection.read_timeout
         connection.collect()
-        said = f"the broker has not answered within {patience:g} s"
-        raise RecoverableConnectionError(said) from None
+        raise RecoverableConnectionError("the broker has not answered in time") from None
 
 
 def heard(connection: Any) -> None:
