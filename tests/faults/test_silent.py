@@ -13,6 +13,7 @@ from kombu import Connection
 from celery_fair.brokers.broker import ANSWERS, CONNECTS, bound_waits
 from celery_fair.worker import host
 from tests.brokers import Space
+from tests.faults.accounting import Allowed
 from tests.faults.proxy import Proxy
 from tests.faults.scene import OPTIONS, Scene
 from tests.waiting import wait_for
@@ -84,13 +85,14 @@ def test_a_worker_has_these_bounds(space: Space, start_worker: StartWorker) -> N
 
 
 def test_it_says_so_and_is_at_work_again(scene: Scene) -> None:
-    """Nothing is lost, and nothing starts twice that may not."""
+    """Nothing starts twice that may not, and no more is lost than by a cut."""
     ids = scene.publish(20, "before")
     scene.proxy.hold()
     wait_for(lambda: "Connection to broker lost" in scene.worker.log(), WITHIN, scene.worker.log)
     scene.proxy.release()
     scene.settle()
-    scene.account(ids).check()
+    one = scene.space.kind == "redis"  # its acknowledgement may have arrived, and no answer to that
+    scene.account(ids).check(Allowed(unstarted=one, lost=one))
 
 
 @pytest.mark.parametrize(

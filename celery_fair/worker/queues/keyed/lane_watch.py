@@ -167,7 +167,7 @@ class LaneWatch:
     def _look(self) -> int:
         """Look into lanes whose turn it is; return how many messages the front has."""
         if self._rounds is None:
-            self._lanes.counted()
+            self._lanes.recount()
         while self._lanes.count < _FEWEST and self._lanes.add() is not None:
             pass
         if self._wanted:
