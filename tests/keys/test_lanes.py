@@ -21,6 +21,7 @@ from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.cli import fair
+from celery_fair.routing import floods
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import closing_gate
@@ -38,7 +39,9 @@ def space(rabbitmq_space: Space) -> Space:
 
 
 @pytest.fixture
-def app(space: Space) -> Iterator[Celery]:
+def app(space: Space, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
+    """A publisher whose floods have two messages in front, however long they take to publish."""
+    monkeypatch.setattr(floods, "_RATE", 1e-6)
     with publisher(space.url) as app:
         yield app
 
