@@ -12,8 +12,6 @@ from celery_fair.routing.fair_amqp import amqp_class
 if TYPE_CHECKING:
     from celery import Celery
 
-__all__ = ["install"]
-
 _STEP = "celery_fair.worker.step"
 _STEPS = (
     f"{_STEP}:FairConsumerStep",

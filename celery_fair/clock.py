@@ -2,8 +2,6 @@
 
 import time
 
-__all__ = ["elapsed"]
-
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Linux's monotonic clock stands still while the machine is suspended, and this one does not."""
 

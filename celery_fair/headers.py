@@ -2,19 +2,6 @@
 
 from typing import Any
 
-__all__ = [
-    "CLAIM",
-    "FAIR_KEY",
-    "KEY",
-    "LEDGER",
-    "PREFIX",
-    "PUBLISHED",
-    "STRICT",
-    "TOKEN",
-    "UNDECODED",
-    "time_of",
-]
-
 PREFIX = "x-fair-"
 """Of those that travel; `TOKEN` is put on in the worker."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from celery.app import utils
 
-__all__ = ["SECRETS", "hide"]
-
 SECRETS = ("fair_leash_url", "fair_ledger", "fair_key_store", "fair_group_store")
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from psycopg import Connection, OperationalError
 
-__all__ = ["connecting"]
-
 
 @cache
 def connecting(seconds: float) -> type[Connection[Any]]:

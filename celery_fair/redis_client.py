@@ -6,8 +6,6 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.settings.values import unread
 
-__all__ = ["client_at"]
-
 _TIMEOUT = 0.5  # seconds; an event loop waits for the answer
 
 

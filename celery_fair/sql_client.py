@@ -25,8 +25,6 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from celery_fair.settings.values import unread
 
-__all__ = ["NOW", "TABLE_OPTIONS", "ExactText", "LongText", "engine_at", "has_waited"]
-
 NOW: dict[str, Any] = {
     "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Double()),
     "postgresql": extract("epoch", func.clock_timestamp()),

@@ -10,8 +10,6 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.disposition import Policy
 
-__all__ = ["MAPS", "NonRepeatableTask", "non_repeatable", "policy_of", "refuse_mapped"]
-
 MAPS = ("celery.map", "celery.starmap", "celery.chunks")
 """Celery's own tasks, repeatable ones, that run another task's work within them."""
 

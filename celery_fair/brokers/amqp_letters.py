@@ -27,8 +27,6 @@ from celery_fair.dead_letters.letter_queue import (
 )
 from celery_fair.headers import PUBLISHED
 
-__all__ = ["AmqpLetters"]
-
 _CONFIRM_TIMEOUT = 10.0
 """Seconds for the broker to confirm a message: one under a memory alarm never does."""
 

@@ -14,8 +14,6 @@ from amqp.exceptions import MessageNacked
 from celery_fair.brokers.mover import Mover, NotTakenError, history, queue_of
 from celery_fair.dead_letters.death import dead_letter_queue, described_properties, properties_of
 
-__all__ = ["AmqpMover"]
-
 logger = logging.getLogger(__name__)
 
 _CONFIRM_TIMEOUT = 5.0

@@ -23,7 +23,7 @@ from kombu.exceptions import ChannelError
 
 from celery_fair.brokers.amqp_letters import AmqpLetters
 from celery_fair.brokers.amqp_mover import AmqpMover
-from celery_fair.brokers.keyed.lists import base_of
+from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.lanes import waiting_in_lanes
 from celery_fair.brokers.mover import Mover, RedisMover, VirtualMover
 from celery_fair.brokers.payload import published
@@ -31,24 +31,6 @@ from celery_fair.brokers.redis import MARK, Commands, acknowledge_held, marked
 from celery_fair.brokers.virtual_letters import RedisLetters, VirtualLetters
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.settings import Settings
-
-__all__ = [
-    "ANSWERS",
-    "CONNECTS",
-    "NO_CLIENT",
-    "AmqpBroker",
-    "Broker",
-    "MemoryBroker",
-    "RedisBroker",
-    "SqsBroker",
-    "bound_waits",
-    "broker_of",
-    "letters_of",
-    "missing_client",
-    "refuse_broker",
-    "refuse_without_client",
-    "shown",
-]
 
 CONNECTS, ANSWERS = 5.0, 10.0
 """Seconds that a worker waits for a connection, and for an answer; a user's options win."""

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from celery_fair.brokers.broker import broker_of
 
-__all__ = ["Depth", "Depths", "depths_of", "oldest_of"]
-
 logger = logging.getLogger(__name__)
 
 _EVERY = 1.0

@@ -18,8 +18,6 @@ from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.redis import Commands, pairs_of
 from celery_fair.settings import Settings, parse_live_options
 
-__all__ = ["Keeping", "Kept", "KeptQueue", "keeping"]
-
 logger = logging.getLogger(__name__)
 
 _KEY = "celery-fair:kept"

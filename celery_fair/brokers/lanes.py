@@ -25,16 +25,6 @@ from typing import Any
 from amqp import AccessRefused, ChannelError, NotFound, PreconditionFailed, spec
 from kombu import Exchange, Queue
 
-__all__ = [
-    "LaneChooser",
-    "Lanes",
-    "NotEmptyError",
-    "depths_by_name",
-    "lane",
-    "register",
-    "waiting_in_lanes",
-]
-
 logger = logging.getLogger(__name__)
 
 _SAMPLE = 8

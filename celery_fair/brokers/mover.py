@@ -26,17 +26,6 @@ from celery_fair.dead_letters.death import (
     with_headers,
 )
 
-__all__ = [
-    "Mover",
-    "NotTakenError",
-    "RedisMover",
-    "VirtualMover",
-    "dead_payload",
-    "history",
-    "queue_of",
-    "raw_payload",
-]
-
 logger = logging.getLogger(__name__)
 
 

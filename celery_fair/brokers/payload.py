@@ -10,15 +10,6 @@ from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import ReplayError
 from celery_fair.headers import PUBLISHED, time_of
 
-__all__ = [
-    "fresh_payload",
-    "is_redelivered",
-    "letter_of",
-    "published",
-    "targets",
-    "undelivered",
-]
-
 _PARTS = {"body", "headers", "properties"}
 
 

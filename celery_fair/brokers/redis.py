@@ -9,20 +9,6 @@ from uuid import uuid4
 
 from kombu.transport import virtual
 
-__all__ = [
-    "MARK",
-    "Commands",
-    "NotHeldError",
-    "Script",
-    "acknowledge_held",
-    "book_settled",
-    "connection_of",
-    "marked",
-    "pairs_of",
-    "release_idle",
-    "script_text",
-]
-
 MARK = "celery-fair:broker"
 """The key in which a database has a name of its own, below the transport's prefix."""
 

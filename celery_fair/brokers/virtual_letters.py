@@ -27,8 +27,6 @@ from celery_fair.dead_letters.letter_queue import (
     nothing,
 )
 
-__all__ = ["RedisLetters", "VirtualLetters"]
-
 _PAGE = 500
 """Letters read at a time."""
 

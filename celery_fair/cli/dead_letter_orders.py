@@ -16,8 +16,6 @@ from celery_fair.dead_letters.plan import MAY_HAVE_STARTED, Report
 from celery_fair.operate.dead_letters import Filters, Order, Provable, opened
 from celery_fair.operate.text import escaped
 
-__all__ = ["purge_letters", "replay_letters"]
-
 _NAMED = 20
 """Letters with the same outcome that are named one by one; of more there is a sum, and --json."""
 

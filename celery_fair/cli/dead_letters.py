@@ -23,8 +23,6 @@ from celery_fair.operate.dead_letters import (
 )
 from celery_fair.operate.text import age, escaped, parsed_time, shortened
 
-__all__ = ["count_letters", "dead_letters", "filtering", "list_letters", "show_letters"]
-
 T = TypeVar("T")
 
 _MOST = 20

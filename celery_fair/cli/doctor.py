@@ -10,8 +10,6 @@ from celery_fair.operate.doctor import findings
 from celery_fair.operate.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding
 from celery_fair.operate.text import escaped
 
-__all__ = ["doctor"]
-
 _COLOURS = {OK: "green", WEAK: "yellow", WRONG: "red"}
 _WIDTH, _NARROW = 100, 60
 

@@ -12,8 +12,6 @@ from rich.text import Text
 from celery_fair.cli.screen import Bar, Line, Part, Screen, Table
 from celery_fair.operate.text import escaped, escaped_lines
 
-__all__ = ["DrawnScreen"]
-
 
 class DrawnScreen(Screen):
     """Draws in place; the last picture stays on the terminal."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # what it is besides; it has no types
 else:
     from click_didyoumean import DYMGroup
 
-__all__ = ["TRACEBACK", "Group", "LazyGroup", "told_in_one_line"]
-
 TRACEBACK = "CELERY_FAIR_TRACEBACK"
 """The variable that has tracebacks shown, to whoever looks for a mistake of ours."""
 

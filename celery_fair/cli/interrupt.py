@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = ["in_steps", "interruptible", "stoppable", "uninterrupted"]
-
 
 @contextmanager
 def interruptible() -> Iterator[None]:

@@ -10,8 +10,6 @@ from celery_fair.cli.keys import key_argument
 from celery_fair.cli.options import Outcome, outcome, the_app
 from celery_fair.operate.keys import Moved, opened, shown_key
 
-__all__ = ["drop_key", "merge_keys", "purge_keys", "shrink_keys"]
-
 _as_json = outcome("Print an object as JSON.")
 
 

@@ -18,8 +18,6 @@ from celery_fair.operate.keys import (
 )
 from celery_fair.operate.text import duration, escaped, figure
 
-__all__ = ["keys", "lines_of"]
-
 T = TypeVar("T")
 
 _HEADS = (

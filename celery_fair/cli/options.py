@@ -14,27 +14,6 @@ from click.core import ParameterSource
 
 from celery_fair.cli.screen import Line, aligned
 
-__all__ = [
-    "COUNT",
-    "FOLDER",
-    "INTERVAL",
-    "NEW_FILE",
-    "NUMBER",
-    "SECONDS",
-    "Finite",
-    "Named",
-    "Number",
-    "Outcome",
-    "Seconds",
-    "conclude",
-    "dumped",
-    "json_option",
-    "moment",
-    "outcome",
-    "table",
-    "the_app",
-]
-
 COUNT = click.IntRange(0)
 
 

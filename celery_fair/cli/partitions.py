@@ -12,8 +12,6 @@ from celery_fair.cli.screen import aligned
 from celery_fair.operate import partitions as operate
 from celery_fair.operate.text import escaped
 
-__all__ = ["partitions"]
-
 _HEADS = ["partition", "group", "owner", "next", "token", "since", "waiting"]
 
 _names = click.argument("names", nargs=-1, required=True, metavar="PARTITION...")

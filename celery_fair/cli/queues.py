@@ -15,8 +15,6 @@ from celery_fair.operate.sums import summed
 from celery_fair.operate.text import escaped
 from celery_fair.operate.workers import Workers
 
-__all__ = ["asking", "explain", "pause", "resume", "set_options", "status", "view_option"]
-
 _UNTIL_THE_END = (
     "It lasts until these workers end, and workers that start later do not know of it. --keep, with"
     " a Redis broker or a fair_key_store, keeps it for those, too."

@@ -12,19 +12,6 @@ from typing import Any, NamedTuple
 from celery_fair.cli.screen import Line, Part, Rows, Table
 from celery_fair.operate.text import duration, figure
 
-__all__ = [
-    "COLUMNS",
-    "LIVE",
-    "STATUS",
-    "SUMMED",
-    "Column",
-    "Row",
-    "Trends",
-    "sparkline",
-    "tables",
-    "title",
-]
-
 
 @dataclass(frozen=True)
 class Row:

@@ -11,18 +11,6 @@ import click
 
 from celery_fair.operate.text import escaped, escaped_lines, width
 
-__all__ = [
-    "Bar",
-    "Line",
-    "Part",
-    "PlainScreen",
-    "Rows",
-    "Screen",
-    "Table",
-    "aligned",
-    "suitable_screen",
-]
-
 Rows = list[list[str]]
 """Texts in columns; the first row is the heads."""
 

@@ -27,8 +27,6 @@ from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.sums import summed
 from celery_fair.operate.workers import Crowd, Workers
 
-__all__ = ["Picture", "top"]
-
 _END = b"qQ\x04"  # Ctrl-D too
 
 _HINT = (

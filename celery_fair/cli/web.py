@@ -15,8 +15,6 @@ from celery_fair.cli.options import FOLDER, Seconds, the_app
 from celery_fair.operate.broker import connection_to
 from celery_fair.settings import Settings
 
-__all__ = ["web"]
-
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 

@@ -15,8 +15,6 @@ The result depends on the arguments alone, so everybody who computes it gets the
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-__all__ = ["assign", "key_text", "partition_of"]
-
 _LONGEST = 1 << 16
 """Bytes of a key: a longer one is a mistake, such as a whole document."""
 

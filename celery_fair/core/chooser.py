@@ -19,8 +19,6 @@ from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.gate import Gate, Hold
 from celery_fair.core.pricing import Price, Pricing
 
-__all__ = ["Chooser", "Ended", "HoldWatch", "Running"]
-
 
 class Running(Protocol):
     """What occupies slots now."""

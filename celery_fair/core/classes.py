@@ -16,8 +16,6 @@ from heapq import heappop, heappush
 
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
-__all__ = ["Ageing", "ClassScheduler"]
-
 
 class ClassScheduler:
     """One `DeficitRoundRobin` a class, with the same methods; see there."""

@@ -11,8 +11,6 @@ the drift of a day, which costs no more than a moment of doubt.
 
 import math
 
-__all__ = ["ClockWatch"]
-
 
 class ClockWatch:
     """Of one clock.

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 
-__all__ = ["SKEW", "TABLE", "Action", "Delivery", "Policy", "disposition", "proves_unstarted"]
-
 SKEW = 5.0
 """Seconds by which the clocks of publishers and ledger may differ."""
 

@@ -59,8 +59,6 @@ from heapq import heappop, heappush
 from itertools import takewhile
 from operator import attrgetter
 
-__all__ = ["DeficitRoundRobin", "Flow", "check_cost", "check_quantum"]
-
 _FURTHEST = 1 << 60
 """Rounds ahead at the most; what is still short then is forgiven, or floats might not get there."""
 

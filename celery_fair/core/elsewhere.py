@@ -28,8 +28,6 @@ from collections.abc import Callable, Mapping
 
 from celery_fair.core.tags import Tags
 
-__all__ = ["Elsewhere"]
-
 _GAIN = 0.25
 """How much of its own part of what is outstanding a worker counts with each report."""
 

@@ -7,8 +7,6 @@ URL (RFC 3986), so that no name can be taken for a pair.
 from hashlib import sha1
 from typing import Any
 
-__all__ = ["LONGEST", "read_key", "written_key"]
-
 LONGEST = 255
 """Bytes of a key, as it is written: AMQP's short string."""
 

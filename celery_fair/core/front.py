@@ -49,19 +49,6 @@ from typing import NamedTuple, Protocol
 from celery_fair.core.lanes import Key, KnownLanes, is_nobodys, nobody_in
 from celery_fair.core.tags import Served, TenantTags, Turn
 
-__all__ = [
-    "LOOK",
-    "SORTING",
-    "Front",
-    "FrontAndLanes",
-    "LimitedLanes",
-    "Limits",
-    "Move",
-    "Permit",
-    "Pick",
-    "Take",
-]
-
 SORTING = 0.02
 """Seconds for which the front's messages are moved out of the way before a start."""
 

@@ -10,8 +10,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from celery_fair.core.token_bucket import TokenBucket
 
-__all__ = ["REASONS", "SLACK", "Gate", "Hold", "Leash", "Limits", "LocalLeash", "changed"]
-
 REASONS = ("paused", "cap", "leash")
 
 _FENCED = 0.1

@@ -4,8 +4,6 @@ from collections import Counter, defaultdict
 from secrets import token_bytes
 from zlib import crc32
 
-__all__ = ["Key", "KnownLanes", "is_nobodys", "nobody_in"]
-
 Key = tuple[str, str]
 """A tenant, and a part of it."""
 

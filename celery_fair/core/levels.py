@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-__all__ = ["HIGHEST", "Levels", "check_levels"]
-
 HIGHEST = 9
 """Priorities are whole numbers from 0 to 9, the higher the more urgent."""
 

@@ -52,8 +52,6 @@ from dataclasses import dataclass, field, replace
 
 from celery_fair.core.assignment import assign
 
-__all__ = ["Grant", "Group", "Terms", "Turn", "elsewhere", "living", "turn"]
-
 
 @dataclass(frozen=True)
 class Terms:

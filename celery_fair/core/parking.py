@@ -9,8 +9,6 @@ is put off, it is *stuck* until something of it comes due, or another queue leav
 import math
 from collections.abc import Callable
 
-__all__ = ["Parking"]
-
 
 class Parking:
     """Shared by the queues of a worker.

@@ -25,8 +25,6 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["MEMORY", "MODEL_FORMAT", "PRIOR", "Change", "Estimator", "Mean", "Price", "Pricing"]
-
 MEMORY = 100
 PRIOR = 10
 MODEL_FORMAT = 1

@@ -4,8 +4,6 @@ A bucket of tokens for each key (see `celery_fair.core.token_bucket` for the rul
 that were seen last: of one that was not seen for so long it is full again.
 """
 
-__all__ = ["Profile"]
-
 
 class Profile:
     """Token buckets of the keys seen last.

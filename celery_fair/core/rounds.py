@@ -5,8 +5,6 @@ one who comes late, and now and then, looks at more: between two looks at the sa
 ``count / rate`` seconds, and the time for which nobody asked, at the most.
 """
 
-__all__ = ["Rounds"]
-
 
 class Rounds:
     """Numbers from 0.

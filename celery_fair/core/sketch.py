@@ -13,8 +13,6 @@ time, and named for a bounded number in an hour, whoever comes.
 
 from heapq import heapify, heappop, heappush, heapreplace
 
-__all__ = ["OTHER", "RecentKeys", "SpaceSaving", "TopKeys"]
-
 OTHER = "other"
 """All keys that have no figures of their own."""
 

@@ -54,8 +54,6 @@ from heapq import heapify, heappop, heappush, heapreplace
 from random import random
 from typing import NamedTuple
 
-__all__ = ["Served", "Tags", "TenantTags", "Turn", "spread"]
-
 _FEW = 64
 """Entries of a heap that may be out of date without its being made again."""
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from celery_fair.core.membership import Terms, Turn
 
-__all__ = ["Change", "Tenure"]
-
 
 class Change(NamedTuple):
     """What is to be done, in this order."""

@@ -23,8 +23,6 @@ lose `slack` with every token.
 
 import math
 
-__all__ = ["TokenBucket", "parse_rate"]
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -31,8 +31,6 @@ from collections.abc import Callable, Mapping
 
 from celery_fair.core.parking import Parking
 
-__all__ = ["LEAST", "SECONDS_OF_WORK", "Ahead", "RefillMeter", "Room", "Window", "plan"]
-
 LEAST = 2
 """The least window: with one, every single message would fill it and count as a backlog."""
 

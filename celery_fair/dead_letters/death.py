@@ -13,14 +13,6 @@ from kombu import Exchange, Queue
 
 from celery_fair.headers import CLAIM
 
-__all__ = [
-    "dead_letter_queue",
-    "death_headers",
-    "described_properties",
-    "properties_of",
-    "with_headers",
-]
-
 _SEPARATE = {
     "application_headers",
     "content_encoding",

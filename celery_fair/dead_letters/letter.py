@@ -14,8 +14,6 @@ from typing import Any
 
 from celery_fair.headers import FAIR_KEY, KEY, LEDGER, PREFIX, PUBLISHED
 
-__all__ = ["Letter"]
-
 _OF_A_DELIVERY = {"redelivered", "x-delivery-count"}
 """Headers that a broker, or kombu's emulation of one, has put there."""
 

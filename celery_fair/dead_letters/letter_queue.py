@@ -6,17 +6,6 @@ from typing import Any
 
 from celery_fair.dead_letters.letter import Letter
 
-__all__ = [
-    "GoneError",
-    "Keep",
-    "LetterQueue",
-    "Letters",
-    "OneByOne",
-    "ReplayError",
-    "Result",
-    "nothing",
-]
-
 Keep = Callable[[Letter], bool]
 Letters = Generator[Letter, None, None]
 Result = Exception | None

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import LetterQueue
 
-__all__ = ["MAY_HAVE_STARTED", "Copies", "Plan", "Report"]
-
 MAY_HAVE_STARTED = "may have started; look at what it did, then --may-have-started"
 
 

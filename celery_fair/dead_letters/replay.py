@@ -17,8 +17,6 @@ from celery_fair.dead_letters.letter_queue import GoneError, LetterQueue
 from celery_fair.dead_letters.plan import Plan, Report
 from celery_fair.headers import CLAIM
 
-__all__ = ["purge", "replay"]
-
 _TAKEN = "it is not there any more: somebody else has taken it, or a copy of it; look again"
 
 Stop = Callable[[], bool]

@@ -9,8 +9,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["new_name", "ran_elsewhere"]
-
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """Linux's: random, another one for each start of the kernel; the same in all its containers."""
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from time import time, time_ns
 from typing import NamedTuple
 
-__all__ = ["NEW", "OPEN", "FileName", "LogFile", "is_behind", "sealed_name"]
-
 OPEN = "_open-"
 NEW = "_new-"
 """Not locked yet, and empty: for a moment, unless its process was killed in it."""

@@ -29,8 +29,6 @@ from typing import NamedTuple
 
 from celery_fair.eventlog.log_file import FileName
 
-__all__ = ["DIGITS", "HOUR", "PACKED", "digest", "pack"]
-
 HOUR = 3600
 PACKED = ".pack.jsonl.gz"
 DIGITS = 16

@@ -25,8 +25,6 @@ holds until the process's next one of the queue.
 
 from typing import Final
 
-__all__ = ["FIELDS", "KINDS", "VERSION", "Kind"]
-
 VERSION: Final = 1
 
 Kind = dict[str, tuple[str, str]]

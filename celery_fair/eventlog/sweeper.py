@@ -30,8 +30,6 @@ from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import Policy, host_folder
 
-__all__ = ["sweep"]
-
 logger = logging.getLogger(__name__)
 
 _STALE = 3600.0

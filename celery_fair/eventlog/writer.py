@@ -30,8 +30,6 @@ from celery_fair.eventlog.kernel import new_name
 from celery_fair.eventlog.log_file import LogFile, sealed_name
 from celery_fair.eventlog.records import KINDS, VERSION
 
-__all__ = ["EventLog", "Policy"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 5.0

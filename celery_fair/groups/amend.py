@@ -6,8 +6,6 @@ from celery_fair.core.membership import Group
 from celery_fair.groups import GroupStore, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 
-__all__ = ["amend"]
-
 _ATTEMPTS = 100
 
 

@@ -5,8 +5,6 @@ from dataclasses import asdict
 
 from celery_fair.core.membership import Grant, Group
 
-__all__ = ["decoded", "encoded"]
-
 _VERSION = 1
 _SETS = ("active", "out")
 

@@ -26,17 +26,6 @@ from celery_fair.core.membership import Group, Terms, Turn, elsewhere, living, t
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 
-__all__ = [
-    "ATTEMPTS",
-    "POLL",
-    "Keeper",
-    "OtherBrokerError",
-    "PartitionsDifferError",
-    "Taken",
-    "Trouble",
-    "longest_pause",
-]
-
 logger = logging.getLogger(__name__)
 
 POLL = 0.5

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from celery_fair.groups import GroupStore, Snapshot
 
-__all__ = ["MemoryStore"]
-
 
 class MemoryStore(GroupStore):
     """For tests, and for workers that are threads of one process."""

@@ -6,8 +6,6 @@ from typing import Any
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.redis_client import client_at
 
-__all__ = ["RedisStore"]
-
 
 class RedisStore(GroupStore):
     """A hash for each group, ``celery-fair:group:<name>``."""

@@ -18,8 +18,6 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, LongText, engine_at
 
-__all__ = ["SqlStore"]
-
 _GROUPS = Table(
     "celery_fair_groups",
     MetaData(),

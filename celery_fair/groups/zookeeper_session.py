@@ -17,8 +17,6 @@ from kombu.utils.compat import detect_environment
 
 from celery_fair.groups import StoreUnreachableError
 
-__all__ = ["Session"]
-
 TIMEOUT = 2.0
 """Seconds for an answer, or for a connection to one server."""
 

@@ -24,8 +24,6 @@ from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.zookeeper_session import TIMEOUT, Session
 from celery_fair.settings.values import unread
 
-__all__ = ["ZookeeperStore"]
-
 
 class ZookeeperStore(GroupStore):
     """A node for each group, ``/celery-fair/group:<name>`` below the URL's path.

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
 
-__all__ = ["Plot", "svg", "text"]
-
 
 class Plot(NamedTuple):
     """A rectangle in a picture, with an axis along its lower and one along its left edge.

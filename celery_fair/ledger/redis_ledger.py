@@ -6,8 +6,6 @@ from typing import Any
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
 from celery_fair.redis_client import client_at
 
-__all__ = ["RedisLedger"]
-
 _EPOCH = "celery-fair:ledger"
 
 

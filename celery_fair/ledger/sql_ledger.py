@@ -27,8 +27,6 @@ from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
 from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, engine_at, has_waited
 
-__all__ = ["SqlLedger"]
-
 _EPOCH = ""
 """The key of the row that holds the epoch; emptying the table deletes it too.
 

@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-__all__ = ["NOT_ALONE", "Answers"]
-
 NOT_ALONE = (
     "more than one worker has this name, and only one of them is seen here, or told anything;"
     " start each with a name of its own, celery worker -n NAME@%h"

@@ -9,8 +9,6 @@ from kombu import Connection
 from celery_fair.brokers.broker import NO_CLIENT, missing_client, shown
 from celery_fair.operate.errors import OperateError
 
-__all__ = ["connected", "connection_to", "trouble_with"]
-
 _WHERE = "the app's broker_url (or in celery -b)"
 
 

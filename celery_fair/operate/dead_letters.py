@@ -25,8 +25,6 @@ from celery_fair.operate.letter_body import plain, readable
 from celery_fair.operate.text import escaped
 from celery_fair.settings import Settings
 
-__all__ = ["BY", "Entry", "Filters", "Found", "Order", "Provable", "find", "opened", "shown"]
-
 _CLOSE = 1e-3
 """Seconds between two times of publication that are the same one."""
 

@@ -1,7 +1,5 @@
 """What goes wrong with what an operator wants."""
 
-__all__ = ["InvalidRequestError", "NoAnswerError", "OperateError"]
-
 
 class OperateError(Exception):
     """It could not be done. The message says what was attempted, and what to do."""

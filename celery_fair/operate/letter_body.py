@@ -11,8 +11,6 @@ from typing import Any
 
 from celery_fair.dead_letters.letter import Letter
 
-__all__ = ["plain", "readable"]
-
 _ZLIB = "application/x-gzip"
 """What kombu calls a zlib stream."""
 

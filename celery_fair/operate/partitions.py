@@ -18,8 +18,6 @@ from celery_fair.operate.broker import connection_to, trouble_with
 from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.settings import Settings
 
-__all__ = ["Partition", "Partitions", "add", "by_number", "create", "look", "rebalance", "remove"]
-
 _FAILURE = "nothing was changed"
 
 _Change = Callable[[Group, Sequence[str]], Group]

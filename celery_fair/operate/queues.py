@@ -15,19 +15,6 @@ from celery_fair.operate.text import assignments
 from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings, parse_live_options
 
-__all__ = [
-    "KEPT",
-    "Changed",
-    "forget",
-    "kept_by",
-    "live_options",
-    "pause",
-    "resume",
-    "set_options",
-    "told",
-    "willing",
-]
-
 T = TypeVar("T")
 
 KEPT = "It is kept, and holds for workers that start later, too."

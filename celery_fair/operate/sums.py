@@ -7,8 +7,6 @@ from typing import Any
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.workers import Workers
 
-__all__ = ["summed"]
-
 _ADDED = ("in_flight", "buffered", "served", "per_second", "cost_per_second")
 _Figures = Mapping[str, Any]
 

@@ -12,18 +12,6 @@ from unicodedata import category, east_asian_width
 
 from celery_fair.operate.errors import InvalidRequestError
 
-__all__ = [
-    "age",
-    "assignments",
-    "duration",
-    "escaped",
-    "escaped_lines",
-    "figure",
-    "parsed_time",
-    "shortened",
-    "width",
-]
-
 _AGE = re.compile(r"(\d{1,9})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

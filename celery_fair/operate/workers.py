@@ -14,8 +14,6 @@ from celery_fair.operate.broker import connection_to, trouble_with
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.routing.declared import queues_of
 
-__all__ = ["Crowd", "Workers"]
-
 _SEARCH = 10
 """Every so many times all workers are asked, not only those known: that takes the whole timeout."""
 

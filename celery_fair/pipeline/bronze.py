@@ -33,20 +33,6 @@ from celery_fair.pipeline.numbering import distinct, numbers, suspects
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "EVENTS",
-    "MICROSECONDS",
-    "QUARANTINE",
-    "RECORD",
-    "batch_of",
-    "events",
-    "in_seconds",
-    "parsed",
-    "quarantine",
-    "rows_of",
-    "sorted_out",
-]
-
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
     "long": LongType(),

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed, passed_over
 
-__all__ = ["Finding", "examined", "memory_here", "started"]
-
 _INSTALL = "pip install celery-fair[spark]"
 _LEAST_MEMORY = 2 << 30
 

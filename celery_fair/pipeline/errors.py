@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["OvertakenError", "PipelineError", "RefusedError", "root_cause"]
-
 
 class PipelineError(Exception):
     """The message says what was attempted, with which value, and what to do."""

@@ -44,8 +44,6 @@ from celery_fair.pipeline.silver.unread import (
 )
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
-__all__ = ["Ingested", "ingest"]
-
 _TRIES = 3
 _SHOWN = 10
 _GONE = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND", "there is none")

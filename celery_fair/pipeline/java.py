@@ -24,20 +24,6 @@ from stat import S_IWGRP, S_IWOTH
 from time import time
 from typing import NamedTuple
 
-__all__ = [
-    "JAVA_NEEDED",
-    "LEAST_VERSION",
-    "Java",
-    "archive_options",
-    "candidates",
-    "chooses_collector",
-    "find_java",
-    "listed",
-    "passed_over",
-    "said_to_java",
-    "version_of",
-]
-
 LEAST_VERSION = 17
 JAVA_NEEDED = (
     f"Spark needs Java {LEAST_VERSION} or newer; on Debian and Ubuntu: "

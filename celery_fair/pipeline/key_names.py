@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["named"]
-
 
 def named(row: Mapping[str, Any]) -> str:
     """Return whose it is: a tenant's, its part's, of those without a key, or of all others."""

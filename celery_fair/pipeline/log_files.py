@@ -8,8 +8,6 @@ from pathlib import Path
 
 from celery_fair.pipeline.errors import PipelineError
 
-__all__ = ["files_below", "log_files", "unglobbed"]
-
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 

@@ -11,8 +11,6 @@ is not so, events are looked at one by one (`distinct`).
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-__all__ = ["NUMBERS", "PROCESS", "distinct", "numbers", "suspects"]
-
 PROCESS = ("node", "pid", "boot")
 WORD = (*PROCESS, "word")
 

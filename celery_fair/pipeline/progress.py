@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Read", "Show", "told"]
-
 _EVERY = 0.5
 _SETTLE = 2000  # milliseconds
 

@@ -26,20 +26,6 @@ from celery_fair.pipeline.gold.waits import (
 )
 from celery_fair.pipeline.warehouse import Run, Warehouse
 
-__all__ = [
-    "write_audit",
-    "write_audit_by_key",
-    "write_capacity",
-    "write_costs",
-    "write_costs_by_key",
-    "write_fairness",
-    "write_fairness_by_key",
-    "write_first_waits",
-    "write_first_waits_by_key",
-    "write_waits",
-    "write_waits_by_key",
-]
-
 Say = Callable[[str], None]
 _Make = Callable[..., DataFrame]
 

@@ -26,18 +26,6 @@ from celery_fair.pipeline.log_files import log_files, unglobbed
 from celery_fair.pipeline.silver.unread import BREAKS_OFF, CANNOT_BE_NAMED
 from celery_fair.pipeline.warehouse import Run
 
-__all__ = [
-    "Copies",
-    "broken",
-    "check",
-    "is_broken",
-    "nothing_in",
-    "open_copies",
-    "reads",
-    "sealed_files",
-    "split",
-]
-
 _OPEN = "_open-*.jsonl"
 _COMPRESSED = (".gz", ".zst")
 _ENDS = (".jsonl", *(f".jsonl{end}" for end in _COMPRESSED))

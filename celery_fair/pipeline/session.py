@@ -30,8 +30,6 @@ from celery_fair.pipeline.log_files import files_below
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOG", "WAREHOUSE", "Work", "memory_ran_out", "open_session", "work_below"]
-
 _log = logging.getLogger(__name__)
 
 _LOCAL = {

@@ -35,13 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "REPLACED",
-    "Run",
-    "Warehouse",
-    "overgrown",
-]
-
 REPLACED = "replaced"
 """The table of the rows of `attempts` that no longer count: of an `id`, in the run `stale`."""
 

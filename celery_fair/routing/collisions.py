@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["collisions"]
-
 
 def collisions(queues: Iterable[Any]) -> Iterator[tuple[list[str], str, str]]:
     """Yield the names of queues that share a routing key, the exchange, and that key.

@@ -8,8 +8,6 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.levels import HIGHEST
 from celery_fair.settings import Settings
 
-__all__ = ["declare_queues", "queues_of", "select_levels"]
-
 
 def declare_queues(app: Any, settings: Settings) -> None:
     """Add the queues of ``fair_queues`` and the levels of logical queues to the app's.

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-__all__ = ["destination"]
-
 T = TypeVar("T")
 
 

@@ -13,8 +13,6 @@ from celery.utils.imports import symbol_by_name
 if TYPE_CHECKING:
     from celery.app.amqp import AMQP
 
-__all__ = ["amqp_class"]
-
 
 def amqp_class(base: Any) -> "type[AMQP]":
     """Return a subclass of an app's ``amqp_cls`` whose sender knows this library's queues."""

@@ -19,8 +19,6 @@ from celery_fair.brokers.lanes import LaneChooser, Lanes, lane
 from celery_fair.core.profile import Profile
 from celery_fair.settings import KeyedQueue
 
-__all__ = ["Floods"]
-
 _BURST, _RATE = 2.0, 1.0
 """Messages of a key that go to the queue itself: at once, and a second."""
 

@@ -33,8 +33,6 @@ from kombu import Exchange, Queue
 from celery_fair.brokers.broker import broker_of
 from celery_fair.settings import PartitionedQueue
 
-__all__ = ["KeyExchange", "key_exchanges", "refuse_elsewhere"]
-
 _TYPE = "x-consistent-hash"
 _WEIGHT = "1"
 _UNKNOWN = re.compile("(unknown|invalid) exchange type")

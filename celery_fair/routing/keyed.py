@@ -17,8 +17,6 @@ from celery_fair.routing.destination import destination
 from celery_fair.routing.floods import Floods
 from celery_fair.settings import KeyedQueue
 
-__all__ = ["keyed"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -29,9 +29,6 @@ from celery_fair.routing.keyed import keyed
 from celery_fair.routing.partitioned import partitioned
 from celery_fair.settings import LogicalQueue, Settings
 
-__all__ = ["chained", "priorities_back", "sender", "stamped"]
-
-
 _OF_A_DELIVERY = ("redelivered", STRICT)
 """Headers that tell of one message, and of none that is published when its task runs."""
 

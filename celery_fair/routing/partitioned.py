@@ -16,8 +16,6 @@ from celery_fair.routing.destination import destination
 from celery_fair.routing.key_exchange import key_exchanges, refuse_elsewhere
 from celery_fair.settings import PartitionedQueue
 
-__all__ = ["partitioned"]
-
 
 def partitioned(
     amqp: Any, queues: Mapping[str, PartitionedQueue], send: Callable[..., Any]

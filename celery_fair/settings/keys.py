@@ -25,17 +25,6 @@ from celery_fair.settings.values import (
     whole,
 )
 
-__all__ = [
-    "KeyLimits",
-    "KeyOptions",
-    "KeyedQueue",
-    "Namer",
-    "checked_weight",
-    "keyed_queues",
-    "live_key_options",
-    "with_keys",
-]
-
 Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 """``key(task_name, args, kwargs)``: whose a message is; None if that is nobody in particular."""
 

@@ -9,8 +9,6 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.levels import Levels, check_levels
 from celery_fair.settings.values import flag, mapping, queue_name
 
-__all__ = ["LogicalQueue", "checked_logical_queues"]
-
 
 @dataclass(frozen=True)
 class LogicalQueue:

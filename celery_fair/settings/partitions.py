@@ -19,13 +19,6 @@ from celery_fair.settings.values import (
     whole,
 )
 
-__all__ = [
-    "SERIAL",
-    "PartitionedQueue",
-    "partitioned_queues",
-    "with_partitions",
-]
-
 SERIAL = "a partition runs one task at a time, unless 'serial' is 'key' in fair_partitions"
 _MOST = 10_000
 

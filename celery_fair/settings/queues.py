@@ -10,8 +10,6 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import Burst, Cap, Flag, Quantum, Rate, choice, whole
 
-__all__ = ["LIVE_OPTIONS", "QueueOptions", "options_of", "parse_live_options", "parse_options"]
-
 LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
 

@@ -11,8 +11,6 @@ from typing import Any, get_type_hints
 
 from celery_fair.settings.values import Check
 
-__all__ = ["Entry", "from_conf", "from_options", "table"]
-
 _ABSENT = object()
 
 

@@ -18,38 +18,6 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 
-__all__ = [
-    "REDIS_SCHEMES",
-    "Address",
-    "Burst",
-    "ByQueue",
-    "Cap",
-    "Check",
-    "Flag",
-    "Moment",
-    "Positive",
-    "Quantum",
-    "QueueName",
-    "Rate",
-    "RedisUrl",
-    "Seconds",
-    "Text",
-    "Url",
-    "burst",
-    "by_queue",
-    "choice",
-    "flag",
-    "function",
-    "harmless",
-    "listening",
-    "mapping",
-    "queue_name",
-    "seconds_or_none",
-    "unread",
-    "url",
-    "whole",
-]
-
 Check = Callable[[str, Any], Any]
 """``check(where, value)`` returns the value."""
 

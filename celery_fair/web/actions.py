@@ -19,8 +19,6 @@ from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 
-__all__ = ["Action", "ActionLog", "NotDoneError"]
-
 logger = logging.getLogger(__name__)
 
 _SHOWN = 500

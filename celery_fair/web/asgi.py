@@ -34,8 +34,6 @@ from celery_fair.web.pages.queues import QueueChange, QueuePages
 from celery_fair.web.pages.states import StatePages
 from celery_fair.web.site import Site, redirect
 
-__all__ = ["application"]
-
 logger = logging.getLogger(__name__)
 
 _PERSONAL = {"order", "actions"}

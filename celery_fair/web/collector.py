@@ -24,8 +24,6 @@ from celery_fair.operate.errors import NoAnswerError
 from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
 
-__all__ = ["FIGURES", "Collector"]
-
 logger = logging.getLogger(__name__)
 
 FIGURES: tuple[str, ...] = ("share", "target", "backlog", "oldest", "per_second", "median", "p95")

@@ -19,8 +19,6 @@ from starlette.responses import Response
 
 from celery_fair.web.guard import Visitor
 
-__all__ = ["Form", "Tokens", "changing"]
-
 Form = ImmutableMultiDict[str, str]
 """A form's fields."""
 

@@ -25,8 +25,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from celery_fair.web.passwords import Passwords
 
-__all__ = ["HEADERS", "Changers", "Guard", "ProxyHeader", "Visitor", "Visitors", "WithPassword"]
-
 logger = logging.getLogger(__name__)
 
 HEADERS = {

@@ -30,8 +30,6 @@ from celery_fair.web.history import History, Tick
 from celery_fair.web.snapshot import quantile
 from celery_fair.worker.observe.figures import BOUNDS
 
-__all__ = ["FIGURES", "Hours", "LogCollector", "LogReader"]
-
 logger = logging.getLogger(__name__)
 
 FIGURES = ("share", "per_second", "median", "p95", "depth")

@@ -5,8 +5,6 @@ from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
 
-__all__ = ["Answer", "Looks"]
-
 _FRESH = 1.0
 """Seconds for which an answer is shown to others, at the least."""
 

@@ -24,8 +24,6 @@ from celery_fair.operate import dead_letters
 from celery_fair.operate.dead_letters import Provable, opened
 from celery_fair.web.actions import NotDoneError
 
-__all__ = ["KINDS", "Order", "Orders"]
-
 KINDS = ("replay", "replay-proven", "replay-may-have-started", "purge")
 """Replay what says that it never started, what the event log has proven, or all; or remove."""
 

@@ -11,8 +11,6 @@ from hashlib import scrypt, sha256
 from secrets import token_bytes
 from typing import NamedTuple
 
-__all__ = ["Cost", "Passwords", "line_for"]
-
 _LINE = re.compile(r"([^:]+):scrypt-(\d{1,2})-(\d{1,2})-(\d{1,2}):([0-9a-f]+):([0-9a-f]+)")
 
 

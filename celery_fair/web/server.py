@@ -23,8 +23,6 @@ from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
 
-__all__ = ["Options", "is_loopback", "serving"]
-
 _GOODBYE = 2
 """Seconds that the end waits for answers that are being sent."""
 

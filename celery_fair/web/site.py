@@ -25,8 +25,6 @@ from celery_fair.web.forms import Tokens
 from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 
-__all__ = ["Site", "redirect", "templates"]
-
 
 @dataclass
 class Site:

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from celery_fair.worker.observe.figures import BOUNDS
 
-__all__ = ["Earlier", "Packed", "Queue", "Rows", "Snapshot", "Sum", "quantile"]
-
 Rows = Mapping[str, Mapping[str, Any]]
 """A worker's answer to ``fair_status``: by queue, its figures."""
 

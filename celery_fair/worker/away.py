@@ -5,8 +5,6 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
-__all__ = ["Away"]
-
 _T = TypeVar("_T")
 
 _RETRY, _PATIENCE = 1.0, 20

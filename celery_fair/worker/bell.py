@@ -29,16 +29,6 @@ from typing import Any
 
 from amqp import RecoverableConnectionError
 
-__all__ = [
-    "NO_WAIT",
-    "Bell",
-    "HubBell",
-    "Interruptible",
-    "SocketBell",
-    "SyncBell",
-    "bell_for",
-]
-
 _TURN = 0.01
 """Seconds after which the event loop gets its turn: acks go out and deliveries come in there."""
 

@@ -20,16 +20,6 @@ from celery.worker.control import control_command, inspect_command
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.open_feeds import NotConsumedError
 
-__all__ = [
-    "fair_explain",
-    "fair_keys",
-    "fair_pause",
-    "fair_resume",
-    "fair_set",
-    "fair_status",
-    "fair_version",
-]
-
 
 def _answer(state: Any, ask: Callable[[Parts], Any]) -> Any:
     """Ask a worker, or tell it something, by its parts."""

@@ -18,28 +18,6 @@ from celery.worker.loops import synloop
 
 from celery_fair.worker.bell import NO_WAIT, Bell, Interruptible, SocketBell, SyncBell
 
-__all__ = [
-    "acknowledge_by",
-    "adopt",
-    "answer_by",
-    "forget_timed",
-    "give_up_on_the_silent",
-    "heard",
-    "is_lost",
-    "keep",
-    "look_at_tracer_again",
-    "read_by",
-    "replace_add",
-    "replace_consumer",
-    "replace_events",
-    "replace_loop",
-    "replace_pool",
-    "replace_requests",
-    "say_in_banner",
-    "tell_of_close",
-    "write_by",
-]
-
 _EVENTS_EVERY = 1.0
 """Seconds between two looks for heartbeats of the connection for events."""
 

@@ -15,17 +15,6 @@ from celery_fair.brokers.payload import is_redelivered
 from celery_fair.dead_letters.death import death_headers
 from celery_fair.tasks import NonRepeatableTask
 
-__all__ = [
-    "DUPLICATE",
-    "REDELIVERED",
-    "DeadLetters",
-    "GarbageWatch",
-    "MessageCustody",
-    "described",
-    "message_dead_lettered",
-    "refuse",
-]
-
 logger = logging.getLogger(__name__)
 
 REDELIVERED, LOST, DUPLICATE = "redelivered", "worker-lost", "duplicate"

@@ -33,15 +33,6 @@ from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.step import FairConsumerStep, refusing
 
-__all__ = [
-    "GroupStep",
-    "Partitions",
-    "partitions_assigned",
-    "partitions_revoked",
-    "rebalance_failed",
-    "store_for",
-]
-
 logger = logging.getLogger(__name__)
 
 _AGAIN = 5.0

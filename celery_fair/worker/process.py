@@ -32,8 +32,6 @@ from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
 
-__all__ = ["Parts"]
-
 _METRICS_QUEUES = 100
 """Queues that have figures of their own; a queue has some thirty series in each worker."""
 

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
-__all__ = ["FAST", "NEEDED", "TESTED", "Seam", "missing", "require", "untested"]
-
 TESTED = ("5.5", "5.6", "5.7")
 """Releases of Celery that the tests run on."""
 

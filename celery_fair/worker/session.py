@@ -31,8 +31,6 @@ from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.pulled import OneByOne
 from celery_fair.worker.queues.sources import source_for
 
-__all__ = ["Session"]
-
 logger = logging.getLogger(__name__)
 
 _PULL_INTERVAL = 0.05

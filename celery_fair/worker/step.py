@@ -23,8 +23,6 @@ from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.seams import require
 from celery_fair.worker.session import Session
 
-__all__ = ["FairConsumerStep", "FairWorker", "is_fair", "refusing"]
-
 logger = logging.getLogger(__name__)
 
 

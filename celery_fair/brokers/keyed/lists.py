@@ -5,11 +5,9 @@ from collections.abc import Callable, Mapping
 from time import time
 from typing import Any, NamedTuple
 
-from celery_fair.brokers.keyed.scripts import KeyedScripts, Left, base_of, number, script, written
+from celery_fair.brokers.keyed.scripts import KeyedScripts, Left, number, script, written
 from celery_fair.brokers.payload import published
 from celery_fair.settings import KeyLimits
-
-__all__ = ["Backlog", "KeyedLists", "base_of"]
 
 _MERGED = 200
 """Messages that are put back with one question, at the most."""

@@ -13,8 +13,6 @@ from celery_fair.core.fair_key import read_key
 from celery_fair.headers import FAIR_KEY
 from celery_fair.settings import KeyedQueue
 
-__all__ = ["sort_at_once"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ from celery_fair.core.gate import SLACK
 from celery_fair.core.tags import Turn
 from celery_fair.settings import KeyedQueue, KeyLimits
 
-__all__ = ["KeyedScripts", "Left", "base_of", "script", "written"]
-
 _SORTED = 200
 """Messages that are sorted with one question, at the most: about 5 ms of the server's time."""
 

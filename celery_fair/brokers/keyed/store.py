@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from celery_fair.brokers.keyed.lists import KeyedLists, base_of
+from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.redis import Commands, Script, pairs_of, script_text
 from celery_fair.redis_client import client_at
 from celery_fair.settings import KeyedQueue
-
-__all__ = ["KeyStore", "Reports"]
 
 _EVERY, _EACH, _COST = 100, 5, 0.2
 """Milliseconds for which costs are added up, before they are read: at least, and for each report,

@@ -18,8 +18,6 @@ from celery_fair.cli.demo.scenario import QUANTA
 from celery_fair.operate.broker import trouble_with
 from celery_fair.settings.values import harmless
 
-__all__ = ["Broker", "DemoError"]
-
 _SCHEMES = ("memory", "amqp", "amqps", "pyamqp", "redis", "rediss")
 _PATIENCE = 5  # seconds
 

@@ -7,8 +7,6 @@ import click
 
 from celery_fair.cli.options import NEW_FILE, Seconds
 
-__all__ = ["demo"]
-
 _POOLS = ("solo", "threads", "prefork", "gevent", "eventlet")
 _INTERRUPTED = 130
 

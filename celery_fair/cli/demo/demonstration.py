@@ -26,8 +26,6 @@ from celery_fair.cli.demo.scenario import (
 from celery_fair.cli.demo.worker import Setup, watched
 from celery_fair.cli.screen import Bar, Line, PlainScreen, Rows, Screen, Table, suitable_screen
 
-__all__ = ["demonstrate", "figures", "run", "show", "suitable", "verdict", "written"]
-
 _NARROWEST = 80
 """Columns of a terminal without which a drawn table would lose some of its own."""
 _PREFETCHED = 4  # a slot; Celery's worker_prefetch_multiplier

@@ -13,8 +13,6 @@ from celery_fair.cli.demo.scenario import Run
 from celery_fair.cli.screen import Rows
 from celery_fair.html_page.plot import Plot, svg, text
 
-__all__ = ["page"]
-
 _PLOT_NOTE = (
     "Each pin is a password mail: where it stands on the axis it was published, and its height is"
     " how long it waited. The dashed line is the median. Each tick below the axis is the start of a"

@@ -23,19 +23,6 @@ from functools import cached_property
 from statistics import median, quantiles
 from typing import NamedTuple
 
-__all__ = [
-    "BULK",
-    "INTERACTIVE",
-    "MAIL_TAKES",
-    "NEWSLETTER_TAKES",
-    "QUANTA",
-    "Record",
-    "Run",
-    "Scenario",
-    "Wait",
-    "Waits",
-]
-
 INTERACTIVE, BULK = "interactive", "bulk"
 QUANTA = {INTERACTIVE: 10, BULK: 1}  # with a bulk quantum of 4 it would be served four in a row
 

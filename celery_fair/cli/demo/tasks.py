@@ -25,8 +25,6 @@ from celery_fair.cli.demo.scenario import (
 )
 from celery_fair.cli.demo.worker import Order, TraceWriter
 
-__all__ = ["app"]
-
 _UNUSED_QUEUE_LIVES = 3600  # seconds; RabbitMQ then deletes it, should nobody else have done so
 _LOOKS_FOR_ITS_PARENT_EVERY = 1.0
 

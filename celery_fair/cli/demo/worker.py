@@ -18,8 +18,6 @@ from celery_fair.cli.demo.broker import Broker, DemoError
 from celery_fair.cli.demo.scenario import Record, Scenario
 from celery_fair.cli.interrupt import uninterrupted
 
-__all__ = ["ORDER_VARIABLE", "Order", "Setup", "TraceWriter", "new_records", "watched"]
-
 ORDER_VARIABLE = "FAIR_DEMO_ORDER"
 
 _TICK = 0.1

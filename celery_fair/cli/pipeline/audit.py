@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["audit"]
-
 _SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node", "why")
 _LISTED: Columns = (
     *_SHOWN[:5],

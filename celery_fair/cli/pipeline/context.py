@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from celery_fair.pipeline.session import Work
     from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = [
-    "Columns",
-    "Context",
-    "Row",
-    "by_key_option",
-    "collected",
-    "laid_out",
-    "on_warehouse",
-    "part",
-    "premises",
-    "see_to_it_that_it_can_be_written",
-    "with_options",
-    "with_spark",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's

@@ -21,8 +21,6 @@ from celery_fair.pipeline.key_names import named
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["fairness"]
-
 
 def _verdicts(row: Row) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(row["verdicts"].items()))

@@ -11,8 +11,6 @@ import click
 from celery_fair.cli.groups import LazyGroup
 from celery_fair.cli.options import Outcome, outcome
 
-__all__ = ["doctor", "pipeline"]
-
 _COMMANDS = {
     "audit": "celery_fair.cli.pipeline.audit:audit",
     "ingest": "celery_fair.cli.pipeline.ingest_and_report:ingest",

@@ -14,8 +14,6 @@ from celery_fair.cli.pipeline.context import (
 )
 from celery_fair.operate.text import escaped
 
-__all__ = ["ingest", "report"]
-
 
 @click.command()
 @click.argument("logs", type=FOLDER)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from celery_fair.pipeline.replay.advice import Advice, Goal, Outcomes
     from celery_fair.pipeline.replay.scenario import Scenario
 
-__all__ = ["advise", "whatif"]
-
 _LIMIT = 10_000
 _KEYS = 1000
 _NAMED = 5

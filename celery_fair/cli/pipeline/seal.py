@@ -8,8 +8,6 @@ import click
 from celery_fair.eventlog import Policy, sweep
 from celery_fair.eventlog.log_file import OPEN
 
-__all__ = ["seal"]
-
 _LOGS = click.Path(exists=True, file_okay=False, path_type=Path)
 
 

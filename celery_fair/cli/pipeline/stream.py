@@ -11,9 +11,6 @@ from celery_fair.cli.pipeline.context import Context, see_to_it_that_it_can_be_w
 from celery_fair.operate.text import escaped
 from celery_fair.pipeline.stream.watches import Limits
 
-__all__ = ["stream"]
-
-
 _FORM = "QUEUE=RATE, such as bulk=10/s, or QUEUE=RATE:BURST"
 
 

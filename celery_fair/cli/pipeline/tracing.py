@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from celery_fair.cli.pipeline.context import Context
     from celery_fair.pipeline.replay.scenario import Scenario
 
-__all__ = ["Source", "on_trace"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _TABLES = ("csv", "jsonl", "parquet")
 _FORMATS = ("warehouse", *_TABLES)

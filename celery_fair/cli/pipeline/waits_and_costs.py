@@ -21,8 +21,6 @@ from celery_fair.pipeline.key_names import named
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["costs", "waits"]
-
 _WAITS = ("queue", "started", "p50", "p95", "p99", "longest", "broker_p95", "worker_p95", "skewed")
 _WAITS_BY_KEY = ("queue", "key", *_WAITS[1:])
 _LIMIT = 1000

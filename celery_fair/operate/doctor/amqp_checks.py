@@ -17,8 +17,6 @@ from celery_fair.brokers.broker import shown
 from celery_fair.operate.doctor.findings import Finding, dead_letters, ok, weak, wrong
 from celery_fair.operate.doctor.holding import version_of
 
-__all__ = ["amqp_findings"]
-
 _QUORUM = {"x-queue-type": "quorum"}
 _OTHER_CHANNELS = 8
 """What a worker, and Celery, have channels for besides queues."""

@@ -17,8 +17,6 @@ from celery_fair.tasks import non_repeatable, policy_of
 from celery_fair.worker.observe.recorder import log_policy, try_log
 from celery_fair.worker.step import is_fair
 
-__all__ = ["app_findings"]
-
 
 def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
     """Check everything that needs no server."""

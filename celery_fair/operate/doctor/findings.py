@@ -3,19 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = [
-    "LEVELS",
-    "OK",
-    "WEAK",
-    "WRONG",
-    "Finding",
-    "dead_letters",
-    "listed",
-    "ok",
-    "weak",
-    "wrong",
-]
-
 OK, WEAK, WRONG = "ok", "weak", "wrong"
 LEVELS = (OK, WEAK, WRONG)
 

@@ -17,8 +17,6 @@ from celery_fair.operate.doctor.findings import Finding, listed, ok, weak
 from celery_fair.tasks import policy_of
 from celery_fair.worker.queues.held import LONGEST_WAIT
 
-__all__ = ["consumer_timeout", "version_of", "visibility"]
-
 _TOPIC = "consumer_timeout"
 _ARGUMENT = "x-consumer-timeout"
 _ARGUMENTS_SINCE = (3, 12)

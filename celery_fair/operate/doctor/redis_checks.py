@@ -9,12 +9,10 @@ from typing import Any
 from kombu import Exchange, Queue
 
 from celery_fair.brokers.broker import shown
-from celery_fair.brokers.keyed.lists import base_of
+from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.redis import Commands
 from celery_fair.operate.doctor.findings import Finding, dead_letters, ok, weak, wrong
 from celery_fair.operate.doctor.holding import visibility
-
-__all__ = ["redis_findings", "server_findings"]
 
 _CROWDED = 0.8
 

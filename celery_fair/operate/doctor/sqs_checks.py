@@ -7,8 +7,6 @@ from celery_fair.brokers.broker import shown
 from celery_fair.operate.doctor.findings import Finding, dead_letters, ok
 from celery_fair.operate.doctor.holding import visibility
 
-__all__ = ["sqs_findings"]
-
 
 def sqs_findings(app: Any, connection: Any, queues: list[Any], letters: str) -> Iterator[Finding]:
     """Check SQS as the app's broker; `connection` is connected. No queue is made."""

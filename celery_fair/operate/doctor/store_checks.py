@@ -21,8 +21,6 @@ from celery_fair.redis_client import client_at
 from celery_fair.settings import Settings
 from celery_fair.worker.partitions import store_for
 
-__all__ = ["group_finding", "key_findings", "ledger_findings"]
-
 _KEY = "celery-fair doctor"
 
 

@@ -11,8 +11,6 @@ from celery_fair.operate.workers import Workers
 from celery_fair.routing.declared import queues_of
 from celery_fair.settings import Settings
 
-__all__ = ["worker_findings"]
-
 
 def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
     """Ask the workers on the app's broker.

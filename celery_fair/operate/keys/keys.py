@@ -14,19 +14,6 @@ from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.operate.text import escaped
 from celery_fair.settings import Settings
 
-__all__ = [
-    "Keys",
-    "Listing",
-    "Moved",
-    "Stop",
-    "Tick",
-    "refuse_idle_burst",
-    "rows_of",
-    "shown_key",
-    "store_asked",
-    "why",
-]
-
 _MINUTE = 60.0
 
 Stop = Callable[[], bool]

@@ -9,8 +9,6 @@ from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.settings import Settings
 
-__all__ = ["backlogs", "unknown"]
-
 
 def backlogs(
     settings: Settings,

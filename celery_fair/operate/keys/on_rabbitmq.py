@@ -17,8 +17,6 @@ from celery_fair.operate.keys.of_workers import backlogs, unknown
 from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.settings import Settings
 
-__all__ = ["RabbitMQKeys"]
-
 _PATIENCE = 1.0
 """Seconds for workers to answer; no longer than until all have that are known, if some are."""
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from kombu.utils.json import dumps
 
-from celery_fair.brokers.keyed.lists import Backlog, KeyedLists, base_of
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
+from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.fair_key import read_key
@@ -18,8 +19,6 @@ from celery_fair.dead_letters.death import dead_letter_queue, death_headers
 from celery_fair.operate.errors import InvalidRequestError
 from celery_fair.operate.keys.keys import Keys, Listing, Moved, Stop, Tick, rows_of
 from celery_fair.settings import Settings
-
-__all__ = ["RedisKeys"]
 
 _SORTING = 30.0
 """Seconds to sort what was published, in which messages of the key may be, at the most."""

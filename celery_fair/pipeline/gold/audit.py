@@ -40,18 +40,6 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.gold.keys import TOP, keyed, top
 from celery_fair.pipeline.silver.clocks import is_true
 
-__all__ = [
-    "CLOCKS",
-    "REPORTED",
-    "VERDICTS",
-    "WELL",
-    "audit",
-    "audit_by_key",
-    "changes",
-    "replayable",
-    "worst_first",
-]
-
 VERDICTS = (
     "DUPLICATE",
     "LOST",

@@ -25,9 +25,6 @@ from celery_fair.core.pricing import MODEL_FORMAT
 from celery_fair.pipeline.gold.keys import TOP, keyed, top
 from celery_fair.pipeline.silver.clocks import LONGEST
 
-__all__ = ["costs", "costs_by_key", "model"]
-
-
 _RAN = f"runtime between 0 and {LONGEST}"
 
 

@@ -37,8 +37,6 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.silver.clocks import is_true
 
-__all__ = ["doubts"]
-
 _EVER, _FOR_EVER = float("-inf"), float("inf")
 
 _COLUMNS = ("node", "pid", "boot", "queues", "why", "since", "until", "open")

@@ -44,8 +44,6 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.gold.pieces import amounts, bounds, cut, units
 from celery_fair.pipeline.gold.virtual_time import shares
 
-__all__ = ["TOLERANCE", "by_queue", "fairness", "parts", "summed_up"]
-
 TOLERANCE = 0.05
 NOTABLE = 0.1
 """Part of the time from which on starvation or a leash explains a share."""

@@ -29,8 +29,6 @@ from celery_fair.pipeline.gold.keys import TOP, keyed, top, waiting, weighed
 from celery_fair.pipeline.gold.pieces import amounts, bounds, cut, units
 from celery_fair.pipeline.gold.virtual_time import shares
 
-__all__ = ["by_key", "fairness_by_key"]
-
 _SPREAD = 1.5
 """What the first message of a key is charged at the most, by its cost."""
 

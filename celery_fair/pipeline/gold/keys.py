@@ -19,8 +19,6 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-__all__ = ["TOP", "firsts", "keyed", "top", "waiting", "weighed"]
-
 TOP = 1000
 """Keys that have a row of their own."""
 

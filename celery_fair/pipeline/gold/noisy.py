@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.gold.keys import keyed, waiting
 from celery_fair.pipeline.gold.pieces import bounds, cut
 
-__all__ = ["NOISY", "by_tenant", "noisy"]
-
 NOISY = 0.1
 """Part of what ran, by the seconds in which it did."""
 

@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 
 from celery_fair.pipeline.silver.clocks import LONGEST
 
-__all__ = ["MESSAGES", "SECONDS", "amounts", "bounds", "cut", "units"]
-
 MESSAGES, COST, SECONDS = "messages", "cost", "seconds"
 
 

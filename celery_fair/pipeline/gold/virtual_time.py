@@ -31,8 +31,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
-__all__ = ["shares"]
-
 _COUNTED = {"got": "amount", "took": "seconds", "charged": "charge"}
 """What is summed up of a start while others have work, too."""
 

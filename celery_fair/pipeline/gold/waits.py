@@ -24,8 +24,6 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.gold.keys import firsts, keyed
 from celery_fair.pipeline.gold.pieces import bounds, cut
 
-__all__ = ["capacity", "first_waits", "first_waits_by_key", "waits", "waits_by_key"]
-
 _ACCURACY = 10_000
 
 

@@ -24,8 +24,6 @@ from typing import Any
 
 from celery_fair.pipeline.replay.scenario import Scenario
 
-__all__ = ["Advice", "Goal", "Outcomes", "advise", "tried"]
-
 Outcomes = Mapping[tuple[str, str], Mapping[str, Any]]
 """Scenario's name and queue to that queue's row of outcome."""
 Run = Callable[[list[Scenario]], Outcomes]

@@ -30,8 +30,6 @@ from celery_fair.pipeline.replay.scenario import Scenario, named
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["refuse_absent", "replay"]
-
 _COLUMNS = ("scenario", *Message._fields)
 
 

@@ -15,8 +15,6 @@ from celery_fair.core.gate import LocalLeash
 from celery_fair.core.tags import Served, TenantTags
 from celery_fair.pipeline.replay.scenario import KeyPlan, Plan
 
-__all__ = ["KeyedLine", "Line", "Message", "PlainLine", "Start", "Taken"]
-
 
 class Message(NamedTuple):
     """One of the trace; the trace is in the order of `arrives`.

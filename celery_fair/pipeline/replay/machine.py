@@ -24,8 +24,6 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.pipeline.replay.line import KeyedLine, Line, Message, PlainLine, Start, Taken
 from celery_fair.pipeline.replay.scenario import Fleet, Plan, Scenario
 
-__all__ = ["Crew", "Machine", "Message", "Running", "Start", "Work"]
-
 # Workers -----------------------------------------------------------------------
 
 

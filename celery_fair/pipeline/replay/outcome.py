@@ -23,19 +23,6 @@ from numpy.typing import NDArray
 
 from celery_fair.pipeline.replay.line import Start
 
-__all__ = [
-    "ABOVE",
-    "BLOCKS",
-    "COLUMNS",
-    "QUANTILES",
-    "SCHEMA",
-    "Outcome",
-    "Whose",
-    "outcomes",
-    "quantile",
-    "resampled",
-]
-
 QUANTILES = (50, 90, 95, 99)
 SCHEMA = (
     "scenario string, queue string, key string, started long, seconds double, mean double, "

@@ -11,8 +11,6 @@ from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 from celery_fair.pipeline.errors import RefusedError
 
-__all__ = ["COSTS", "Change", "Fleet", "KeyPlan", "Plan", "Scenario", "named", "parse_scenario"]
-
 COSTS = ("one", "runtime")
 _SETTING = re.compile(
     r'(?:(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s"]+?))'

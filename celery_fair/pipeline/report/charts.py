@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from celery_fair.html_page.plot import Plot, svg, text
 
-__all__ = ["Series", "bars", "lines"]
-
 _WIDTH, _HEIGHT = 860, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 150, 12, 28
 _LABEL = 14

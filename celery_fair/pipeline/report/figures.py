@@ -26,8 +26,6 @@ from celery_fair.pipeline.publish import (
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.warehouse import Warehouse
 
-__all__ = ["POINTS", "Figures", "Row", "figures", "nice_interval"]
-
 Row = dict[str, Any]
 
 POINTS = 120

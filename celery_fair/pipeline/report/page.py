@@ -13,8 +13,6 @@ from celery_fair.pipeline.key_names import named
 from celery_fair.pipeline.report.charts import Series, bars, lines
 from celery_fair.pipeline.report.figures import Figures, KeyFigures, Row
 
-__all__ = ["page"]
-
 _STATES = ("ready", "starved by the broker", "held by its leash or cap")
 _WAITS = ("half of them (p50)", "up to p95", "up to p99")
 _PARTS = ("share", "target", "deviation", "share_of_seconds", "in_flight", "part_of_queue")

@@ -13,8 +13,6 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.records import KINDS
 
-__all__ = ["attempts"]
-
 _KINDS = ("started", "finished", "rejected")
 _OF_START = ("repeatable", "received", "redelivered", "node", "pid", "boot", "cost")
 _OF_END = ("state", "runtime", "exception")

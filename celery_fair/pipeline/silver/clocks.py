@@ -15,8 +15,6 @@ from time import time
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-__all__ = ["EARLIEST", "LONGEST", "is_set", "is_true"]
-
 EARLIEST = 1_577_836_800.0
 """2020-01-01, in seconds since 1970: no worker wrote such a log before."""
 

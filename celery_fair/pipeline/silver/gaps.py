@@ -8,8 +8,6 @@ written before that.
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-__all__ = ["gaps"]
-
 _KEY = ("node", "pid", "boot")
 
 

@@ -28,8 +28,6 @@ from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.silver.clocks import is_set, is_true
 from celery_fair.pipeline.silver.unread import torn_boot
 
-__all__ = ["BEATS", "lives", "processes", "processes_of"]
-
 BEATS = 3
 """Heartbeats that may be missing before a process counts as silent."""
 

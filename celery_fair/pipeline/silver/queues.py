@@ -22,8 +22,6 @@ from pyspark.sql import functions as F
 from celery_fair.eventlog.records import KINDS
 from celery_fair.pipeline.silver.clocks import is_set
 
-__all__ = ["SETTINGS", "backlog", "settings"]
-
 SETTINGS: Final = [name for name in KINDS["settings"] if name != "queue"]
 """The fields of a record, besides its queue's name."""
 

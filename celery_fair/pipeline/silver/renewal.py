@@ -23,8 +23,6 @@ from celery_fair.pipeline.silver.processes import lives
 from celery_fair.pipeline.silver.queues import backlog, settings
 from celery_fair.pipeline.warehouse import REPLACED, Run
 
-__all__ = ["renew_attempts", "renew_by_process"]
-
 _BY_PROCESS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "lives": lives,
     "backlog": backlog,

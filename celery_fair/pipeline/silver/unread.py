@@ -26,20 +26,6 @@ from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
 from celery_fair.pipeline.log_files import log_files
 
-__all__ = [
-    "BREAKS_OFF",
-    "CANNOT_BE_NAMED",
-    "UNREAD",
-    "files_there",
-    "packed",
-    "path_of",
-    "torn_boot",
-    "unlisted",
-    "unread",
-    "unreadable",
-    "without_process",
-]
-
 _ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 UNREAD = "pid long, boot string, since double, until double"

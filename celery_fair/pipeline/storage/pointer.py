@@ -15,8 +15,6 @@ from celery_fair.clock import elapsed
 from celery_fair.pipeline.errors import OvertakenError, PipelineError
 from celery_fair.pipeline.storage.store import Store
 
-__all__ = ["FORMAT", "Pointer", "read_pointer", "write_pointer"]
-
 FORMAT = 1
 """Of the pointer, and of the tables that it names."""
 

@@ -21,8 +21,6 @@ from typing import NamedTuple
 
 from celery_fair.pipeline.storage.whole_file import whole_file
 
-__all__ = ["SCRATCH", "Held", "Hold", "Store"]
-
 _HELD = ".held-"
 """How the names of files begin by which somebody holds folders."""
 

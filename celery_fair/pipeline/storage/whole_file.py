@@ -12,8 +12,6 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["whole_file"]
-
 
 @contextmanager
 def whole_file(path: Path, new: bool = False) -> Iterator[TextIO]:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["alerts", "finish", "start_alerts"]
-
 _PAUSE = 0.2
 PARTITIONS = 4
 """Parts of what is remembered; a checkpoint keeps the number that it was made with."""

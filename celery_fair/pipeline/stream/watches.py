@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Alert", "Event", "Limits", "Memory", "watch"]
-
 _KEPT = 1000
 """Starts of a leashed queue that are remembered at the most."""
 

@@ -19,13 +19,6 @@ from pyspark.sql.types import NumericType, StringType
 
 from celery_fair.pipeline.errors import PipelineError, RefusedError
 
-__all__ = [
-    "READERS",
-    "Columns",
-    "parse_columns",
-    "table_trace",
-]
-
 _Tell = Callable[[str], None]
 _SHOWN = 60
 

@@ -38,8 +38,6 @@ from celery_fair.pipeline.replay.scenario import Change, Fleet, KeyPlan, Plan, S
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import BEATS
 
-__all__ = ["Said", "recorded_scenario", "recorded_trace", "scenario_of"]
-
 # Workers -----------------------------------------------------------------------
 
 

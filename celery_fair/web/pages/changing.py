@@ -12,8 +12,6 @@ from celery_fair.web.actions import NotDoneError, Undo
 from celery_fair.web.forms import Form
 from celery_fair.web.site import Site, redirect
 
-__all__ = ["Change", "change", "written"]
-
 
 class Change(ABC):
     """Something that is to be changed, as a form says.

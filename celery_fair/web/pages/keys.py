@@ -21,8 +21,6 @@ from celery_fair.web.looks import Looks
 from celery_fair.web.pages.changing import Change, written
 from celery_fair.web.site import Site
 
-__all__ = ["KeyChange", "KeyPages"]
-
 _SHOWN = 200
 
 

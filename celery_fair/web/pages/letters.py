@@ -18,8 +18,6 @@ from celery_fair.web.forms import Form
 from celery_fair.web.orders import KINDS, Order
 from celery_fair.web.site import Site, redirect
 
-__all__ = ["LetterPages"]
-
 _SHOWN = 200
 _SCANNED = 50_000
 """Letters that are looked at for one page, at the most."""

@@ -5,8 +5,6 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-__all__ = ["Listing", "drawn", "listing"]
-
 _SHOWN = 100
 
 _DRAWN = 8

@@ -23,8 +23,6 @@ from celery_fair.web.pages.listing import drawn, listing
 from celery_fair.web.site import Site
 from celery_fair.web.snapshot import Rows, Snapshot
 
-__all__ = ["QueueChange", "QueuePages", "foreseen_target"]
-
 _NOT_KEPT = (
     "to keep it for workers that start later takes a Redis: as broker, or fair_key_store ="
     " 'redis://…'. Nothing was changed."

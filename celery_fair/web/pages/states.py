@@ -15,8 +15,6 @@ from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import Form
 from celery_fair.web.site import Site, redirect
 
-__all__ = ["StatePages"]
-
 
 class StatePages:
     """What fills in pages of what else there is, and what their forms do."""

@@ -25,8 +25,6 @@ from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.queues.source import Source
 
-__all__ = ["Choice", "Dispatcher", "WaitWatch"]
-
 _STARTED = Outcome.STARTED
 
 

@@ -21,8 +21,6 @@ from celery_fair.core.token_bucket import TokenBucket
 from celery_fair.redis_client import client_at
 from celery_fair.settings import QueueOptions, Settings
 
-__all__ = ["ClusterLeash", "Gates"]
-
 logger = logging.getLogger(__name__)
 
 _GONE_AFTER = 30

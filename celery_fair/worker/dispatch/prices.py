@@ -20,8 +20,6 @@ from celery_fair.core.pricing import Price, Pricing
 from celery_fair.settings import Cost, CostKey
 from celery_fair.worker.queues.delivery import message_of
 
-__all__ = ["Costs", "Runtimes", "Served", "asked"]
-
 logger = logging.getLogger(__name__)
 
 

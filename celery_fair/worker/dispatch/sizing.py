@@ -9,8 +9,6 @@ from celery_fair.core.window import LEAST, RefillMeter, plan
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["Sizing"]
-
 _EVERY = 0.1
 """Seconds between two looks at the windows, while messages are started."""
 

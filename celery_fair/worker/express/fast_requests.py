@@ -28,8 +28,6 @@ from kombu.utils.imports import symbol_by_name
 from celery_fair.tasks import MAPS
 from celery_fair.worker.express import tracer
 
-__all__ = ["FastRequests"]
-
 logger = logging.getLogger("celery.worker.strategy")
 
 _JSON = "application/json"

@@ -23,8 +23,6 @@ from celery_fair.worker import host
 from celery_fair.worker.express.properties import decode_properties
 from celery_fair.worker.wire.reader import DrainingReader
 
-__all__ = ["BufferedReader", "Frames", "Taker", "undecoded_class"]
-
 _PROPERTIES = 12  # where they begin in a header's frame
 _TAG = 5  # where the consumer's tag begins in a method's; its length is before it
 

@@ -28,8 +28,6 @@ from celery_fair.worker.launch.requests import ShortWay
 from celery_fair.worker.queues.amqp import RawDeliveries
 from celery_fair.worker.wire.reader import DrainingReader
 
-__all__ = ["FastPath", "Relay"]
-
 logger = logging.getLogger(__name__)
 _pool_logger = logging.getLogger("celery.pool")
 

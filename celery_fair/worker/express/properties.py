@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from amqp.serialization import decode_properties_basic
 
-__all__ = ["decode_properties"]
-
 _MOST = 1000
 """Layouts kept, some 2 kB each."""
 

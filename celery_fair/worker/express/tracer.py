@@ -32,8 +32,6 @@ from kombu.exceptions import EncodeError
 from kombu.serialization import loads
 from kombu.utils.encoding import safe_repr
 
-__all__ = ["run"]
-
 _ARGS = (list, tuple)
 
 _CELERYS = {*vars(tasks.Context), "lang", "task", "argsrepr", "kwargsrepr", "compression"}

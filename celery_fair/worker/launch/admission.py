@@ -23,8 +23,6 @@ from celery_fair.worker.away import Away
 from celery_fair.worker.letters import DUPLICATE, REDELIVERED, DeadLetters
 from celery_fair.worker.queues.source import Source
 
-__all__ = ["Admission", "Claims", "StartLog", "may_be_claimed_elsewhere"]
-
 logger = logging.getLogger(__name__)
 
 _HELD = 100

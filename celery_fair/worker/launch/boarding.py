@@ -26,8 +26,6 @@ from celery_fair.worker.launch.requests import (
 from celery_fair.worker.letters import refuse
 from celery_fair.worker.queues.source import Source
 
-__all__ = ["Boarding", "StartWatch"]
-
 _STARTED, _DROPPED = Outcome.STARTED, Outcome.DROPPED
 
 

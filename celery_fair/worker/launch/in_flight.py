@@ -16,8 +16,6 @@ from typing import Any
 
 from celery.worker import state
 
-__all__ = ["InFlight", "Slots", "pool_size"]
-
 
 class InFlight:
     """The requests that occupy a slot. Told by `ObservedPool` of their ends.

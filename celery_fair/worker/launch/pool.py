@@ -23,8 +23,6 @@ from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.requests import ShortWay
 from celery_fair.worker.queues.sources import Read, read_plainly
 
-__all__ = ["BreakWatch", "ObservedPool", "PlainWay", "Way"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 5.0

@@ -27,17 +27,6 @@ from celery_fair.worker.letters import (
 )
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 
-__all__ = [
-    "Handover",
-    "OnceRequest",
-    "Outcome",
-    "Requests",
-    "ShortWay",
-    "check_options",
-    "check_time_limits",
-    "strategy",
-]
-
 ShortWay = Callable[[Any], Any]
 """Returns the request that Celery would make of a message, or None."""
 

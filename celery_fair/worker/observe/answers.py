@@ -17,8 +17,6 @@ from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import NotConsumedError, OpenFeeds
 
-__all__ = ["Answers"]
-
 _TEXTS = {
     "paused": "paused by an operator; `fair resume {queue}` ends it",
     "cap": "its cap is reached: {in_flight} in flight of at most {cap} on this worker",

@@ -10,8 +10,6 @@ from celery_fair.settings import Settings
 from celery_fair.settings.table import table
 from celery_fair.worker.seams import FAST, TESTED, missing, untested
 
-__all__ = ["banner", "line", "warnings"]
-
 _NAMED = 10
 """Queues whose quanta are named."""
 

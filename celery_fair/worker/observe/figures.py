@@ -16,8 +16,6 @@ from celery_fair.core.sketch import OTHER, TopKeys
 from celery_fair.headers import PUBLISHED, time_of
 from celery_fair.worker.letters import message_dead_lettered
 
-__all__ = ["BOUNDS", "KeyFigures", "Labels", "LetterFigures", "Observed", "Waits"]
-
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the classes that waits are counted in, in seconds; one more has none."""
 

@@ -52,8 +52,6 @@ from celery_fair.worker.observe.figures import (
 )
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["FairCollector", "MetricsServer", "metrics_server"]
-
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 10

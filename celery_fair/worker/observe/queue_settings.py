@@ -14,8 +14,6 @@ from celery_fair.worker.observe.records import costs_of
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["QueueSettings"]
-
 _AGAIN = 3600.0
 """Seconds after which what has not changed is written again."""
 

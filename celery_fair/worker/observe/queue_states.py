@@ -26,9 +26,6 @@ from celery_fair.settings import QueueOptions
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["QueueStates"]
-
-
 _PATIENCE = 2.0
 """Seconds after which the broker's answer is waited for no more: what it has is not known then."""
 

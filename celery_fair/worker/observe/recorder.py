@@ -49,8 +49,6 @@ from celery_fair.worker.observe.records import (
 )
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["Heartbeat", "Recorder", "log_policy", "recorder_for", "try_log"]
-
 logger = logging.getLogger(__name__)
 
 _BEGUN = "fair_begun"

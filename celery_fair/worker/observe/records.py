@@ -12,18 +12,6 @@ from celery_fair.eventlog import quoted
 from celery_fair.headers import time_of
 from celery_fair.settings import Settings
 
-__all__ = [
-    "NOTE",
-    "Note",
-    "about",
-    "costs_of",
-    "finished",
-    "key_of",
-    "microseconds",
-    "started",
-    "whole",
-]
-
 NOTE = "fair"
 """The attribute of a running task's request."""
 

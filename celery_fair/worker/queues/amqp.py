@@ -16,8 +16,6 @@ from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.wire.channels import SharedChannel
 from celery_fair.worker.wire.writer import AckWriter
 
-__all__ = ["AmqpFeed", "PulledAmqpFeed", "RawDeliveries"]
-
 _TAG = 5  # where the consumer's tag begins in a method's frame; its length is before it
 _delivery_tag = Struct(">Q").unpack_from
 

@@ -9,8 +9,6 @@ from kombu.common import QoS
 from celery_fair.worker.queues.feed import Feed, Recovery
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
-__all__ = ["FairQoS", "FairTaskConsumer"]
-
 logger = logging.getLogger(__name__)
 
 

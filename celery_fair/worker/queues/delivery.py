@@ -8,8 +8,6 @@ from kombu.message import Message
 
 from celery_fair.headers import TOKEN
 
-__all__ = ["delivery_class", "message_of", "patient_class"]
-
 
 def message_of(item: Any) -> Any:
     """Return a message itself, and that of a request."""

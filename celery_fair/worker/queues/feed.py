@@ -29,8 +29,6 @@ from celery_fair.worker.letters import MessageCustody
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.news import News
 
-__all__ = ["Aside", "ByKey", "Feed", "Ports", "Recovery", "Seen"]
-
 
 class Seen(TypedDict):
     """What a worker knows of a queue's keys."""

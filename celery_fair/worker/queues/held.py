@@ -21,8 +21,6 @@ from typing import Any
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["LONGEST_WAIT", "Held", "is_leftover", "longest_wait"]
-
 logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = 600.0

@@ -17,8 +17,6 @@ from amqp import NotFound
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["LostQueues"]
-
 logger = logging.getLogger(__name__)
 
 _AGAIN = 1.0

@@ -6,8 +6,6 @@ from typing import Any
 
 from celery_fair.worker.bell import Bell
 
-__all__ = ["News"]
-
 
 class News:
     """One a connection, as the queues that report here are.

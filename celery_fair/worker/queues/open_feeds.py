@@ -8,8 +8,6 @@ from celery_fair.core.chooser import Chooser
 from celery_fair.core.dwrr import Flow
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["NotConsumedError", "OpenFeeds"]
-
 
 class NotConsumedError(LookupError):
     """This worker does not consume the queue."""

@@ -17,8 +17,6 @@ from celery_fair.headers import KEY
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["OneByOne", "Pulled"]
-
 _FIRST_WAIT = 0.001
 
 _AHEAD = 32

@@ -35,8 +35,6 @@ from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.redis_wakeup import wake_up_for
 from celery_fair.worker.queues.source import Source
 
-__all__ = ["PulledRedisFeed", "RedisFeed", "RedisSource", "fetching"]
-
 logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 0.02

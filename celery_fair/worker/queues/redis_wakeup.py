@@ -16,8 +16,6 @@ from collections.abc import Callable, Collection
 from time import monotonic
 from typing import Any
 
-__all__ = ["RedisWakeUp", "wake_up_for"]
-
 logger = logging.getLogger(__name__)
 
 _ASKS_EVERY = 5

@@ -5,8 +5,6 @@ from typing import Any
 
 from celery_fair.worker.queues.feed import Feed
 
-__all__ = ["Source"]
-
 
 class Source(ABC):
     """One broker connection as the dispatcher's supplier; it makes the feeds."""

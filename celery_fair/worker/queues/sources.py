@@ -26,8 +26,6 @@ from celery_fair.worker.wire.channels import Channels, SharedChannel
 from celery_fair.worker.wire.reader import DrainingReader, read_any_properties
 from celery_fair.worker.wire.writer import AckWriter
 
-__all__ = ["AmqpSource", "Read", "read_plainly", "source_for"]
-
 Read = Callable[[Any, Any], tuple[RawDeliveries | None, Callable[[], object]]]
 """Given py-amqp's connection and the event loop, if there is one, returns who hands over deliveries
 that are not decoded, if anybody does, and the loop's callback for the socket."""

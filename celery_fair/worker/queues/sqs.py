@@ -18,8 +18,6 @@ from kombu.asynchronous.aws.sqs.message import AsyncMessage
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.virtual import VirtualFeed, VirtualSource
 
-__all__ = ["PulledSqsFeed", "SqsFeed", "SqsSource"]
-
 logger = logging.getLogger(__name__)
 
 _MOST = 10  # SQS's bound

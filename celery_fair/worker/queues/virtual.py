@@ -8,8 +8,6 @@ from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.source import Source
 
-__all__ = ["PulledVirtualFeed", "VirtualFeed", "VirtualSource"]
-
 
 class VirtualFeed(Feed):
     """A queue of one of kombu's virtual transports (SQS, memory, …).

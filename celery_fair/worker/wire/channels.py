@@ -14,8 +14,6 @@ import amqp
 
 from celery_fair.worker import host
 
-__all__ = ["Channels", "SharedChannel"]
-
 _SPARE = 16
 """Channels kept for others on the connection: Celery's own, control commands, declarations."""
 

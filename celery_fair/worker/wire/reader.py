@@ -20,8 +20,6 @@ from amqp.serialization import decode_properties_basic
 from celery_fair.headers import UNDECODED
 from celery_fair.worker import host
 
-__all__ = ["DrainingReader", "read_any_properties"]
-
 _HEADER = 2  # the kind of the frame that they are in
 _PROPERTIES = 12  # where they begin
 

@@ -27,8 +27,6 @@ from amqp.transport import TCPTransport
 from celery_fair.worker import host
 from celery_fair.worker.wire.channels import SharedChannel
 
-__all__ = ["AckWriter", "Questions"]
-
 _ACK = tuple(spec.Basic.Ack)
 _MOST = 1000
 """Acknowledgements that wait at the most, some 20 kB."""

@@ -16,8 +16,6 @@ from celery_fair.worker.queues.keyed.places import Places
 from celery_fair.worker.queues.keyed.store import StoreLink, StoreLinks
 from celery_fair.worker.queues.pulled import Pulled
 
-__all__ = ["KeyedFeed", "KeyedParts", "Keys", "Placed", "Unstarted"]
-
 
 class Unstarted:
     """Which queues a worker may hold messages of that are not to start at once.

@@ -28,8 +28,6 @@ from celery_fair.core.lanes import Key
 from celery_fair.core.rounds import Rounds
 from celery_fair.headers import FAIR_KEY
 
-__all__ = ["LaneWatch", "whose"]
-
 logger = logging.getLogger(__name__)
 
 _EVERY = 0.25

@@ -32,8 +32,6 @@ from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.wire.writer import Questions
 
-__all__ = ["LanesFeed", "has_left"]
-
 _SEEN = 200
 """Lanes, those that have most, and keys that were served most, of which is told who asks."""
 

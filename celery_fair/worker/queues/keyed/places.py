@@ -18,8 +18,6 @@ from celery_fair.brokers.redis import Commands
 from celery_fair.clock import elapsed
 from celery_fair.settings import KeyedQueue
 
-__all__ = ["Places"]
-
 logger = logging.getLogger(__name__)
 
 _EVERY, _AGAIN, _MARGIN = 1 / 3, 1 / 15, 1 / 10

@@ -24,8 +24,6 @@ from celery_fair.worker.queues.feed import Aside, Feed
 from celery_fair.worker.queues.keyed.by_key import KeyedParts, Placed
 from celery_fair.worker.queues.redis import RedisFeed
 
-__all__ = ["KeyedRedisFeed"]
-
 _AHEAD = 0.005
 """Seconds of work that are asked for at once: a key that was quiet waits for so much besides."""
 

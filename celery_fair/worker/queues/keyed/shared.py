@@ -35,8 +35,6 @@ from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed, has_left
 from celery_fair.worker.queues.keyed.store import StoreLink
 
-__all__ = ["SharedLanesFeed", "SharedTags", "SpareLanes"]
-
 _EVERY, _AT_ONCE = 0.05, 8
 """Seconds between two looks at lanes that could be looked into, and how many are then."""
 

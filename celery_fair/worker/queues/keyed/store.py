@@ -29,8 +29,6 @@ from celery_fair.core.front import Permit
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.away import Away
 
-__all__ = ["StoreLink", "StoreLinks"]
-
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
