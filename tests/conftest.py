@@ -41,6 +41,36 @@ OTHER_THAN = {"rabbitmq": {"redis", "celery_redis_broker"}, "redis": {"rabbitmq"
 CROSSED = {"solo", "threads", "prefork", "gevent", "eventlet", "classic", "quorum"}
 """Pools, and types of queues."""
 
+LONG = (
+    "live/test_leashes.py",
+    "faults/test_quick.py",
+    "integration/test_consumer_timeout.py",
+    "test_commands.py",
+    "keys/test_tenants.py",
+    "keys/test_limits.py",
+    "faults/test_silent.py",
+    "keys/test_lanes.py",
+    "integration/test_shutdown.py",
+    "groups/test_churn.py",
+    "test_doctor.py",
+    "once/test_ledger_since.py",
+    "web/test_browser.py",
+    "once/test_once.py",
+    "test_live_cli.py",
+    "once/test_ledger.py",
+    "live/test_twice.py",
+    "live/test_names.py",
+    "groups/test_away.py",
+    "groups/test_put_off.py",
+    "integration/test_channels.py",
+    "faults/test_mortal.py",
+    "once/test_broker_refuses.py",
+    "eventlog/test_broken_off.py",
+    "integration/test_acks.py",
+    "fast_path/test_instrumentation.py",
+)
+"""Files of half a minute or more: they begin first, or all would wait for the last of them."""
+
 COLLECTED = pytest.StashKey[frozenset[str]]()
 """The names of all tests of the files that a run looks into, also of those that it leaves out."""
 
@@ -172,6 +202,8 @@ def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[COLLECTED] = frozenset(item.nodeid for item in items)
+    places = {Path(__file__).parent / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
     for item in others(items):
         item.add_marker(pytest.mark.wide)
 
