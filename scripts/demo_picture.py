@@ -1,42 +1,81 @@
-"""Make the picture of the documentation's first page anew: run the demo, keep its plots.
+"""Make the picture of the documentation's first page anew: run the demo, and draw its waits.
 
     python scripts/demo_picture.py --broker amqp://guest:guest@localhost:5672// --pool prefork
 
-All arguments are the demo's. What is kept stands in the first page as it is.
+All arguments are the demo's. The waits of each run are pins over time, on the same axes: where a
+pin stands a password mail was published, and its height is how long it waited. The dashed line is
+the median. Each tick below the axis is the start of a newsletter.
 """
 
 import json
-import re
+import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
+
+from celery_fair.html_page.plot import Plot, svg, text
 
 PICTURE = Path(__file__).parents[1] / "docs" / "demo-picture.html"
 
+_WIDTH, _HEIGHT = 600, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 584, 14, 180
+_TICKS = _BOTTOM + 4, _BOTTOM + 12
 
-def picture(page: str, report: dict[str, object]) -> str:
+
+def picture(report: dict[str, Any]) -> str:
     """Return a figure: a run's name, its plot, the other's, and the sentence of both.
 
     Arguments:
-        page: what the demo has written.
-        report: what it has printed.
+        report: what the demo has printed with ``--json``.
     """
-    titles = re.findall(r"<h2>(.*?)</h2>", page)
-    plots = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    runs = [f"<p>{title}</p>\n{plot}" for title, plot in zip(titles, plots, strict=True)]
-    caption = f"<figcaption>{escape(str(report['sentence']))}</figcaption>"
+    waits = [_wait(mail) for run in report["runs"] for mail in run["mails"]["messages"]]
+    plot = Plot(_LEFT, _RIGHT, _TOP, _BOTTOM, 0.0, report["seconds"], _ceiling(max(waits)))
+    runs = []
+    for run in report["runs"]:
+        label = f"Waits of password mails, {run['worker']}"
+        title = escape(run["worker"].capitalize())
+        runs.append(f"<p>{title}</p>\n{svg(_WIDTH, _HEIGHT, label, _drawn(run, plot))}")
+    caption = f"<figcaption>{escape(report['sentence'])}</figcaption>"
     return "\n".join(['<figure class="demo">', *runs, caption, "</figure>", ""])
 
 
+def _wait(message: dict[str, float]) -> float:
+    return message["started"] - message["published"]
+
+
+def _ceiling(longest: float) -> float:
+    """Return a round number of seconds, not less than the longest wait."""
+    step: float = 10 ** math.floor(math.log10(longest))
+    return next(step * n for n in (1, 2, 4, 6, 8, 10) if step * n >= longest)
+
+
+def _drawn(run: dict[str, Any], plot: Plot) -> Iterator[str]:
+    for half in range(3):
+        wait, time = plot.highest * half / 2, plot.last * half / 2
+        yield plot.grid(wait, f"{wait:g} s")
+        yield plot.tick(time, f"{time:g} s", 36, ("start", "middle", "end")[half])
+    yield text((_LEFT + _RIGHT) / 2, _BOTTOM + 60, "time since the first mail", "middle")
+    for each in run["newsletters"]["messages"]:
+        if 0 <= each["started"] <= plot.last:
+            at = plot.x(each["started"])
+            yield f'<line class="bulk" x1="{at}" x2="{at}" y1="{_TICKS[0]}" y2="{_TICKS[1]}"/>'
+    for each in run["mails"]["messages"]:
+        at, top = plot.x(each["published"]), plot.y(_wait(each))
+        yield (
+            f'<g class="mail"><title>waited {_wait(each):.2f} s</title>'
+            f'<line x1="{at}" x2="{at}" y1="{_BOTTOM}" y2="{top}"/>'
+            f'<circle cx="{at}" cy="{top}" r="4"/></g>'
+        )
+    yield plot.level(run["mails"]["median"], "median")
+
+
 def main() -> None:
-    with TemporaryDirectory() as folder:
-        page = Path(folder, "demo.html")
-        command = [sys.executable, "-m", "celery", "fair", "demo", *sys.argv[1:]]
-        asked = [*command, "--json", "--html", str(page)]
-        done = subprocess.run(asked, check=True, stdout=subprocess.PIPE, text=True)
-        PICTURE.write_text(picture(page.read_text(), json.loads(done.stdout)))
+    command = [sys.executable, "-m", "celery", "fair", "demo", *sys.argv[1:], "--json"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    PICTURE.write_text(picture(json.loads(done.stdout)))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -57,18 +56,6 @@ def test_there_are_pages_and_blocks() -> None:
     assert {"README.md", "quickstart.md", "settings.md"} <= {page.name for page in PAGES}
     languages = {block.language for page in PAGES for block in blocks(page.read_text())}
     assert {"python", "console"} <= languages
-
-
-def test_the_first_page_s_picture_is_what_its_script_makes() -> None:
-    """The plots of both runs, and the sentence, as the demo has them."""
-    script = runpy.run_path(str(ROOT / "scripts" / "demo_picture.py"))
-    page = "<h2>Celery's</h2><svg>\nslow</svg><table></table><h2>Fair</h2><svg>fast</svg>"
-    made = script["picture"](page, {"sentence": "1 s & 0.1 s"})
-    assert made.count("<svg>") == 2
-    assert made.index("slow") < made.index("<p>Fair</p>") < made.index("fast")
-    assert "<figcaption>1 s &amp; 0.1 s</figcaption>" in made
-    kept = (ROOT / "docs" / "demo-picture.html").read_text()
-    assert [kept.count(tag) for tag in ("<figure", "<svg", "<figcaption")] == [1, 2, 1]
 
 
 def test_made_tables_are_the_present_ones() -> None:

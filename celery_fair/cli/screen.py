@@ -94,10 +94,8 @@ class PlainScreen(Screen):
                     self._write(line, False)
 
 
-def suitable_screen(
-    plain: Screen, err: bool = False, narrowest: int = 0, no_color: bool | None = None
-) -> Screen:
-    """Return a screen that draws, on a terminal of that width or more and with rich; else `plain`.
+def suitable_screen(plain: Screen, err: bool = False, no_color: bool | None = None) -> Screen:
+    """Return a screen that draws, on a terminal and with rich; else `plain`.
 
     Arguments:
         err: the terminal is to be on standard error.
@@ -107,9 +105,7 @@ def suitable_screen(
 
         from celery_fair.cli.drawing import DrawnScreen
 
-        console = Console(stderr=err, highlight=False, no_color=no_color)
-        if console.width >= narrowest:
-            return DrawnScreen(console)
+        return DrawnScreen(Console(stderr=err, highlight=False, no_color=no_color))
     return plain
 
 

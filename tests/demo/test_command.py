@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,12 +51,8 @@ REFUSED = {
         "a solo worker runs one task at a time, not 2",
     ),
     "a log that cannot be": (
-        ["--no-html", "--event-log", "/dev/null/log"],
+        ["--event-log", "/dev/null/log"],
         "cannot write --event-log /dev/null/log: Not a directory; name another folder",
-    ),
-    "folder that is not": (
-        ["--html", "/no/such/plot.html"],
-        "there is no folder /no/such: make it",
     ),
 }
 
@@ -71,7 +66,7 @@ def test_refusals_name_the_value_and_the_way_out(options: list[str], message: st
 
 @pytest.mark.parametrize("scheme", ["amqp", "redis"])
 def test_unreachable_broker(scheme: str) -> None:
-    outcome = invoke("--no-html", "--broker", f"{scheme}://ann:secret@127.0.0.1:{free_port()}/0")
+    outcome = invoke("--broker", f"{scheme}://ann:secret@127.0.0.1:{free_port()}/0")
     assert outcome.exit_code == 2
     assert f"no connection to the broker {scheme}://ann:**@127.0.0.1" in outcome.output
     assert "start it, or correct" in outcome.output
@@ -94,7 +89,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("url", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_broker_keeps_its_secret(url: str) -> None:
-    outcome = invoke("--no-html", "--broker", url)
+    outcome = invoke("--broker", url)
     assert outcome.exit_code == 2, outcome.output
     assert "must be percent-encoded" in outcome.output
     for part in ("s3cr", "12345", "et@", "127.0.0.1"):
@@ -110,7 +105,7 @@ def test_malformed_broker_keeps_its_secret(url: str) -> None:
     ],
 )
 def test_unknown_broker_keeps_its_secret(url: str, shown: str) -> None:
-    outcome = invoke("--no-html", "--broker", url)
+    outcome = invoke("--broker", url)
     assert outcome.exit_code == 2
     assert shown in outcome.output
     assert "s3cret" not in outcome.output
@@ -124,7 +119,7 @@ def test_scheme_in_capitals_is_the_same() -> None:
 
 def test_missing_client_of_redis() -> None:
     code = (
-        "import sys; sys.modules['redis'] = None; sys.argv[1:] = ['demo', '--no-html', '--broker',"
+        "import sys; sys.modules['redis'] = None; sys.argv[1:] = ['demo', '--broker',"
         " 'redis://:s3cret@127.0.0.1:1/0']; import runpy; runpy.run_module('celery_fair',"
         " run_name='__main__')"
     )
@@ -147,35 +142,26 @@ def test_missing_package_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("waits", "code"), [([0.1, 0.2], 0), ([0.6, 0.7], 1)])
 def test_shorter_waits_are_zero(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, waits: list[float], code: int
+    monkeypatch: pytest.MonkeyPatch, waits: list[float], code: int
 ) -> None:
     results(monkeypatch, waiting([0.5, 0.6], fair=False), waiting(waits))
-    plot = tmp_path / "plot.html"
-    outcome = invoke("--json", "--html", str(plot))
+    outcome = invoke("--json")
     assert outcome.exit_code == code, outcome.output
     assert json.loads(outcome.stdout)["shorter"] is (code == 0)
-    assert f'class="verdict {"bad" if code else "good"}"' in plot.read_text()
 
 
 def test_no_result_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
     results(monkeypatch, DemoError("the worker ended early"))
-    outcome = invoke("--no-html")
+    outcome = invoke()
     assert outcome.exit_code == 2
     assert "Error: the worker ended early" in outcome.output
 
 
-@pytest.mark.parametrize("before", [None, "an earlier plot"])
-def test_interrupted_is_130(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str | None
-) -> None:
-    plot = tmp_path / "plot.html"
-    if before:
-        plot.write_text(before)
+def test_interrupted_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     results(monkeypatch, KeyboardInterrupt())
-    outcome = invoke("--html", str(plot))
+    outcome = invoke()
     assert outcome.exit_code == 130
     assert "Interrupted" in outcome.stderr
-    assert (plot.read_text() if plot.exists() else None) == before
 
 
 # The group ----------------------------------------------------------------
@@ -193,14 +179,6 @@ def test_unknown_command() -> None:
     assert outcome.exit_code == 2
     assert "Did you mean one of these?\n" in outcome.output
     assert "\n    demo\n" in outcome.output
-
-
-def test_full_disk() -> None:
-    command = [sys.executable, "-m", "celery_fair", "demo", "--no-html"]
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr == "Error: cannot write to standard output: No space left on device\n"
 
 
 def test_every_command_of_celery_loads_little() -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from celery_fair.cli.demo.demonstration import figures, verdict, written
+from celery_fair.cli.demo import demonstration
+from celery_fair.cli.demo.demonstration import demonstrate, figures, verdict
 from celery_fair.cli.demo.scenario import NEWSLETTER_TAKES, Record, Run, Scenario
 from celery_fair.cli.demo.worker import TraceWriter, new_records
-from celery_fair.cli.screen import PlainScreen, Table
 from tests.demo.demonstration import CELERY, both, set_up, waiting
+from tests.documentation.commands import ROOT
 
 LONG = [0.5 + 0.01 * number for number in range(21)]
 SHORT = [0.001 * number for number in range(21)]
@@ -67,11 +74,6 @@ def test_one_sentence_tells_both_medians_and_quantiles() -> None:
     assert sentence.count(".") == 5  # one of a sentence, the others of numbers
 
 
-def test_bars_compare_medians() -> None:
-    bars = [row[-1].count("█") for row in figures(both(LONG, SHORT))[1:]]
-    assert bars == [16, 1]
-
-
 @pytest.mark.parametrize(
     ("url", "pool", "said"),
     [
@@ -80,13 +82,42 @@ def test_bars_compare_medians() -> None:
         ("amqp://host", "prefork", "newsletters before a mail arrives"),
     ],
 )
-def test_reason_suits_broker_and_pool(url: str, pool: str, said: str) -> None:
-    assert said in written(set_up(url=url, pool=pool), both())
-
-
-def test_page_has_both_runs_on_the_same_axes() -> None:
+def test_what_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    pool: str,
+    said: str,
+) -> None:
+    """While they run, about them, and about the reason, which suits broker and pool."""
     runs = both(LONG, SHORT)
-    text = written(set_up(runs[0]), runs)
+    coming = iter(runs)
+
+    @contextmanager
+    def watched(*_: Any) -> Iterator[Iterator[Sequence[Record]]]:
+        records = next(coming).records
+        yield iter([records[: len(records) // 2], records])
+
+    monkeypatch.setattr(demonstration, "watched", watched)
+    assert demonstrate(set_up(runs[0], url, pool), as_json=False)
+    text = capsys.readouterr().out
+    assert "21 published, 21 started, the last after" in text
+    assert said in text
+    assert verdict(runs)[1] in text
+    rows = [line.split("  ") for line in text.splitlines() if line.startswith("A fair worker  ")]
+    assert [row[-1].strip() for row in rows] == [figures(runs)[2][-1]]
+
+
+def test_the_picture_has_both_runs_on_the_same_axes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of the documentation's first page."""
+    runs = both(LONG, SHORT)
+    coming = iter(runs)
+    monkeypatch.setattr(demonstration, "run", lambda *_: next(coming))
+    assert demonstrate(set_up(runs[0]), as_json=True)
+    script = runpy.run_path(str(ROOT / "scripts" / "demo_picture.py"))
+    text = script["picture"](json.loads(capsys.readouterr().out))
     above, below = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     for plot in (above, below):
         assert plot.count('class="mail"') == len(LONG)
@@ -95,13 +126,7 @@ def test_page_has_both_runs_on_the_same_axes() -> None:
     assert re.findall(axis, above) == re.findall(axis, below)
     tops = [[float(y) for y in re.findall(r'cy="([\d.]+)"', plot)] for plot in (above, below)]
     assert max(tops[0]) < min(tops[1])  # a longer wait is drawn higher
-    assert verdict(runs)[1] in text.replace("&#x27;", "'")
-    assert 'class="verdict good"' in text
-
-
-def test_no_mail_yet() -> None:
-    rows = figures([Run(Scenario(1, 2), False, [Record(False, 0, 0.0)])])
-    assert len(rows) == 1  # the heads
-    lines: list[str] = []
-    PlainScreen(lambda line, _: lines.append(line)).show(Table(rows))
-    assert len(lines) == 1
+    assert verdict(runs)[1] in unescape(text)
+    kept = (ROOT / "docs" / "demo-picture.html").read_text()
+    for tag in ("<figure", "<svg", "<figcaption", "<p>A fair worker</p>"):
+        assert kept.count(tag) == text.count(tag)

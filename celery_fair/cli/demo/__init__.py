@@ -6,8 +6,7 @@ leaves a record in a trace of each message published and each task started; all 
 from this trace, not from what a worker says of itself::
 
     command.py        the options
-    demonstration.py  both runs, on the screen and as JSON
-    page.py           the same as a page with plots
+    demonstration.py  both runs, as text and as JSON
     scenario.py       what is published and when, and how long it waited
     broker.py         a place on a broker: checked before, cleaned after
     worker.py         the worker process: told, watched, stopped

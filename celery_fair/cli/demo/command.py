@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from celery_fair.cli.options import NEW_FILE, Seconds
+from celery_fair.cli.options import Seconds
 
 _POOLS = ("solo", "threads", "prefork", "gevent", "eventlet")
 _INTERRUPTED = 130
@@ -50,14 +50,6 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     type=click.Path(file_okay=False, writable=True, path_type=Path),
     help="Where the fair worker writes its event log.  [default: nowhere]",
 )
-@click.option(
-    "--html",
-    metavar="PATH",
-    type=NEW_FILE,
-    default="celery-fair-demo.html",
-    help="Where to write the page with the plots.",
-)
-@click.option("--no-html", is_flag=True, help="Write no page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
 def demo(
@@ -68,8 +60,6 @@ def demo(
     concurrency: int | None,
     seconds: float,
     event_log: Path | None,
-    html: Path,
-    no_html: bool,
     as_json: bool,
 ) -> None:
     """Watch a password mail wait behind bulk work, with Celery's own worker and with a fair one.
@@ -79,15 +69,15 @@ def demo(
     and 10: real worker processes with two threads each, else Celery's defaults (prefetch
     multiplier 4), and the same messages at the same times. The tasks record each start, and waits
     are counted from publishing to these records. In the end there is one sentence with the medians
-    and 95 % quantiles of both, and a page with one run above the other. With prefork, Celery's own
-    worker fetches ahead on RabbitMQ and Redis, but not in memory.
+    and 95 % quantiles of both. With prefork, Celery's own worker fetches ahead on RabbitMQ and
+    Redis, but not in memory.
 
     \b
     Examples:
       celery fair demo
       celery fair demo --concurrency 4 --seconds 10
       celery fair demo --broker amqp://guest:guest@localhost:5672// --pool prefork
-      celery fair demo --json --no-html | python -m json.tool
+      celery fair demo --json | python -m json.tool
       celery fair demo --event-log demo-log
 
     On a real broker, the queues begin with a prefix of their own and are deleted at the end, also
@@ -107,7 +97,7 @@ def demo(
     setup.broker.check()
     try:
         with interruptible():
-            good = demonstrate(setup, None if no_html else html.absolute(), as_json)
+            good = demonstrate(setup, as_json)
     except KeyboardInterrupt:
         click.echo("Interrupted; the worker has ended, and its queues are deleted.", err=True)
         ctx.exit(_INTERRUPTED)

@@ -1,19 +1,13 @@
-"""Both runs, beside each other: on the screen while they go, then as a page and as JSON."""
+"""Both runs, one after the other: a line a second while they go, then the figures, or JSON."""
 
-import errno
 import json
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from celery_fair.cli.demo.broker import DemoError
-from celery_fair.cli.demo.page import page
 from celery_fair.cli.demo.scenario import (
     BULK,
     INTERACTIVE,
@@ -24,121 +18,56 @@ from celery_fair.cli.demo.scenario import (
     Waits,
 )
 from celery_fair.cli.demo.worker import Setup, watched
-from celery_fair.cli.screen import Bar, Line, PlainScreen, Rows, Screen, Table, suitable_screen
+from celery_fair.cli.screen import Rows, aligned
 
-_NARROWEST = 80
-"""Columns of a terminal without which a drawn table would lose some of its own."""
 _PREFETCHED = 4  # a slot; Celery's worker_prefetch_multiplier
-_BAR = 16  # characters of the longest
+
+Say = Callable[[str], object]
 
 
-def demonstrate(setup: Setup, html: Path | None, as_json: bool) -> bool:
-    """Show both runs, write their page, print the report; return whether mails waited less.
-
-    Arguments:
-        html: where the page goes, if anywhere.
+def demonstrate(setup: Setup, as_json: bool) -> bool:
+    """Show both runs; return whether mails waited less in the second.
 
     Raises:
-        DemoError: there is no result, or it cannot be written.
+        DemoError: there is no result, or no event log can be written.
     """
-    if html is not None and not os.access(html if html.exists() else html.parent, os.W_OK):
-        # better refused now than after the runs
-        raise DemoError(f"this user may not write --html {html}; name another, or use --no-html")
     event_log = setup.event_log
     if event_log is not None:
-        with _writing("--event-log", event_log, "folder, or leave it out"):
+        try:
             event_log.mkdir(parents=True, exist_ok=True)
-    runs = show(setup, suitable(as_json))
-    if html is not None:
-        with _writing("--html", html, "file, or use --no-html"):
-            html.write_text(written(setup, runs), encoding="utf-8")
+        except OSError as exc:
+            raise DemoError(
+                f"cannot write --event-log {event_log}: {exc.strerror}; name another folder, or"
+                " leave it out"
+            ) from exc
+    say = (lambda _: None) if as_json else click.echo
+    say(introduction(setup))
+    runs = [run(setup, Run(setup.scenario, fair), say) for fair in (False, True)]
     shorter, sentence = verdict(runs)
     if as_json:
-        report = {
-            "html": None if html is None else str(html),
-            "event_log": None if event_log is None else str(event_log),
-            "broker": str(setup.broker),
-            "pool": setup.pool,
-            "concurrency": setup.scenario.slots,
-            "shorter": shorter,
-            "sentence": sentence,
-            "runs": [
-                {
-                    "worker": run.worker,
-                    "mails": _document(run.mails, run.begin),
-                    "newsletters": _document(run.newsletters, run.begin),
-                }
-                for run in runs
-            ],
-        }
-        _printed(json.dumps(report, indent=2))
-    else:
-        for what, path in (("Event log", event_log), ("Both runs as a plot", html)):
-            if path is not None:
-                _printed(f"{what}: {path}")
+        click.echo(json.dumps(_report(setup, runs), indent=2))
+        return shorter
+    for line in ("", *aligned(figures(runs)), "", _reason(setup), ""):
+        click.echo(line)
+    click.secho(sentence, fg="green" if shorter else "red", bold=True)
+    if event_log is not None:
+        click.echo(f"Event log: {event_log}")
     return shorter
 
 
-def suitable(as_json: bool) -> Screen:
-    """With ``--json``, standard output is for the result; a terminal may still show the runs."""
-
-    def write(text: str, _: bool) -> None:
-        if not as_json:
-            _printed(text)
-        elif sys.stderr.isatty():
-            click.echo(text, err=True)
-
-    return suitable_screen(PlainScreen(write), err=as_json, narrowest=_NARROWEST)
-
-
-def show(setup: Setup, screen: Screen) -> list[Run]:
-    """Show both runs, one after the other, and what they have shown."""
-    runs = list[Run]()
-    screen.show(Line(_introduction(setup)))
-    try:
-        for fair in (False, True):
-            runs.append(_show(setup, Run(setup.scenario, fair), runs, screen))
-        screen.draw(Table(figures(runs)), lines=[Line(), Table(figures(runs))])
-    finally:
-        screen.close()
-    shorter, sentence = verdict(runs)
-    screen.show(Line(), Line(_reason(setup), "dim"), Line())
-    screen.show(Line(sentence, "bold green" if shorter else "bold red"))
-    return runs
-
-
-def _show(setup: Setup, begun: Run, before: Sequence[Run], screen: Screen) -> Run:
-    title = Line(begun.title, "bold")
-    screen.draw(Table(figures(before)), title, Line("  it starts …", "dim"), lines=[Line(), title])
-    told = 0
-
-    def draw(so_far: Run) -> None:
-        nonlocal told
-        now = int(so_far.seconds)
-        lines = [Line(f"  {_progress(so_far)}")] if now != told else []  # one a second
-        told = now
-        bar = Bar("mails started", len(so_far.mails.ended), len(so_far.scenario.times))
-        screen.draw(Table(figures([*before, so_far])), title, bar, lines=lines)
-
-    return run(setup, begun, draw)
-
-
-def run(setup: Setup, begun: Run, draw: Callable[[Run], object]) -> Run:
+def run(setup: Setup, begun: Run, say: Say) -> Run:
     """Let a worker run until all mails have started; clean up, also after an error or Ctrl-C."""
-    so_far = begun
+    so_far, told = begun, 0
+    say(f"\n{begun.title}")
     with watched(setup, begun.fair) as growing:
         for records in growing:
             so_far = replace(begun, records=records)
-            draw(so_far)
+            if int(so_far.seconds) != told:
+                told = int(so_far.seconds)
+                say(f"  {_progress(so_far)}")
             if so_far.complete:
                 break
     return so_far
-
-
-def written(setup: Setup, runs: Sequence[Run]) -> str:
-    """Return both runs as a page."""
-    table = figures(runs, bars=False)
-    return page(_introduction(setup), verdict(runs), runs, table, _reason(setup))
 
 
 def verdict(runs: Sequence[Run]) -> tuple[bool, str]:
@@ -152,22 +81,17 @@ def verdict(runs: Sequence[Run]) -> tuple[bool, str]:
     )
 
 
-def figures(runs: Sequence[Run], bars: bool = True) -> Rows:
-    """Return the runs' figures beside each other, of those whose mails have begun to start."""
+def figures(runs: Sequence[Run]) -> Rows:
+    """Return the runs' figures beside each other."""
     rows = [["password mails waited", "median", "95 %", "newsletters meanwhile"]]
-    rows[0] += [""] if bars else []
-    waited = [run for run in runs if run.mails.ended]
-    for run in waited:
-        times = map(_seconds, (run.mails.median, run.mails.most))
-        rows.append([run.title, *times, f"{run.meanwhile:,}"])
-        if bars:
-            longest = max(run.mails.median for run in waited)
-            length = max(1, round(_BAR * run.mails.median / longest))
-            rows[-1].append(("█" * length).ljust(_BAR, "░"))
+    for each in runs:
+        times = map(_seconds, (each.mails.median, each.mails.most))
+        rows.append([each.title, *times, f"{each.meanwhile:,}"])
     return rows
 
 
-def _introduction(setup: Setup) -> str:
+def introduction(setup: Setup) -> str:
+    """Return what is about to be compared."""
     seconds, count = setup.scenario.seconds, setup.scenario.slots
     slots = "1 slot" if count == 1 else f"{count} slots"
     return (
@@ -203,6 +127,27 @@ def _progress(run: Run) -> str:
     )
 
 
+def _report(setup: Setup, runs: Sequence[Run]) -> dict[str, Any]:
+    shorter, sentence = verdict(runs)
+    return {
+        "event_log": None if setup.event_log is None else str(setup.event_log),
+        "broker": str(setup.broker),
+        "pool": setup.pool,
+        "concurrency": setup.scenario.slots,
+        "seconds": setup.scenario.seconds,
+        "shorter": shorter,
+        "sentence": sentence,
+        "runs": [
+            {
+                "worker": each.worker,
+                "mails": _document(each.mails, each.begin),
+                "newsletters": _document(each.newsletters, each.begin),
+            }
+            for each in runs
+        ],
+    }
+
+
 def _document(waits: Waits, begin: float) -> dict[str, Any]:
     return {
         "published": waits.published,
@@ -217,24 +162,3 @@ def _document(waits: Waits, begin: float) -> dict[str, Any]:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s"
-
-
-@contextmanager
-def _writing(option: str, path: Path, other: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as exc:
-        raise DemoError(
-            f"cannot write {option} {path}: {exc.strerror}; name another {other}"
-        ) from exc
-
-
-def _printed(text: str) -> None:
-    """Print some text, or explain why that cannot be done: the disk may be full."""
-    try:
-        click.echo(text)
-    except OSError as exc:
-        if exc.errno == errno.EPIPE:
-            raise  # click ends the command quietly
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is in its buffer
-        raise DemoError(f"cannot write to standard output: {exc.strerror}") from exc
