@@ -118,7 +118,7 @@ def with_ours(url: str, count: int, queues: list[str]) -> dict[str, float]:
 
     from celery_fair.core.dwrr import DeficitRoundRobin
     from celery_fair.core.window import RefillMeter
-    from celery_fair.worker.express.path import FastPath
+    from celery_fair.worker.fast_path.path import FastPath
     from celery_fair.worker.queues.sources import AmqpSource
     from tests.feeds import gate, ports
 

@@ -23,12 +23,12 @@ STAGES = {
         r"|\(kombu/(serialization|utils/json)\.py"
     ),
     "acknowledging": (
-        r"\(celery_fair/worker/wire/ack_writer\.py"
+        r"\(celery_fair/worker/amqp_io/ack_writer\.py"
         r"|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
         r"|^AmqpSource\.flush "
     ),
     "running the task": (
-        r"\(celery/app/trace\.py|\(celery_fair/worker/express/tracer\.py|\(benchmarks/"
+        r"\(celery/app/trace\.py|\(celery_fair/worker/fast_path/tracer\.py|\(benchmarks/"
     ),
     "handing to the pool": (
         r"\(celery_fair/worker/\w+/(in_flight|boarding|slots|relay|prefork)\.py"
@@ -44,7 +44,7 @@ STAGES = {
         r"|\(celery_fair/worker/\w+/(dispatcher|served|gate|cost|sizing)\.py"
     ),
     "event loop": (
-        r"\(kombu/asynchronous/|\(celery/worker/loops\.py|\(celery_fair/worker/bell\.py"
+        r"\(kombu/asynchronous/|\(celery/worker/loops\.py|\(celery_fair/worker/wake_up\.py"
     ),
 }
 """What frames say so, as py-spy writes them: ``name (file:line)``.

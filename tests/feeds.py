@@ -12,7 +12,7 @@ from celery_fair.worker.queues.feed import Feed, Ports
 
 
 class Report:
-    """A feed's `News`, told to a function."""
+    """A feed's `Reports`, told to a function."""
 
     def __init__(self, told: Callable[[Feed], object]) -> None:
         self.arrived = told
@@ -72,8 +72,8 @@ def ports(
     closed: Callable[[Feed], object] = lambda feed: None,
 ) -> Ports:
     """Whom a feed knows."""
-    news: Any = Report(arrived)
-    return Ports(news, Custody(), Recovery(lost, closed), Parking(None, lambda: None))
+    reports: Any = Report(arrived)
+    return Ports(reports, Custody(), Recovery(lost, closed), Parking(None, lambda: None))
 
 
 def gate(quantum: float = 1.0, **options: Any) -> Gate[QueueOptions]:

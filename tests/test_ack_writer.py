@@ -11,7 +11,7 @@ from amqp import RecoverableConnectionError, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.worker.wire.writer import AckWriter
+from celery_fair.worker.amqp_io.writer import AckWriter
 from tests.fast_path.broker import Broker, connected
 from tests.fast_path.wire import METHOD, frame, method
 

@@ -23,8 +23,8 @@ from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.requests import Outcome
-from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.reports import Reports
 from tests.feeds import ports
 from tests.worker.parts import Request, Shelf, Silent, shelf
 
@@ -44,7 +44,7 @@ class Supply:
 
 
 class Worker:
-    """The dispatcher and its parts, wired as in a worker, on a clock that jumps; it is the crew."""
+    """The dispatcher and its parts, wired as in a worker, on a jumping clock; the launcher, too."""
 
     def __init__(self, scenario: Scenario, strict: bool) -> None:
         self.now = 0.0
@@ -57,13 +57,15 @@ class Worker:
             prices = Runtimes(pricing, lambda task, args, kwargs, headers: headers["key"], None)
         self.in_flight = InFlight(ended=[prices.ended] if isinstance(prices, Runtimes) else [])
         self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing)
-        self._bell = Silent()
-        self._news = News(self._bell)
+        self._wake_up = Silent()
+        self._reports = Reports(self._wake_up)
         self._open = OpenFeeds(self.chooser, lambda: self.now)
         choice = Choice(self.chooser, self._open, prices, RefillMeter(), Served())
         supply: Any = Supply()
-        crew: Any = self
-        self.dispatcher = Dispatcher(choice, self._news, supply, crew, clock=lambda: self.now)
+        launcher: Any = self
+        self.dispatcher = Dispatcher(
+            choice, self._reports, supply, launcher, clock=lambda: self.now
+        )
         self._feeds: dict[str, Shelf] = {}
         self._traced: dict[str, Message] = {}
         for name, plan in scenario.queues.items():
@@ -80,7 +82,7 @@ class Worker:
         leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, 0.0)
         gate = Gate(options, leash)
         flow = self.chooser.add(name, plan.quantum, plan.level, gate)
-        feed = shelf(name, flow=flow, gate=gate, ports=ports()._replace(news=self._news))
+        feed = shelf(name, flow=flow, gate=gate, ports=ports()._replace(reports=self._reports))
         self._feeds[name] = feed
         self._open.add(feed)
 
@@ -97,11 +99,11 @@ class Worker:
     def offer(self, message: Any) -> Any:
         return Request(message)
 
-    def depart(self) -> bool:
+    def launch(self) -> bool:
         return False
 
     def take(self, request: Any) -> Outcome:
-        self.in_flight.board(request)
+        self.in_flight.add(request)
         traced = self._traced[request.id]
         self.started.append((traced.queue, traced.published, self.now))
         heappush(self._ends, (self.now + traced.runtime, len(self.started), request))
@@ -131,13 +133,13 @@ class Worker:
         self._until(float("inf"))
 
     def _until(self, end: float) -> None:
-        wakes = self._bell.times
+        wakes = self._wake_up.times
         while (now := min([at for at, *_ in self._ends[:1]] + wakes, default=end)) < end:
             self.now = max(self.now, now)
             wakes.clear()
             while self._ends and self._ends[0][0] <= self.now:
                 _, _, request = heappop(self._ends)
-                self.in_flight.land(request, self._traced[request.id].runtime)
+                self.in_flight.remove(request, self._traced[request.id].runtime)
             self.dispatcher.run()
 
 

@@ -61,7 +61,7 @@ class Mover(ABC):
         self._lock = RLock()  # a task in a greenlet of its own may have its message rejected
         self._moving = False
 
-    def bury(self, message: Any, headers: Mapping[str, Any]) -> bool:
+    def dead_letter(self, message: Any, headers: Mapping[str, Any]) -> bool:
         """Move a message to the dead letters, with more headers; False if it is held here no more.
 
         Raises:
@@ -173,7 +173,7 @@ class RedisMover(Mover):
         tag = message.delivery_tag
         return "EVAL", self._script, 3, *send.unacked, to, tag, dumps(payload), push
 
-    def bury_raw(self, channel: Any, raw: bytes, headers: Mapping[str, Any]) -> None:
+    def dead_letter_raw(self, channel: Any, raw: bytes, headers: Mapping[str, Any]) -> None:
         """Put what is no message at all among the dead letters, as a message's body."""
         self.declare(channel)
         send = Commands(channel)

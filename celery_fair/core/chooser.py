@@ -24,7 +24,7 @@ class Running(Protocol):
     """What occupies slots now."""
 
     @property
-    def landed(self) -> int:
+    def ended_count(self) -> int:
         """How many messages have ended so far."""
 
     def of(self, queue: str) -> int:
@@ -82,7 +82,7 @@ class Chooser:
         self._quanta: dict[Flow, float] = {}
         self._held: dict[Flow, Hold] = {}
         self._open_at = math.inf  # the earliest time at which a leash has a token again
-        self._landed = 0
+        self._ended_count = 0
         self._watches = tuple(watches)
 
     @property
@@ -164,7 +164,7 @@ class Chooser:
 
     def advance(self, now: float) -> None:
         """Let time pass: gates open, heads that have waited for long rise."""
-        if self._held and (now >= self._open_at or self._landed != self._running.landed):
+        if self._held and (now >= self._open_at or self._ended_count != self._running.ended_count):
             self._open_gates(now)
         if self._ageing is not None:
             self._ageing.rise(now)
@@ -262,7 +262,7 @@ class Chooser:
 
     def _open_gates(self, now: float) -> None:
         """Let the queues take part again whose gates may be open by now."""
-        self._landed = self._running.landed
+        self._ended_count = self._running.ended_count
         for flow, hold in list(self._held.items()):
             if hold.reason == "leash":
                 is_open = hold.until <= now

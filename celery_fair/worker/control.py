@@ -55,7 +55,7 @@ def fair_explain(state: Any, queue: str, **_: Any) -> Any:
         if feed is not None and not feed.buffer:
             # Without a free slot nobody has looked at a broker that does not push.
             feed.refill()
-            feed.news.arrived(feed)
+            feed.reports.arrived(feed)
         return parts.answers.explain(queue)
 
     return _answer(state, explain)
@@ -113,4 +113,4 @@ def _regate(parts: Parts, queue: str) -> None:
     feed = parts.feeds.named(queue)
     if feed is not None:
         parts.chooser.regate(feed.flow, monotonic())
-    parts.bell.later()
+    parts.wake_up.later()

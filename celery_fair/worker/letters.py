@@ -59,7 +59,7 @@ def refuse(message: Any, exc: Exception) -> None:
         exc_info=exc,
     )
     if not message.acknowledged:
-        message.feed.custody.refuse(message, exc)
+        message.feed.dispositions.refuse(message, exc)
 
 
 class DeadLetters:
@@ -86,7 +86,7 @@ class DeadLetters:
         """Bury nothing more: the connection is over, and the broker gives back what it was for."""
         self._closed = True
 
-    def bury(
+    def dead_letter(
         self,
         message: Any,
         reason: str,
@@ -109,7 +109,7 @@ class DeadLetters:
         )
         name, id_ = described(message)
         try:
-            if not self._mover.bury(message, headers):
+            if not self._mover.dead_letter(message, headers):
                 logger.info("Task %s[%s] of queue %s was given to another worker", name, id_, queue)
                 return
         except Exception as exc:  # noqa: BLE001 - whatever it is, the worker goes on
@@ -123,7 +123,7 @@ class DeadLetters:
                 exc,
             )
             if self._later is not None:
-                again = partial(self.bury, message, reason, detail, may_have_started, work)
+                again = partial(self.dead_letter, message, reason, detail, may_have_started, work)
                 self._later(0.0, partial(_strand, message))  # this may be a task's thread
                 self._later(_RETRY, again)
             return
@@ -134,7 +134,7 @@ class DeadLetters:
             sender=self._hostname, message=message, reason=reason, headers=headers
         )
 
-    def bury_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
+    def dead_letter_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
         """Do so with what is no message at all, and is held nowhere but here.
 
         Returns:
@@ -142,7 +142,7 @@ class DeadLetters:
         """
         headers = death_headers(None, queue, self._hostname, MALFORMED, detail, False)
         assert isinstance(self._mover, RedisMover)
-        self._mover.bury_raw(channel, raw, headers)
+        self._mover.dead_letter_raw(channel, raw, headers)
         logger.error("Dead-lettered what is no message of queue %s: %s: %.200r", queue, detail, raw)
         return headers
 
@@ -160,7 +160,7 @@ class GarbageWatch(Protocol):
         """It went to the dead letters, with such headers."""
 
 
-class MessageCustody:
+class Dispositions:
     """What becomes of the messages of one connection that do not simply start.
 
     Arguments:
@@ -237,23 +237,23 @@ class MessageCustody:
         """
         if message.acknowledged:
             return
-        if message.boarded_at is not None:
-            self._dead_letters.bury(message, REJECTED)
+        if message.begun_at is not None:
+            self._dead_letters.dead_letter(message, REJECTED)
             return
         name = _name(message)
         # What was registered after the start is unknown to Celery, which says so by its name.
         unknown = not self._tasks.get(name) or (isinstance(exc, KeyError) and exc.args == (name,))
         reason = UNKNOWN if name and unknown else MALFORMED
         detail = "" if exc is None else repr(exc)
-        self._dead_letters.bury(message, reason, detail, is_redelivered(message))
+        self._dead_letters.dead_letter(message, reason, detail, is_redelivered(message))
 
     def worker_lost(self, message: Any) -> None:
         """The process that ran a message's task has died."""
-        self._dead_letters.bury(message, LOST)
+        self._dead_letters.dead_letter(message, LOST)
 
     def garbage(self, feed: Any, raw: bytes, reason: Exception) -> None:
         """This was in the queue, and is no message."""
-        headers = self._dead_letters.bury_raw(feed.channel, feed.name, raw, repr(reason))
+        headers = self._dead_letters.dead_letter_raw(feed.channel, feed.name, raw, repr(reason))
         for watch in self._watches:
             watch.garbage(headers)
 

@@ -345,4 +345,4 @@ class GroupStep(bootsteps.StartStopStep):
                 each.look(c.fair.consumer)
         except c.connection_errors as exc:  # the consumer's loop will notice, too
             logger.warning("Lost the broker while partitions were changed: %s", exc)
-        c.fair.parts.bell.soon()  # what was given back is to be written
+        c.fair.parts.wake_up.soon()  # what was given back is to be written

@@ -16,8 +16,7 @@ from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
-from celery_fair.worker import host
-from celery_fair.worker.bell import bell_for
+from celery_fair.worker import patches
 from celery_fair.worker.dispatch.gates import Gates
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.dispatch.sizing import Sizing
@@ -31,6 +30,7 @@ from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
+from celery_fair.worker.wake_up import wake_up_of
 
 _METRICS_QUEUES = 100
 """Queues that have figures of their own; a queue has some thirty series in each worker."""
@@ -85,7 +85,7 @@ class Parts:
         self.meter = RefillMeter()
         self.sizing = Sizing(self.gates.options, self.meter)
         self.tokens: dict[str, int] = {}
-        self.bell = bell_for(c.hub, c.timer, broker.pushes)
+        self.wake_up = wake_up_of(c.hub, c.timer, broker.pushes)
 
         pricing: Pricing | None = None
         self.prices: Runtimes | Costs
@@ -100,9 +100,9 @@ class Parts:
                 ended.append(_key_is_charged)
         else:
             self.prices = Costs(settings.cost)
-        freed: Callable[[], object] = self.bell.freed if c.hub else self.bell.soon
+        freed: Callable[[], object] = self.wake_up.freed if c.hub else self.wake_up.soon
         if c.pool.is_green:  # one that ends still occupies its slot, and would wait for itself
-            freed = self.bell.later
+            freed = self.wake_up.later
         self.path = _path(settings)
         way = self.path.into(c.pool, freed)
         self.in_flight = InFlight(way.ended, ended)
@@ -121,7 +121,7 @@ class Parts:
         self.recorders = () if recorder is None else (recorder,)
 
         self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders)
-        self.handover = Handover(self.bell)
+        self.handover = Handover(self.wake_up)
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.served = Served()
         self.claims = Claims(
@@ -147,11 +147,11 @@ class Parts:
         self._c.call_soon(self.sizing.at_once)
 
     def _take_over(self, c: Any) -> None:
-        host.look_at_tracer_again()
-        host.replace_pool(c, self.pool)
-        host.replace_requests(c, self.handover.on_request)
-        host.replace_loop(c, self.bell)
-        host.replace_add(c)
+        patches.look_at_tracer_again()
+        patches.replace_pool(c, self.pool)
+        patches.replace_requests(c, self.handover.on_request)
+        patches.replace_loop(c, self.wake_up)
+        patches.replace_add(c)
 
     def _metrics(self, c: Any, labels: Labels, observed: Observed) -> tuple[Any, Depths]:
         """Return what serves them, and what asks the broker for some of them; to be started."""
@@ -179,7 +179,7 @@ class Parts:
         """Leave nothing open."""
         self.claims.close()
         self.keys.close()
-        self.bell.close()
+        self.wake_up.close()
         for server in self.servers:
             server.close()
         for recorder in self.recorders:
@@ -206,6 +206,6 @@ def _key_store(settings: Settings, broker: Broker) -> KeyStore | None:
 def _path(settings: Settings) -> PlainWay:
     if not settings.fast_path or any(missing(FAST)):
         return PlainWay()
-    from celery_fair.worker.express.path import FastPath
+    from celery_fair.worker.fast_path.path import FastPath
 
     return FastPath()

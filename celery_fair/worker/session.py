@@ -15,20 +15,20 @@ from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions
-from celery_fair.worker import host
+from celery_fair.worker import patches
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.launch.boarding import Boarding
 from celery_fair.worker.launch.in_flight import pool_size
+from celery_fair.worker.launch.launcher import Launcher
 from celery_fair.worker.launch.requests import Requests
-from celery_fair.worker.letters import DeadLetters, MessageCustody
+from celery_fair.worker.letters import DeadLetters, Dispositions
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
 from celery_fair.worker.queues.held import Held, longest_wait
 from celery_fair.worker.queues.lost_queues import LostQueues
-from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.pulled import OneByOne
+from celery_fair.worker.queues.reports import Reports
 from celery_fair.worker.queues.sources import source_for
 
 logger = logging.getLogger(__name__)
@@ -69,16 +69,16 @@ class Session:
             c.connection,
             c.hub,
             parts.meter,
-            parts.bell,
+            parts.wake_up,
             _PULL_INTERVAL,
             parts.path.read,
         )
         self._mover = self._another_mover(self._source.flush)
         self._dead_letters = dead_letters = DeadLetters(c.hostname, self._mover, self._call_later)
-        self._news = News(parts.bell)
+        self._reports = Reports(parts.wake_up)
         self._parking = Parking(c.app.conf.get("worker_eta_task_limit"), self._look_at_windows)
         self._will_look = False
-        self._custody = MessageCustody(
+        self._dispositions = Dispositions(
             c.app.tasks, self._mover, dead_letters, (*parts.recorders, *parts.letter_figures)
         )
         self._late_acks = any(task.acks_late for task in tasks)
@@ -98,11 +98,11 @@ class Session:
             self.consumer,
             longest_wait(vanilla.channel, vanilla.queues),
             self._call_later,
-            partial(host.forget_timed, c.timer),
+            partial(patches.forget_timed, c.timer),
             c.connection_errors,
         )
-        host.replace_events(c)
-        host.replace_consumer(
+        patches.replace_events(c)
+        patches.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
         )
         requests = Requests(
@@ -113,7 +113,7 @@ class Session:
             priorities_back(settings, c.conninfo),
             parts.handover,
         )
-        self._boarding = Boarding(
+        self._launcher = Launcher(
             parts.slots,
             requests,
             Admission(
@@ -134,9 +134,9 @@ class Session:
             parts.chooser, parts.feeds, parts.prices, parts.meter, parts.served, parts.observed
         )
         self._dispatcher = Dispatcher(
-            choice, self._news, self._source, self._boarding, self._after_turn
+            choice, self._reports, self._source, self._launcher, self._after_turn
         )
-        parts.bell.listen(self._dispatcher.run)
+        parts.wake_up.listen(self._dispatcher.run)
 
     def _levels_of(self, queue: Any) -> list[Any]:
         logical = self._parts.settings.logical_queues.get(getattr(queue, "name", queue))
@@ -164,7 +164,7 @@ class Session:
                 queue.name, c.task_consumer.queues, c.initial_prefetch_count
             ),
             "gate": gate,
-            "ports": Ports(self._news, self._custody, recovery, self._parking),
+            "ports": Ports(self._reports, self._dispositions, recovery, self._parking),
             "accept": self._accept,
             "late": pool_size(parts.pool) if self._late_acks else 0,
         }
@@ -197,7 +197,7 @@ class Session:
     def _after_turn(self, now: float) -> None:
         parts = self._parts
         if not parts.sizing.adapt(parts.feeds, now, self._c.initial_prefetch_count):
-            parts.bell.later()
+            parts.wake_up.later()
 
     def _look_at_windows(self) -> None:
         """Soon, not for each message that comes due."""
@@ -208,7 +208,7 @@ class Session:
     def _look(self) -> None:
         self._will_look = False
         self._parts.sizing.at_once()
-        self._parts.bell.soon()
+        self._parts.wake_up.soon()
 
     def _call_later(self, seconds: float, call: Callable[[], object]) -> None:
         # What the event loop's timer calls soon waits for the loop's next event; it may be called
@@ -219,10 +219,10 @@ class Session:
     def end(self) -> None:
         """Stop consuming: for a shutdown, or because the connection is gone."""
         self._dispatcher.close()
-        self._parts.bell.leave()
+        self._parts.wake_up.leave()
         if self._is_connected:
-            self._parts.bell.settle()  # what is amid its acknowledgement starts, or goes back
-        self._boarding.abandon()
+            self._parts.wake_up.settle()  # what is amid its acknowledgement starts, or goes back
+        self._launcher.abandon()
         self._parts.pool.settle()
         if not self._given_back():
             self.consumer.abandon()

@@ -16,7 +16,7 @@ from celery_fair.brokers.broker import bound_waits, refuse_without_client
 from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
-from celery_fair.worker import control, host  # noqa: F401 - registers the commands
+from celery_fair.worker import control, patches  # noqa: F401 - registers the commands
 from celery_fair.worker.observe.banner import banner, line, warnings
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairTaskConsumer
@@ -107,7 +107,7 @@ class FairWorker:
         }
 
     def _on_shutting_down(self, **kwargs: Any) -> None:
-        self.parts.bell.later()  # in a signal's handler, where greenlets cannot wait for an answer
+        self.parts.wake_up.later()  # in a signal's handler greenlets cannot wait for an answer
 
 
 hide()
@@ -179,12 +179,12 @@ def before_queues_are_selected(instance: Any = None, **_: Any) -> None:
         try:
             refuse_without_client(app)
             bound_waits(app)
-            host.give_up_on_the_silent()
+            patches.give_up_on_the_silent()
             settings = Settings.of(app)
             declare_queues(app, settings)
         except ImproperlyConfigured as exc:
             _refuse(exc)
-        host.say_in_banner(instance, lambda: banner(app, settings))
+        patches.say_in_banner(instance, lambda: banner(app, settings))
 
 
 def _refuse(exc: ImproperlyConfigured) -> NoReturn:

@@ -19,7 +19,7 @@ class Slots:
     """What runs."""
 
     def __init__(self) -> None:
-        self.landed = 0
+        self.ended_count = 0
         self.by_queue = Counter[str]()
 
     def of(self, queue: str) -> int:
@@ -27,7 +27,7 @@ class Slots:
 
     def land(self, queue: str) -> None:
         self.by_queue[queue] -= 1
-        self.landed += 1
+        self.ended_count += 1
 
 
 class Watch:

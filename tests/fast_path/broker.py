@@ -17,10 +17,10 @@ from kombu.transport.pyamqp import Connection
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.express.frames import BufferedReader, Frames
+from celery_fair.worker.amqp_io.reader import DrainingReader
+from celery_fair.worker.amqp_io.writer import AckWriter
+from celery_fair.worker.fast_path.frames import BufferedReader, Frames
 from celery_fair.worker.queues.amqp import AmqpFeed
-from celery_fair.worker.wire.reader import DrainingReader
-from celery_fair.worker.wire.writer import AckWriter
 from tests.fast_path.wire import METHOD, deliver, frame, method
 from tests.feeds import gate, ports
 

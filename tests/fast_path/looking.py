@@ -12,7 +12,7 @@ from celery import signals
 from celery.worker.request import Request
 from celery.worker.strategy import default
 
-from celery_fair.worker.express.fast_requests import FastRequests
+from celery_fair.worker.fast_path.fast_requests import FastRequests
 from tests.apps.shares import *  # noqa: F403
 from tests.apps.shares import app
 

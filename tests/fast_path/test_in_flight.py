@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from celery.concurrency.thread import TaskPool
 
-from celery_fair.worker.express.path import FastPath
+from celery_fair.worker.fast_path.path import FastPath
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.pool import ObservedPool, PlainWay
 from tests.waiting import wait_for
@@ -25,7 +25,7 @@ class Request:
     def __init__(self, name: str) -> None:
         self.id = name
         feed = SimpleNamespace(name="q")
-        self.message = SimpleNamespace(feed=feed, lane=None, board=lambda now: None)
+        self.message = SimpleNamespace(feed=feed, lane=None, hand_over=lambda now: None)
 
     def on_success(self, result: Any) -> None: ...
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.worker.express.path import Relay
+from celery_fair.worker.fast_path.path import Relay
 
 PATIENCE = 30
 

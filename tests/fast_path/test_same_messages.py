@@ -12,7 +12,7 @@ from amqp.serialization import decode_properties_basic
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from celery_fair.worker.express.properties import decode_properties
+from celery_fair.worker.fast_path.properties import decode_properties
 from tests.fast_path import wire
 from tests.fast_path.broker import FRAME_MAX, Worker, outcome, tag_of, working
 from tests.fast_path.wire import HEARTBEAT, METHOD, deliver, frame, method

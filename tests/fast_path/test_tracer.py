@@ -19,7 +19,7 @@ from celery.exceptions import Ignore, Reject, WorkerShutdown
 from celery.loaders.app import AppLoader
 from celery.result import AsyncResult
 
-from celery_fair.worker.express import tracer
+from celery_fair.worker.fast_path import tracer
 
 HOST = "worker@here"
 NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}

@@ -11,7 +11,7 @@ from celery import Celery
 from kombu import Connection
 
 from celery_fair.brokers.broker import ANSWERS, CONNECTS, bound_waits
-from celery_fair.worker import host
+from celery_fair.worker import patches
 from tests.brokers import Space
 from tests.faults.accounting import Allowed
 from tests.faults.proxy import Proxy
@@ -50,7 +50,7 @@ def test_a_worker_ends_when_it_is_asked_to(scene: Scene) -> None:
 
 def test_what_has_not_answered_is_left_at_once(rabbitmq_space: Space) -> None:
     """Its channels, and the connection, wait for no answer to their closing."""
-    host.give_up_on_the_silent()
+    patches.give_up_on_the_silent()
     with Proxy(rabbitmq_space) as proxy:
         options = {"read_timeout": 0.5}
         connection = Connection(proxy.url, transport_options=options)
@@ -65,7 +65,7 @@ def test_what_has_not_answered_is_left_at_once(rabbitmq_space: Space) -> None:
 
 def test_whose_caller_waits_by_himself_is_left_to_him(rabbitmq_space: Space) -> None:
     """A connection of the user's own, without a bound of ours."""
-    host.give_up_on_the_silent()
+    patches.give_up_on_the_silent()
     with Proxy(rabbitmq_space) as proxy, Connection(proxy.url) as connection:
         channel = connection.channel()
         connection.connection.sock.settimeout(0.5)

@@ -12,11 +12,11 @@ from kombu import Connection, Queue
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.express.path import FastPath
+from celery_fair.worker.amqp_io.writer import AckWriter
+from celery_fair.worker.fast_path.path import FastPath
 from celery_fair.worker.queues.amqp import AmqpFeed
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.sources import AmqpSource, read_plainly
-from celery_fair.worker.wire.writer import AckWriter
 from tests.brokers import Space
 from tests.feeds import gate, ports
 from tests.integration.depths import ready

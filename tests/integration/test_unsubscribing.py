@@ -16,8 +16,8 @@ from kombu import Connection, Queue
 
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.window import RefillMeter
+from celery_fair.worker.amqp_io.writer import AckWriter
 from celery_fair.worker.queues.amqp import AmqpFeed
-from celery_fair.worker.wire.writer import AckWriter
 from tests.brokers import Space
 from tests.feeds import gate, ports
 from tests.publishing import publish

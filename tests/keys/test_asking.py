@@ -18,11 +18,11 @@ from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.dwrr import DeficitRoundRobin
 from celery_fair.core.front import Front
 from celery_fair.settings import KeyedQueue
+from celery_fair.worker.amqp_io.writer import AckWriter, Questions
 from celery_fair.worker.queues.keyed.by_key import KeyedParts, Unstarted
+from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed
-from celery_fair.worker.queues.keyed.places import Places
-from celery_fair.worker.wire.writer import AckWriter, Questions
 from tests.fast_path.broker import Broker, connected
 from tests.fast_path.wire import BODY, HEADER, METHOD, frame, method
 from tests.feeds import gate, ports
@@ -149,7 +149,7 @@ class Feed:
         self.closed: list[Any] = []
         parts = KeyedParts(
             KeyedQueue("jobs"),
-            Places(lambda: None, {}),
+            KeySlots(lambda: None, {}),
             self.unstarted,
             None,
             usual=lambda: 1.0,
@@ -280,8 +280,8 @@ def test_non_repeatable_tasks_that_are_sent_elsewhere_do_not_matter() -> None:
 
 def test_once_a_non_repeatable_task_has_come_nothing_is_asked_for_ahead() -> None:
     with feeding(free=3) as feed:
-        custody: Any = feed.feed.custody
-        custody.starts_once = lambda message: message.headers["id"] == "2"
+        dispositions: Any = feed.feed.dispositions
+        dispositions.starts_once = lambda message: message.headers["id"] == "2"
         feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
         assert [feed.take() for _ in range(3)] == ["1", "2", "3"]
         feed.sends(3 * get(LANE))

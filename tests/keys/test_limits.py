@@ -27,7 +27,7 @@ from celery_fair.clock import elapsed
 from celery_fair.core.gate import SLACK
 from celery_fair.core.tags import Turn
 from celery_fair.settings.keys import KeyedQueue
-from celery_fair.worker.queues.keyed.places import Places
+from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from tests.brokers import Space
 from tests.faults.proxy import Proxy
 from tests.integration.gate import closing_gate
@@ -438,7 +438,7 @@ def test_a_message_whose_place_is_lost_does_not_start(
     space: Space, taken: KeyedQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody has heard of its worker for a lease, and another has its place."""
-    message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
+    message, places = Message(), KeySlots(lambda: Connection(space.url), {QUEUE: taken})
     places.take(QUEUE, message, 1e12)
     assert places.holds(QUEUE, message)
     with Redis.from_url(space.url) as redis:
@@ -453,11 +453,11 @@ def test_a_machine_that_slept_has_lost_its_places(
     space: Space, taken: KeyedQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing starts by them, even before Redis has been asked again."""
-    message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
+    message, places = Message(), KeySlots(lambda: Connection(space.url), {QUEUE: taken})
     places.take(QUEUE, message, elapsed())
     assert places.holds(QUEUE, message)
     awake = elapsed
-    monkeypatch.setattr("celery_fair.worker.queues.keyed.places.elapsed", lambda: awake() + 3600)
+    monkeypatch.setattr("celery_fair.worker.queues.keyed.key_slots.elapsed", lambda: awake() + 3600)
     assert not places.holds(QUEUE, message)
     places.close()
 
@@ -472,7 +472,7 @@ def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQu
         assert go.wait(30)
         return Connection(space.url)
 
-    message, places = Message(), Places(connect, {QUEUE: replace(taken, lease=600)})
+    message, places = Message(), KeySlots(connect, {QUEUE: replace(taken, lease=600)})
     places.take(QUEUE, message, elapsed())
     assert connecting.wait(30)
     assert places.leave(QUEUE, message, unused=False)
@@ -488,7 +488,7 @@ def test_what_ends_while_leases_are_renewed_is_told(space: Space, taken: KeyedQu
 @on_redis
 def test_a_message_that_is_gone_leaves_its_place(space: Space, taken: KeyedQueue) -> None:
     """Whoever had it has forgotten it, for an error say."""
-    message, places = Message(), Places(lambda: Connection(space.url), {QUEUE: taken})
+    message, places = Message(), KeySlots(lambda: Connection(space.url), {QUEUE: taken})
     places.take(QUEUE, message, elapsed())
     del message
     with Redis.from_url(space.url) as redis:

@@ -9,8 +9,8 @@ from kombu.message import Message
 
 from celery_fair.core.dwrr import Flow
 from celery_fair.tasks import NonRepeatableTask
-from celery_fair.worker.bell import Bell
 from celery_fair.worker.queues.feed import Feed
+from celery_fair.worker.wake_up import WakeUp
 from tests.feeds import gate, ports
 
 
@@ -62,7 +62,7 @@ class Shelf(Feed):
             )
             self._receive(message)
             made.append(message)
-        self.news.arrived(self)
+        self.reports.arrived(self)
         return made
 
 
@@ -87,7 +87,7 @@ class Queue:
 
 
 class Request:
-    """As much of Celery's as boarding and admission ask."""
+    """As much of Celery's as launcher and admission ask."""
 
     time_limits = (None, None)
     _payload: Any = ((), {}, {})
@@ -116,8 +116,8 @@ def non_repeatable(ack: str = "before", confirm: bool = False) -> NonRepeatableT
     return task
 
 
-class Silent(Bell):
-    """A bell that counts how often it was rung, and keeps the times that it is to ring at."""
+class Silent(WakeUp):
+    """Counts how often it was asked, and keeps the times that it is asked for."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -140,7 +140,7 @@ class Burials:
         self.buried: dict[str, tuple[str, bool]] = {}
         self.raw: list[bytes] = []
 
-    def bury(
+    def dead_letter(
         self,
         message: Any,
         reason: str,
@@ -150,6 +150,6 @@ class Burials:
     ) -> None:
         self.buried[message.headers["id"]] = (reason, may_have_started)
 
-    def bury_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
+    def dead_letter_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
         self.raw.append(raw)
         return {"x-fair-queue": queue}

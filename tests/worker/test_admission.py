@@ -14,7 +14,7 @@ from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.letters import DUPLICATE, REDELIVERED
-from celery_fair.worker.queues.news import News
+from celery_fair.worker.queues.reports import Reports
 from tests.feeds import ports
 from tests.worker.parts import Burials, Request, Silent, non_repeatable, shelf
 
@@ -40,8 +40,8 @@ class Scene:
             [self],
             lambda seconds, call: self.later.append(call),
         )
-        self.news = News(Silent())
-        self.feed = shelf(ports=ports()._replace(news=self.news))
+        self.reports = Reports(Silent())
+        self.feed = shelf(ports=ports()._replace(reports=self.reports))
         [self.message] = self.feed.put("a")
         self.request = Request(self.message, non_repeatable(**task))
         self.ordinary = Request(self.message)
@@ -178,9 +178,9 @@ def test_what_cannot_be_recorded_waits(ack: str) -> None:
     assert not scene.message.acknowledged
     assert (scene.message.aside, scene.feed.room.parked, scene.forgotten) == ("eta", 1, ["work"])
     [again] = scene.later
-    list(scene.news.take())
+    list(scene.reports.take())
     again()
-    assert list(scene.news.take()) == [(scene.feed, scene.request)]
+    assert list(scene.reports.take()) == [(scene.feed, scene.request)]
     assert (scene.message.aside, scene.feed.room.parked) == ("", 0)
     scene.has_room = True
     assert scene.admits()

@@ -16,7 +16,7 @@ class Mover:
     def __init__(self, failures: int) -> None:
         self.failures, self.tries = failures, 0
 
-    def bury(self, message: Any, headers: Any) -> bool:
+    def dead_letter(self, message: Any, headers: Any) -> bool:
         self.tries += 1
         if self.tries <= self.failures:
             raise ConnectionError("the broker takes nothing")
@@ -32,8 +32,8 @@ class Scene:
         self.letters = DeadLetters("w", mover, lambda seconds, call: self.later.append(call))
         [self.message] = shelf().put("a")
 
-    def bury(self) -> None:
-        self.letters.bury(self.message, LOST)
+    def dead_letter(self) -> None:
+        self.letters.dead_letter(self.message, LOST)
 
     def try_again(self) -> None:
         later, self.later = self.later, []
@@ -43,7 +43,7 @@ class Scene:
 
 def test_it_is_tried_again_until_it_is_moved() -> None:
     scene = Scene(failures=2)
-    scene.bury()
+    scene.dead_letter()
     scene.try_again()
     scene.try_again()
     assert scene.message.acknowledged
@@ -53,7 +53,7 @@ def test_it_is_tried_again_until_it_is_moved() -> None:
 def test_not_when_its_connection_is_over() -> None:
     """Its acknowledgement would never arrive, and each try would leave another copy."""
     scene = Scene(failures=9)
-    scene.bury()
+    scene.dead_letter()
     scene.letters.close()
     scene.try_again()
     assert scene.mover.tries == 1

@@ -10,8 +10,8 @@ import pytest
 from celery_fair.core.chooser import Chooser
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.queues.consumer import FairTaskConsumer
-from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.reports import Reports
 from tests.feeds import ports
 from tests.worker.parts import Request, Shelf, Silent, shelf
 
@@ -22,7 +22,7 @@ class Scene:
     def __init__(self) -> None:
         self.chooser = Chooser(InFlight())
         self.feeds = OpenFeeds(self.chooser)
-        self.news = News(Silent())
+        self.reports = Reports(Silent())
         self.made: dict[str, Shelf] = {}
         self.ended: list[str] = []
         self.given_up: list[str] = []
@@ -45,7 +45,7 @@ class Scene:
         assert recovery is self.recovery
         made = shelf(queue.name)
         flow = self.chooser.add(queue.name, 1.0, 0, made.gate)
-        own = ports()._replace(news=self.news)
+        own = ports()._replace(reports=self.reports)
         self.made[queue.name] = made = shelf(queue.name, flow=flow, gate=made.gate, ports=own)
         return made
 
@@ -80,7 +80,7 @@ def test_a_queue_that_gives_nothing_back_is_consumed_all_the_same(
     def give_back(messages: Any) -> None:
         raise ValueError("out of memory")
 
-    monkeypatch.setattr(before.custody, "give_back", give_back)
+    monkeypatch.setattr(before.dispositions, "give_back", give_back)
     with pytest.raises(ValueError, match="out of memory"):
         scene.consumer.renew(before)
     assert sorted(scene.open) == ["a", "b"]
@@ -116,8 +116,8 @@ def test_what_fails_with_one_queue_ends_the_others_all_the_same(
     def nacked(messages: Any) -> None:
         raise ValueError("the queue is full")
 
-    monkeypatch.setattr(one.custody, "give_back", nacked)
-    monkeypatch.setattr(two.custody, "give_back", lambda messages: messages[0].ack())
+    monkeypatch.setattr(one.dispositions, "give_back", nacked)
+    monkeypatch.setattr(two.dispositions, "give_back", lambda messages: messages[0].ack())
     with pytest.raises(ValueError, match="the queue is full"):
         scene.consumer.cancel()
     assert scene.open == ""
@@ -136,7 +136,7 @@ def test_what_fails_with_one_level_ends_the_others_all_the_same(
     def nacked(message: Any) -> None:
         raise ValueError("the queue is full")
 
-    monkeypatch.setattr(one.custody, "give_back", nacked)
+    monkeypatch.setattr(one.dispositions, "give_back", nacked)
     scene.consumer.cancel_by_queue("both")
     assert "Queue both is consumed no more" in caplog.text
     assert "the queue is full" in caplog.text
@@ -151,7 +151,7 @@ def test_that_the_connection_is_lost_is_for_celery_to_know(monkeypatch: pytest.M
     def lost(messages: Any) -> None:
         raise ConnectionError("lost")
 
-    monkeypatch.setattr(scene.made["a"].custody, "give_back", lost)
+    monkeypatch.setattr(scene.made["a"].dispositions, "give_back", lost)
     with pytest.raises(ConnectionError):
         scene.consumer.cancel_by_queue("a")
     assert scene.open == "b"

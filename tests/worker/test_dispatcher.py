@@ -1,4 +1,4 @@
-"""The main loop, with a crew, a supply and queues that a test holds in its hands."""
+"""The main loop, with a launcher, a supply and queues that a test holds in its hands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.dispatch.prices import Costs, Served
 from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.held import is_leftover
-from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.reports import Reports
 from tests.feeds import gate, ports
 from tests.worker.parts import Request, Shelf, Silent, shelf
 
@@ -40,11 +40,11 @@ class Crew:
         return self
 
     @property
-    def landed(self) -> int:
+    def ended_count(self) -> int:
         return len(self.ended)
 
     @property
-    def boarded(self) -> int:
+    def begun(self) -> int:
         return len(self.started)
 
     def of(self, queue: str) -> int:
@@ -58,7 +58,7 @@ class Crew:
         self.started.append(request)
         return Outcome.STARTED
 
-    def depart(self) -> bool:
+    def launch(self) -> bool:
         self.departures += 1
         return False
 
@@ -99,26 +99,26 @@ class Scene:
 
     def __init__(self, slots: int, watches: Any = ()) -> None:
         self.now = 100.0
-        self.crew, self.supply, self.served = Crew(slots), Supply(), Served()
-        self.chooser = Chooser(self.crew)
-        self.bell = Silent()
-        self.news = News(self.bell)
+        self.launcher, self.supply, self.served = Crew(slots), Supply(), Served()
+        self.chooser = Chooser(self.launcher)
+        self.wake_up = Silent()
+        self.reports = Reports(self.wake_up)
         self.feeds = OpenFeeds(self.chooser, lambda: self.now)
         choice = Choice(self.chooser, self.feeds, Costs(None), RefillMeter(), self.served, watches)
         supply: Any = self.supply
-        crew: Any = self.crew
-        self.dispatcher = Dispatcher(choice, self.news, supply, crew, clock=lambda: self.now)
+        launcher: Any = self.launcher
+        self.dispatcher = Dispatcher(choice, self.reports, supply, launcher, clock=lambda: self.now)
 
     def queue(self, name: str, quantum: float = 1.0, **options: Any) -> Shelf:
         opened = gate(quantum, **options)
         flow = self.chooser.add(name, quantum, 0, opened)
-        feed = shelf(name, flow=flow, gate=opened, ports=ports()._replace(news=self.news))
+        feed = shelf(name, flow=flow, gate=opened, ports=ports()._replace(reports=self.reports))
         self.feeds.add(feed)
         return feed
 
     def run(self) -> str:
         assert self.dispatcher.run()
-        return self.crew.ids
+        return self.launcher.ids
 
 
 def test_quanta_decide_and_nothing_starts_without_a_slot() -> None:
@@ -130,7 +130,7 @@ def test_quanta_decide_and_nothing_starts_without_a_slot() -> None:
     assert scene.run() == "aABbCD"
 
     assert scene.run() == "aABbCD"
-    scene.crew.end(3)
+    scene.launcher.end(3)
     assert scene.run() == "aABbCDcEF"
     assert dict(scene.served.count) == {"one": 3, "two": 6}
 
@@ -139,14 +139,14 @@ def test_time_is_up_before_all_is_done() -> None:
     scene = Scene(slots=9)
     scene.queue("one").put(*"abc")
     assert not scene.dispatcher.run(until=scene.now)
-    assert scene.crew.ids == ""
+    assert scene.launcher.ids == ""
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PUT_OFF, Outcome.DROPPED, Outcome.REFUSED])
 def test_what_does_not_start_costs_its_queue_nothing(outcome: Outcome) -> None:
     scene = Scene(slots=4)
     one, two = scene.queue("one"), scene.queue("two")
-    scene.crew.outcome = lambda message: outcome if message.headers["id"] in "xy" else None
+    scene.launcher.outcome = lambda message: outcome if message.headers["id"] in "xy" else None
     one.put(*"xyabc")
     two.put(*"ABC")
     assert scene.run() == "aAbB"
@@ -166,7 +166,7 @@ def test_what_does_not_start_gives_its_token_back() -> None:
 
     one = scene.queue("one")
     one.gate.change(one.gate.options, Leash())  # type: ignore[arg-type]
-    scene.crew.outcome = lambda message: Outcome.DROPPED
+    scene.launcher.outcome = lambda message: Outcome.DROPPED
     one.put("a", "b")
     scene.run()
     assert given == [100.0, 100.0]
@@ -175,13 +175,15 @@ def test_what_does_not_start_gives_its_token_back() -> None:
 def test_a_request_that_comes_due_is_the_head_of_its_queue() -> None:
     scene = Scene(slots=1)
     one = scene.queue("one")
-    scene.crew.outcome = lambda message: Outcome.PUT_OFF if message.headers["id"] == "a" else None
+    scene.launcher.outcome = lambda message: (
+        Outcome.PUT_OFF if message.headers["id"] == "a" else None
+    )
     [late, *_] = one.put(*"abc")
     one.aside.put(late, eta=True)
     assert scene.run() == "b"
 
     one.aside.due(late, Request(late))
-    scene.crew.end(1)
+    scene.launcher.end(1)
     assert scene.run() == "ba"
 
 
@@ -298,12 +300,12 @@ def test_a_slot_that_is_free_once_what_is_aboard_has_left() -> None:
     """So it is in a pool of the process's own thread: what departs has ended."""
     scene = Scene(slots=1)
 
-    def depart() -> bool:
-        left = len(scene.crew)
-        scene.crew.end(left)
+    def launch() -> bool:
+        left = len(scene.launcher)
+        scene.launcher.end(left)
         return left > 0
 
-    scene.crew.depart = depart  # type: ignore[method-assign]
+    scene.launcher.launch = launch  # type: ignore[method-assign]
     scene.queue("one").put(*"abc")
     assert scene.run() == "abc"
 
@@ -321,7 +323,7 @@ def test_all_aboard_depart_before_an_answer_is_waited_for(
     scene = Scene(slots=2)
     scene.queue("one").put(*"abc")
     scene.run()
-    assert scene.crew.departures == departures
+    assert scene.launcher.departures == departures
 
 
 def test_waits_are_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from kombu import Queue
 from kombu.asynchronous.timer import Timer
 
-from celery_fair.worker import host
+from celery_fair.worker import patches
 from celery_fair.worker.queues.held import LONGEST_WAIT, Held, longest_wait
 from tests.worker.parts import Shelf, shelf
 
@@ -115,7 +115,7 @@ def test_what_is_left_of_one_that_has_ended_goes_back(monkeypatch: pytest.Monkey
     feed.retire()
     scene = Scene()
     scene.retired, scene.now = [feed], eta.arrived
-    monkeypatch.setattr(feed.custody, "give_back", lambda messages: None)
+    monkeypatch.setattr(feed.dispositions, "give_back", lambda messages: None)
     for _ in range(3):
         scene.look(1)
         assert not waits.acknowledged
@@ -156,7 +156,7 @@ def test_what_the_broker_does_not_take_stays_put_off(monkeypatch: pytest.MonkeyP
     [eta] = feed.put("eta")
     feed.buffer.clear()
     feed.aside.put(eta, eta=True)
-    monkeypatch.setattr(feed.custody, "give_back", lambda message: None)
+    monkeypatch.setattr(feed.dispositions, "give_back", lambda message: None)
     scene = Scene(feed)
     scene.look(LIMIT + 1)
     assert scene.forgotten == []
@@ -203,7 +203,7 @@ def test_celery_forgets_the_requests_of_given_messages(other_thread: bool) -> No
     for request in (given, kept):
         heap.call_after(0, started.append, (request,))
     heap.call_after(0, started.append, (None,))
-    host.forget_timed(SimpleNamespace(schedule=heap) if other_thread else heap, [given.message])
+    patches.forget_timed(SimpleNamespace(schedule=heap) if other_thread else heap, [given.message])
     for _ in range(9):
         _, entry = next(iter(heap))
         if entry is not None and not entry.canceled:
@@ -218,7 +218,7 @@ def test_what_is_forgotten_is_held_no_more(green: str) -> None:
     given, kept = SimpleNamespace(message=object()), SimpleNamespace(message=object())
     for request in (given, kept):
         heap.call_after(3600, print, (request,))
-    host.forget_timed(heap, [given.message])
+    patches.forget_timed(heap, [given.message])
     if green:
         import_module(green).sleep(0)
     [left] = heap._queue

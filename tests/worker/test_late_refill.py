@@ -70,7 +70,7 @@ class Late:
             scene.chooser.add("late", 4.0, 0, opened),
             2,
             opened,
-            ports()._replace(news=scene.news),
+            ports()._replace(reports=scene.reports),
             meter=RefillMeter(),
             acks=SimpleNamespace(flush=lambda: None),  # type: ignore[arg-type]
         )
@@ -85,7 +85,7 @@ class Late:
         while self.scene.now < until:
             self.scene.now += PATIENCE
             self.scene.run()
-        return self.scene.crew.ids
+        return self.scene.launcher.ids
 
 
 def test_a_queue_of_which_the_broker_has_more_keeps_its_turn(

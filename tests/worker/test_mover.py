@@ -78,7 +78,7 @@ def test_letters_that_are_refused_ask_no_more_for_a_while() -> None:
     moving, broker = mover(AccessRefused("no"))
     for message in shelf().put(*"abc"):
         with pytest.raises(NotTakenError):
-            moving.bury(message, {})
+            moving.dead_letter(message, {})
     assert broker.opened == 1
 
 
@@ -86,7 +86,7 @@ def test_a_letter_is_whole_though_its_channel_was_closed() -> None:
     """For an acknowledgement of nothing, say: it is the letter's fault only if it happens again."""
     moving, broker = mover(PreconditionFailed("unknown delivery tag"))
     [message] = shelf().put("a")
-    assert moving.bury(message, {})
+    assert moving.dead_letter(message, {})
     assert broker.published == ["letters"]
     assert broker.headers["id"] == "a"
 
@@ -95,7 +95,7 @@ def test_a_letter_that_no_channel_takes_is_described() -> None:
     refused = PreconditionFailed("invalid expiration")
     moving, broker = mover(refused, refused)
     [message] = shelf().put("a")
-    assert moving.bury(message, {})
+    assert moving.dead_letter(message, {})
     assert broker.published == ["letters"]
     assert "id" not in broker.headers
 
@@ -112,7 +112,7 @@ def test_what_is_given_back_does_not_wait_for_letters() -> None:
     moving, broker = mover(AccessRefused("no"))
     [one, two] = shelf().put(*"ab")
     with pytest.raises(NotTakenError):
-        moving.bury(one, {})
+        moving.dead_letter(one, {})
     moving.give_back(two, {})
     assert broker.published == [""]
 
@@ -150,7 +150,7 @@ def test_a_copy_goes_nowhere_else(dead: bool) -> None:
     moving, broker = mover()
     [message] = shelf().put("a", CC=["other"], BCC=["another"])
     if dead:
-        moving.bury(message, {})
+        moving.dead_letter(message, {})
     else:
         moving.give_back(message, {})
     assert broker.headers["id"] == "a"

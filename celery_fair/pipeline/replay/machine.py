@@ -36,7 +36,7 @@ class Running:
     """What runs, by queue, at all workers: caps go by it."""
 
     def __init__(self) -> None:
-        self.landed = 0
+        self.ended_count = 0
         self._by_queue: Counter[str] = Counter()
 
     def of(self, queue: str) -> int:
@@ -47,7 +47,7 @@ class Running:
 
     def end(self, queue: str) -> None:
         self._by_queue[queue] -= 1
-        self.landed += 1
+        self.ended_count += 1
 
 
 class Work(NamedTuple):

@@ -18,11 +18,11 @@ from celery_fair.core.chooser import Chooser
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
-from celery_fair.worker.launch.boarding import Boarding
+from celery_fair.worker.launch.launcher import Launcher
 from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.feed import Feed
-from celery_fair.worker.queues.news import News
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.reports import Reports
 from celery_fair.worker.queues.source import Source
 
 _STARTED = Outcome.STARTED
@@ -60,9 +60,9 @@ class Dispatcher:
 
     Arguments:
         choice: what is chosen by.
-        news: what queues report; its bell has `run` called.
+        reports: what queues report; their wake-up has `run` called.
         supply: the broker's connection.
-        crew: starts what was chosen.
+        launcher: starts what was chosen.
         after_turn: called after each run, with the time.
         clock: the monotonic clock.
     """
@@ -70,18 +70,18 @@ class Dispatcher:
     def __init__(
         self,
         choice: Choice,
-        news: News,
+        reports: Reports,
         supply: Source,
-        crew: Boarding,
+        launcher: Launcher,
         after_turn: Callable[[float], object] = lambda now: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._chooser, self._feeds, self._prices, self._meter, self._served, self._watches = choice
         self._charges_ends = choice.prices.after
-        self._news = news
+        self._reports = reports
         self._supply = supply
-        self._crew = crew
-        self._in_flight = crew.in_flight
+        self._launcher = launcher
+        self._in_flight = launcher.in_flight
         self._after_turn = after_turn
         self._clock = clock
         self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
@@ -103,42 +103,42 @@ class Dispatcher:
             return True
         self._supply.flush()
         done = self._turn(until)
-        self._crew.depart()
+        self._launcher.launch()
         self._supply.flush()
         self._after_turn(self._clock())
         return done
 
     def _turn(self, until: float) -> bool:
-        crew, in_flight, news = self._crew, self._in_flight, self._news
-        slots = crew.slots()
+        launcher, in_flight, reports = self._launcher, self._in_flight, self._reports
+        slots = launcher.slots()
         while not self._closed:
             if self._charges_ends:
                 self._prices.settle(self._chooser, self._served, self._price_now)
-            if news:
+            if reports:
                 self._take_in_news()
             # What departs in this process, without threads, has ended.
-            if len(in_flight) >= slots and not (crew.depart() and len(in_flight) < slots):
+            if len(in_flight) >= slots and not (launcher.launch() and len(in_flight) < slots):
                 break
             now = self._clock()
             if now >= until:
                 return False
             if self._orphans:
-                crew.take(self._orphans.popleft())
+                launcher.take(self._orphans.popleft())
                 continue
             self._supply.look(now)
-            if news:
+            if reports:
                 continue
             feed = self._choose(self._clock())  # the look may have taken long; fences go by it
             if feed is None:
                 self._supply.seek()
-                if news:
+                if reports:
                     continue
                 break
             self._dispatch(feed)
         return True
 
     def _take_in_news(self) -> None:
-        for feed, request in self._news.take():
+        for feed, request in self._reports.take():
             if request is not None and request.message.acknowledged:
                 continue  # it was given back when it was about to come due, and comes again
             if feed not in self._feeds:
@@ -156,7 +156,7 @@ class Dispatcher:
         soonest = math.inf
         for feed in self._feeds.asked:
             if feed.flow.head is None and not self._chooser.is_held(feed.flow):
-                at = feed.ask_at(self._in_flight.boarded)
+                at = feed.ask_at(self._in_flight.begun)
                 if at <= now:
                     self._chooser.scheduler.offer(feed.flow, feed.flow.last_cost)
                 else:
@@ -186,7 +186,7 @@ class Dispatcher:
             return self._feeds[chosen]
         wake = min(chooser.wake_at, ask_at)
         if wake < math.inf:
-            self._news.bell.at(wake)
+            self._reports.wake_up.at(wake)
         return None
 
     def _end_waits(self, now: float) -> None:
@@ -202,8 +202,8 @@ class Dispatcher:
         now = self._clock()
         waited = now - feed.waits_since if self._watches and feed.buffer else 0.0
         if feed.must_ask:
-            self._crew.depart()  # nobody waits for an answer
-        item = feed.take(now, self._in_flight.boarded)
+            self._launcher.launch()  # nobody waits for an answer
+        item = feed.take(now, self._in_flight.begun)
         if item is not None and feed.gate.is_over(self._clock()):  # the broker took its time
             feed.buffer.appendleft(item)
             item = None
@@ -231,12 +231,12 @@ class Dispatcher:
     def _hand_over(self, item: Any, cost: float) -> Outcome:
         if isinstance(item, Message):
             item.charge(cost)  # type: ignore[attr-defined]
-            item = self._crew.offer(item)
+            item = self._launcher.offer(item)
             if isinstance(item, Outcome):
                 return item
         else:  # a request that had been put off
             item.message.charge(cost)
-        return self._crew.take(item)
+        return self._launcher.take(item)
 
     def _look_at_next(self, feed: Feed, cost: float) -> None:
         if not feed.buffer:

@@ -184,7 +184,7 @@ class Runtimes:
         """A request has ended, on any thread; without its run time, that since it was started."""
         message = request.message
         if seconds is None:
-            seconds = monotonic() - message.boarded_at
+            seconds = monotonic() - message.begun_at
         self._ended.append((message, seconds))
 
     # Of the scheduler, in its thread ------------------------------------------------

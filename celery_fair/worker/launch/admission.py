@@ -197,7 +197,9 @@ class Admission:
             self._mark(request)
         else:
             twice = delivery is Delivery.CLAIMED and owner != request.id
-            self._dead_letters.bury(request.message, DUPLICATE if twice else REDELIVERED, work=work)
+            self._dead_letters.dead_letter(
+                request.message, DUPLICATE if twice else REDELIVERED, work=work
+            )
             request.send_event("task-rejected", requeue=False)
         return False
 
@@ -219,7 +221,7 @@ class Admission:
     def acknowledged(self, request: Any, work: str = "") -> bool:
         """Acknowledge a message before its task starts, once; if that fails, it must not start.
 
-        It is written when all that are about to start are; see `boarding`.
+        It is written when all that are about to start are; see `launcher`.
 
         Arguments:
             work: what was claimed for it.

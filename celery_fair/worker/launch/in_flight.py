@@ -25,8 +25,8 @@ class InFlight:
         ended: told of each request that has ended, and its run time if that is known.
 
     Attributes:
-        boarded: how many requests were ever handed to the pool.
-        landed: how many of them have ended.
+        begun: how many requests were ever handed to the pool.
+        ended_count: how many of them have ended.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class InFlight:
         self._freed = freed
         self._ended = tuple(ended)
         self._requests: dict[int, Any] = {}
-        self.boarded = 0
-        self.landed = 0
+        self.begun = 0
+        self.ended_count = 0
         self._by_queue: Counter[str] = Counter()
         self._by_lane: Counter[tuple[str, str]] = Counter()
 
@@ -48,12 +48,12 @@ class InFlight:
     def __iter__(self) -> Any:
         return iter(list(self._requests.values()))
 
-    def board(self, request: Any) -> None:
+    def add(self, request: Any) -> None:
         """The request is about to be handed to the pool; a second call does nothing."""
         if id(request) in self._requests:
             return
-        self.boarded += 1
-        request.message.board(monotonic())
+        self.begun += 1
+        request.message.hand_over(monotonic())
         self._requests[id(request)] = request
         self._by_queue[_queue(request)] += 1
         lane = request.message.lane
@@ -68,7 +68,7 @@ class InFlight:
         """Whether a request of one of a queue's lanes is in flight; see `lanes`."""
         return (queue, lane) in self._by_lane
 
-    def land(self, request: Any, seconds: float | None = None) -> None:
+    def remove(self, request: Any, seconds: float | None = None) -> None:
         """The request has ended, in whichever way; a second call does nothing.
 
         Arguments:
@@ -77,7 +77,7 @@ class InFlight:
         if self._requests.pop(id(request), None) is not None:
             self._by_queue[_queue(request)] -= 1
             self._leave_lane(request)
-            self.landed += 1
+            self.ended_count += 1
             for told in self._ended:
                 told(request, seconds)
             self._freed()
@@ -101,7 +101,7 @@ class InFlight:
         known = {job.correlation_id for job in jobs.values()}
         for request in self:
             if request.id not in known or request not in state.active_requests:
-                self.land(request)
+                self.remove(request)
 
 
 def _queue(request: Any) -> str:

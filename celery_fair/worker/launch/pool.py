@@ -100,7 +100,7 @@ class ObservedPool:
         request = getattr(callback, "__self__", None)
         if request is None:
             return self._observed.apply_async(target, args, kwargs, **options)
-        land = self._in_flight.land
+        remove = self._in_flight.remove
 
         def on_end(result: Any) -> None:
             if isinstance(result, ExceptionInfo) and error_callback:
@@ -115,13 +115,13 @@ class ObservedPool:
                     callback(result)
                     _, _, seconds = result  # whether it failed, what it returned, its run time
             finally:
-                land(request, seconds)
+                remove(request, seconds)
 
         def on_error(error: Any) -> None:
             try:
                 error_callback(error)
             finally:
-                land(request)
+                remove(request)
                 self._failed(request, error)
 
         def on_timeout(soft: bool, timeout: float) -> None:
@@ -129,11 +129,11 @@ class ObservedPool:
                 timeout_callback(soft, timeout)
             finally:
                 if not soft:
-                    land(request)
+                    remove(request)
 
         if error_callback and not self._observed.uses_semaphore:
             target = _guarded(target, error_callback, request)
-        self._in_flight.board(request)
+        self._in_flight.add(request)
         try:
             job = self._apply(
                 target,
@@ -145,7 +145,7 @@ class ObservedPool:
                 **self._watched(options),
             )
         except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
-            land(request)
+            remove(request)
             raise
         return job
 
@@ -294,7 +294,7 @@ def _advance(generator: Any) -> None:
 
 
 class PlainWay:
-    """The way of a message that py-amqp, kombu and Celery go; `express` has a shorter one."""
+    """The way of a message that py-amqp, kombu and Celery go; `fast_path` has a shorter one."""
 
     read: Read = staticmethod(read_plainly)
 

@@ -17,7 +17,6 @@ from celery_fair.brokers.payload import is_redelivered
 from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
 from celery_fair.tasks import MAPS, refuse_mapped
-from celery_fair.worker.bell import Bell
 from celery_fair.worker.launch.admission import may_be_claimed_elsewhere
 from celery_fair.worker.letters import (
     REDELIVERED,
@@ -26,6 +25,7 @@ from celery_fair.worker.letters import (
     refuse,
 )
 from celery_fair.worker.queues.consumer import FairTaskConsumer
+from celery_fair.worker.wake_up import WakeUp
 
 ShortWay = Callable[[Any], Any]
 """Returns the request that Celery would make of a message, or None."""
@@ -51,11 +51,11 @@ class Handover:
     """One a process: Celery's strategies remember whom to tell of their requests.
 
     Arguments:
-        bell: rung when the pool has grown.
+        wake_up: asked when the pool has grown.
     """
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+    def __init__(self, wake_up: WakeUp) -> None:
+        self._wake_up = wake_up
         self._offered: Any = None
         self._request: Any = None
         self._for_eta = False
@@ -99,7 +99,7 @@ class Handover:
     def prefetch_raised(self) -> None:
         """Celery is about to keep the offered message in a timer; or else, the pool has grown."""
         if self._offered is None:
-            self._bell.later()
+            self._wake_up.later()
         else:
             self._for_eta = True
 
@@ -110,7 +110,7 @@ class Requests:
     Arguments:
         tasks: the app's.
         consumer: has Celery's handler, once Celery's loop has given it.
-        short_ways: tried before that; see `celery_fair.worker.express.fast_requests`.
+        short_ways: tried before that; see `celery_fair.worker.fast_path.fast_requests`.
         tokens: the fencing tokens of partitions that are owned.
         priorities_back: turns a level's priority back into the publisher's, by queue.
         handover: hears what Celery makes of them.
@@ -207,7 +207,7 @@ class OnceRequest(Request):
         error = getattr(exc_info.exception, "exc", exc_info.exception)  # billiard may wrap it
         lost = isinstance(error, WorkerLostError | SystemExit)
         if lost and feed is not None and not self.acknowledged and self.task.acks_late:
-            feed.custody.worker_lost(self.message)
+            feed.dispositions.worker_lost(self.message)
             self.acknowledged = True
         return super().on_failure(exc_info, *args, **kwargs)
 
@@ -240,7 +240,7 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
 
     def checked(message: Any, *args: Any, **kwargs: Any) -> None:
         if is_redelivered(message):
-            dead_letters.bury(message, REDELIVERED)
+            dead_letters.dead_letter(message, REDELIVERED)
         elif may_be_claimed_elsewhere(message.headers, None):
             _mark(message, mover)
         else:

@@ -203,7 +203,7 @@ class Recorder:
         """A request's process was stopped in its midst, or has died."""
         note = request.request_dict[NOTE]
         retries = whole(request.request_dict.get("retries")) or 0
-        runtime = int((monotonic() - request.message.boarded_at) * 1e6)
+        runtime = int((monotonic() - request.message.begun_at) * 1e6)
         if isinstance(exc, TimeLimitExceeded):
             state, name = "FAILURE", "TimeLimitExceeded"
         elif isinstance(exc, Terminated) or request._already_revoked:

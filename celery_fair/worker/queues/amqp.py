@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from amqp import ChannelError
 
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker import host
+from celery_fair.worker import patches
+from celery_fair.worker.amqp_io.channels import SharedChannel
+from celery_fair.worker.amqp_io.writer import AckWriter
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
-from celery_fair.worker.wire.channels import SharedChannel
-from celery_fair.worker.wire.writer import AckWriter
 
 _TAG = 5  # where the consumer's tag begins in a method's frame; its length is before it
 _delivery_tag = Struct(">Q").unpack_from
@@ -56,7 +56,7 @@ class OnChannel(Feed):
         if isinstance(self.channel, SharedChannel):
             self.channel.when_closed(self._closed)
         else:
-            host.tell_of_close(self.channel, self._closed)
+            patches.tell_of_close(self.channel, self._closed)
 
     def asks_if_open(self) -> bool:
         """Ask the broker whether it has closed the channel; with that it has all deliveries back.
@@ -130,7 +130,7 @@ class AmqpFeed(OnChannel):
         self._frames = frames
         if frames is not None:
             self._undecoded = frames.message_class(self.channel.Message)
-            host.acknowledge_by(self.channel, self._acks.ack)
+            patches.acknowledge_by(self.channel, self._acks.ack)
         self._tag_bytes = b""
         self._generation = 0
         self._asked: float | None = None  # first, whether there is more; nothing has come since
@@ -282,7 +282,7 @@ class AmqpFeed(OnChannel):
         delay = self.window.delivered(message.arrived) if tag == self._tag else None
         if delay is not None:
             self._meter.refilled(delay)
-        self.news.arrived(self)
+        self.reports.arrived(self)
 
 
 class PulledAmqpFeed(Pulled, OnChannel):

@@ -22,7 +22,7 @@ class Notes:
     arrived = 0.0  # here, on the monotonic clock
     subscription: str | None = None  # by which it came, if a broker keeps account of it
     aside = ""  # kept by Celery for its "eta", or a rate "limit"; or "stranded"
-    boarded_at: float | None = None  # handed to the pool, on the monotonic clock
+    begun_at: float | None = None  # handed to the pool, on the monotonic clock
     lane: str | None = None  # its key, where keys of its queue run beside each other
     turn: Any = None  # by which its key's tags were charged, where its queue is shared by key
     claimed = ""  # its work in the ledger
@@ -40,9 +40,9 @@ class Notes:
         """It keeps its place for another reason than its turn; or, with "", no longer."""
         self.aside = what_for
 
-    def board(self, now: float) -> None:
+    def hand_over(self, now: float) -> None:
         """It is handed to the pool."""
-        self.boarded_at = now
+        self.begun_at = now
 
     def charge(self, cost: float) -> None:
         """Its queue is charged so much, if it starts."""
@@ -118,9 +118,9 @@ def delivery_class(base: type, owner: Any) -> type:
         def reject_log_error(self, logger: Any, errors: Any, requeue: bool = False) -> None:
             if self.acknowledged:
                 return
-            if not requeue and (self.boarded_at is None or owner.custody.starts_once(self)):
+            if not requeue and (self.begun_at is None or owner.dispositions.starts_once(self)):
                 # With the error, if there is one, of the handler that called us.
-                owner.custody.refuse(self, sys.exception())
+                owner.dispositions.refuse(self, sys.exception())
             else:
                 super().reject_log_error(logger, errors, requeue)
 

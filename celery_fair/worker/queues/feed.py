@@ -24,10 +24,10 @@ from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
 from celery_fair.core.window import Room, Window
 from celery_fair.settings import QueueOptions
-from celery_fair.worker import host
-from celery_fair.worker.letters import MessageCustody
+from celery_fair.worker import patches
+from celery_fair.worker.letters import Dispositions
 from celery_fair.worker.queues.delivery import delivery_class, message_of
-from celery_fair.worker.queues.news import News
+from celery_fair.worker.queues.reports import Reports
 
 
 class Seen(TypedDict):
@@ -94,8 +94,8 @@ class Recovery(Protocol):
 class Ports(NamedTuple):
     """Whom a queue knows: given to it when it is made."""
 
-    news: News
-    custody: MessageCustody
+    reports: Reports
+    dispositions: Dispositions
     recovery: Recovery
     parking: Parking
 
@@ -145,8 +145,8 @@ class Feed(ABC):
 
     Attributes:
         name: the queue's name.
-        custody: sees to its messages that do not simply start.
-        news: told of what comes.
+        dispositions: sees to its messages that do not simply start.
+        reports: told of what comes.
         buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
             come due.
         window: the deliveries allowed, held and owed.
@@ -187,8 +187,8 @@ class Feed(ABC):
         self.name: str = queue.name
         self.queue = queue(channel)
         self.channel = channel
-        self.flow, self.gate, self.custody = flow, gate, ports.custody
-        self.news, self._recovery = ports.news, ports.recovery
+        self.flow, self.gate, self.dispositions = flow, gate, ports.dispositions
+        self.reports, self._recovery = ports.reports, ports.recovery
         self.buffer: deque[Any] = deque()
         self.unsettled = 0
         self.lull = Lull()
@@ -198,7 +198,7 @@ class Feed(ABC):
         self._accept = prepare_accept_content(accept)
         self._message = delivery_class(channel.Message, self)
         if self.has_own_channel:
-            host.adopt(channel, self._message)
+            patches.adopt(channel, self._message)
 
     @abstractmethod
     def open(self) -> None:
@@ -271,13 +271,13 @@ class Feed(ABC):
 
         A fenced queue is somebody else's from now on, and so is what Celery has put off of it.
         """
-        self.buffer.extend(self.news.withdraw(self))
+        self.buffer.extend(self.reports.withdraw(self))
         if self.dead:  # the broker has it back
             self.buffer.clear()
         messages = [message_of(item) for item in self.buffer]
         if self.gate.fenced:
             messages += self.aside.messages
-        self.custody.give_back([message for message in messages if not message.acknowledged])
+        self.dispositions.give_back([message for message in messages if not message.acknowledged])
         left = [item for item in self.buffer if not message_of(item).acknowledged]
         self.buffer.clear()
         self.buffer.extend(left)
@@ -364,7 +364,7 @@ class Aside:
         """The request of a message that was set aside is back."""
         self.take(message)
         message.arrive(monotonic(), None, message.subscription)
-        self._feed.news.due(self._feed, request)
+        self._feed.reports.due(self._feed, request)
 
     def take(self, message: Any) -> None:
         """A message is not kept aside any more."""
@@ -378,9 +378,9 @@ class Aside:
 
     def give_back_once(self) -> None:
         """For a clean stop: return what is put off, if it must not count as redelivered."""
-        custody = self._feed.custody
+        dispositions = self._feed.dispositions
         aside = [message for message in self.messages if not message.acknowledged]
-        custody.give_back([message for message in aside if custody.starts_once(message)])
+        dispositions.give_back([message for message in aside if dispositions.starts_once(message)])
 
     def give_back(self, before: float) -> list[Any]:
         """Return to the queue what has come before a time, and is put off for its ETA.
@@ -388,7 +388,7 @@ class Aside:
         Returns those messages; they come again. What the broker does not take stays put off.
         """
         overdue = [m for m in self.messages if m.aside == "eta" and m.arrived < before]
-        self._feed.custody.give_back([each for each in overdue if not each.acknowledged])
+        self._feed.dispositions.give_back([each for each in overdue if not each.acknowledged])
         return [message for message in overdue if message.acknowledged]
 
     def clear(self) -> None:

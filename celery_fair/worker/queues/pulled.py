@@ -92,7 +92,7 @@ class Pulled(Feed):
 
     def open(self) -> None:
         self._is_open = True
-        self.news.arrived(self)
+        self.reports.arrived(self)
 
     def cancel(self) -> None:
         self._is_open = False

@@ -28,7 +28,7 @@ from kombu.transport import virtual
 from kombu.utils.json import loads
 
 from celery_fair.brokers.redis import Commands, Script, acknowledge_held, release_idle, script_text
-from celery_fair.worker import host
+from celery_fair.worker import patches
 from celery_fair.worker.queues.delivery import patient_class
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
@@ -44,7 +44,7 @@ _FEW = 16
 """Queues of which it is not asked first whether they are empty still."""
 
 _OTHERS = 3
-"""Connections of a channel's for what is not settled: to fetch, to restore, to bury."""
+"""Connections of a channel's for what is not settled: to fetch, to restore, to dead-letter."""
 
 _REST = 99
 """How many times longer than a look at more of them takes of a processor an idle worker rests."""
@@ -105,7 +105,7 @@ class RedisSource(Source):
             self._timers.append(hub.call_repeatedly(every, self._restore_overdue))
         else:
             turns = Semaphore(max(1, channel.max_connections - _OTHERS))
-            host.adopt(channel, patient_class(channel.Message, turns))
+            patches.adopt(channel, patient_class(channel.Message, turns))
 
     def feed(self, **options: Any) -> "RedisFeed":
         return RedisFeed(source=self, **options)
@@ -255,7 +255,7 @@ class RedisFeed(Feed):
 
     def open(self) -> None:
         self._source.attach(self, True)
-        self.news.arrived(self)
+        self.reports.arrived(self)
 
     def cancel(self) -> None:
         self._source.attach(self, False)
@@ -276,7 +276,7 @@ class RedisFeed(Feed):
             else:  # what Redis's JSON does not read, such as half a surrogate pair, Python's may
                 self._take_in(raw[0], tag, recorded=False)
         if taken:
-            self.news.arrived(self)
+            self.reports.arrived(self)
 
     def hand_back(self) -> None:
         """Return what is buffered to the head of the queue, in its order."""
@@ -301,7 +301,7 @@ class RedisFeed(Feed):
         except Exception as exc:  # anything can be in a list; the worker must live
             if _is_lost_connection(exc):
                 raise
-            self.custody.garbage(self, raw, exc)
+            self.dispositions.garbage(self, raw, exc)
             qos.ack(tag)
             return None
         self.window.delivered(0.0)

@@ -31,7 +31,7 @@ class Source(ABC):
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
 
     def seek(self) -> None:
-        """Slots are free and nothing can be started: see to it that news will come."""
+        """Slots are free and nothing can be started: see to it that something will come."""
 
     def flush(self, more: bool = False) -> None:
         """Send what was kept to be sent together; see `AckWriter.flush`."""

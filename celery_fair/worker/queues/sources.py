@@ -12,7 +12,9 @@ import amqp
 from celery_fair.brokers.broker import AmqpBroker, RedisBroker, SqsBroker, broker_of
 from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.window import RefillMeter
-from celery_fair.worker.bell import Bell
+from celery_fair.worker.amqp_io.channels import Channels, SharedChannel
+from celery_fair.worker.amqp_io.reader import DrainingReader, read_any_properties
+from celery_fair.worker.amqp_io.writer import AckWriter
 from celery_fair.worker.queues.amqp import AmqpFeed, PulledAmqpFeed, RawDeliveries
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
@@ -22,9 +24,7 @@ from celery_fair.worker.queues.keyed.shared import SharedLanesFeed
 from celery_fair.worker.queues.redis import RedisSource
 from celery_fair.worker.queues.source import Source
 from celery_fair.worker.queues.virtual import VirtualSource
-from celery_fair.worker.wire.channels import Channels, SharedChannel
-from celery_fair.worker.wire.reader import DrainingReader, read_any_properties
-from celery_fair.worker.wire.writer import AckWriter
+from celery_fair.worker.wake_up import WakeUp
 
 Read = Callable[[Any, Any], tuple[RawDeliveries | None, Callable[[], object]]]
 """Given py-amqp's connection and the event loop, if there is one, returns who hands over deliveries
@@ -98,22 +98,22 @@ def source_for(
     connection: Any,
     hub: Any,
     meter: RefillMeter,
-    bell: Bell,
+    wake_up: WakeUp,
     interval: float,
     read: Read,
 ) -> Source:
     """Return the source that fits a connection's transport and the worker's loop.
 
     Arguments:
-        bell: asks for the dispatcher to run.
+        wake_up: asks for the dispatcher to run.
         interval: seconds between two looks at the most, where no message wakes the worker.
         read: says how AMQP's socket is read.
     """
     broker = broker_of(connection)
     if isinstance(broker, AmqpBroker):
-        return AmqpSource(connection, hub, meter, bell.soon, read)
+        return AmqpSource(connection, hub, meter, wake_up.soon, read)
     if isinstance(broker, RedisBroker):
-        return RedisSource(connection, hub, bell.soon, bell.at, interval, KeyedRedisFeed)
+        return RedisSource(connection, hub, wake_up.soon, wake_up.at, interval, KeyedRedisFeed)
     if isinstance(broker, SqsBroker) and hub:
         from celery_fair.worker.queues.sqs import SqsSource
 

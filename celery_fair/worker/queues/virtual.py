@@ -48,7 +48,7 @@ class VirtualFeed(Feed):
 
     def _deliver(self, raw: Any) -> None:
         self._came(raw)
-        self.news.arrived(self)
+        self.reports.arrived(self)
 
     def _came(self, raw: Any) -> None:
         self.window.delivered(0.0)

@@ -10,5 +10,5 @@
 =================  =====================================================  ========================
 
 `lane_watch` knows which lanes have messages, `spare_lanes` sees to those that a key keeps closed
-which may start nothing, `store` asks and tells the store, `places` are those of capped keys.
+which may start nothing, `store` asks and tells the store, `key_slots` are those of capped keys.
 """

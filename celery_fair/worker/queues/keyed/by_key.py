@@ -12,7 +12,7 @@ from celery_fair.settings import KeyedQueue
 from celery_fair.tasks import non_repeatable
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Seen
-from celery_fair.worker.queues.keyed.places import Places
+from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from celery_fair.worker.queues.keyed.store import StoreLink, StoreLinks
 from celery_fair.worker.queues.pulled import Pulled
 
@@ -75,7 +75,7 @@ class KeyedParts(NamedTuple):
     """
 
     keyed: KeyedQueue
-    places: Places
+    places: KeySlots
     unstarted: Unstarted
     link: StoreLink | None
     usual: Callable[[], float]
@@ -100,7 +100,7 @@ class Keys:
         connect: Callable[[], Any],
     ) -> None:
         self._queues = queues
-        self._places = Places(connect, queues)
+        self._places = KeySlots(connect, queues)
         self._unstarted = Unstarted(app)
         self._links = None if store is None else StoreLinks(store, queues)
 

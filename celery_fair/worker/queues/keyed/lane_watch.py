@@ -89,7 +89,7 @@ class LaneWatch:
         self._rounds: Rounds | None = None  # there is none until all were looked into
         self._wanted = False  # whether a lane was asked for, and none known that is empty
         self._wanted_spares = 0  # how many of those are
-        self._news: Callable[[], object] = lambda: None
+        self._tell: Callable[[], object] = lambda: None
         self._stopped = Event()
         self._thread: Thread | None = None
 
@@ -98,10 +98,10 @@ class LaneWatch:
         """Whether there is something to be taken with `take`."""
         return bool(self._found)
 
-    def start(self, news: Callable[[], object]) -> None:
+    def start(self, tell: Callable[[], object]) -> None:
         """Look from now on, and call this, on the thread, when something was found."""
         if self._thread is None:
-            self._news = news
+            self._tell = tell
             self._thread = Thread(target=self._run, name=f"lanes-{self._queue}", daemon=True)
             self._thread.start()
 
@@ -207,7 +207,7 @@ class LaneWatch:
                 if self._busy.get(number, math.inf) < now:
                     del self._busy[number]
         if found:
-            self._news()
+            self._tell()
 
     def _empty_ones(self, number: int) -> dict[int, None]:
         return self._empty if number < self._lanes.most else self._spare
@@ -248,7 +248,7 @@ class LaneWatch:
             logger.debug("A message of %s is not sorted: %r", self._queue, exc)
             return False
         self._found.append((number, 1, (tenant, part)))
-        self._news()
+        self._tell()
         return True
 
 

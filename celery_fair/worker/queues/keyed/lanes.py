@@ -25,12 +25,12 @@ from celery_fair.core.front import Front, FrontAndLanes, Move, Pick, Take
 from celery_fair.core.sketch import RecentKeys
 from celery_fair.core.tags import Served, TenantTags, Turn
 from celery_fair.core.window import Ahead
+from celery_fair.worker.amqp_io.writer import Questions
 from celery_fair.worker.queues.amqp import PulledAmqpFeed
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
-from celery_fair.worker.wire.writer import Questions
 
 _SEEN = 200
 """Lanes, those that have most, and keys that were served most, of which is told who asks."""
@@ -85,7 +85,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     # Consumed, and no more ------------------------------------------------------------
 
     def open(self) -> None:
-        self._watch.start(self.news.found)
+        self._watch.start(self.reports.found)
         super().open()
 
     def cancel(self) -> None:
@@ -215,7 +215,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
                 message = self.channel.message_to_python(raw)
                 key, left = whose(message), int(raw.delivery_info["message_count"])
                 self._receive(message)
-                if self._ahead is not None and self.custody.starts_once(message):
+                if self._ahead is not None and self.dispositions.starts_once(message):
                     self._ahead = None  # what is here starts in its turn
                     self._unstarted.came_once(self.name)
             if pick is None:
@@ -238,7 +238,11 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         number, head = step.number, self._head
         if number is None:
             number = self._watch.lane_for(self._choice.lanes.depths)
-        if number is None or not self.custody.move(head, self._watch.name_of(number)) or self.dead:
+        if (
+            number is None
+            or not self.dispositions.move(head, self._watch.name_of(number))
+            or self.dead
+        ):
             number = None
         else:
             self.buffer.remove(head)
@@ -256,7 +260,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         late = [message for message in ahead if message.arrived <= monotonic() - _LONG]
         for message in late:
             self.charged(message, 0.0)
-        self.custody.give_back(late)
+        self.dispositions.give_back(late)
         for message in late:
             if message.acknowledged:
                 self.buffer.remove(message)

@@ -41,7 +41,7 @@ class _Renewed(Aside):
         if message.turn.has == "left" and not self._feed.dead:
             self.take(message)
             message._raw["headers"]["eta"] = None  # or it would be put off again
-            self._feed.custody.give_back([message])
+            self._feed.dispositions.give_back([message])
         else:
             super().due(message, request)
 
@@ -73,7 +73,7 @@ class KeyedRedisFeed(Placed, RedisFeed):
         return self._live_weights
 
     def _return(self, item: Any) -> None:
-        self.custody.give_back([message_of(item)])
+        self.dispositions.give_back([message_of(item)])
 
     def hand_back(self) -> None:
         """Return what is buffered, to the head of its keys' lists.

@@ -280,7 +280,7 @@ class SharedLanesFeed(Placed, LanesFeed):
         What the broker does not take stays here, and starts when its key may.
         """
         to = self._choice.place_for(message.turn.tenant, number)
-        if self.custody.move(message, self._watch.name_of(to)) and not self.dead:
+        if self.dispositions.move(message, self._watch.name_of(to)) and not self.dead:
             self.buffer.remove(message)
             self._choice.put_back(message.turn[:2], number, to)
 

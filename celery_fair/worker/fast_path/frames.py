@@ -19,9 +19,9 @@ from typing import Any
 from amqp import spec
 from amqp.exceptions import UnexpectedFrame
 
-from celery_fair.worker import host
-from celery_fair.worker.express.properties import decode_properties
-from celery_fair.worker.wire.reader import DrainingReader
+from celery_fair.worker import patches
+from celery_fair.worker.amqp_io.reader import DrainingReader
+from celery_fair.worker.fast_path.properties import decode_properties
 
 _PROPERTIES = 12  # where they begin in a header's frame
 _TAG = 5  # where the consumer's tag begins in a method's; its length is before it
@@ -136,7 +136,7 @@ class Frames:
         self.plain: Callable[[Frame], bool] = connection.on_inbound_frame
         self._takers: dict[int, Taker] = {}
         self._begun: dict[int, _Delivery] = {}
-        host.read_by(connection, self)
+        patches.read_by(connection, self)
 
     def register(self, channel: int, taker: Taker) -> None:
         """Hand over the deliveries on a channel from now on."""
@@ -179,7 +179,7 @@ class Frames:
             return None
         if kind != delivery.expects:
             raise UnexpectedFrame(f"Received frame {kind} while expecting {delivery.expects}")
-        host.heard(self._connection)
+        patches.heard(self._connection)
         if not delivery.add(payload):
             return None
         del self._begun[channel]
@@ -252,10 +252,10 @@ class BufferedReader(DrainingReader):
             except (BlockingIOError, InterruptedError):
                 return True
             except OSError:
-                host.is_lost(self._transport)
+                patches.is_lost(self._transport)
                 raise
             if not data:
-                host.is_lost(self._transport)
+                patches.is_lost(self._transport)
                 raise OSError("Server unexpectedly closed connection")
             self._take_in(data)
             if len(data) < _SIZE:
@@ -278,7 +278,7 @@ class BufferedReader(DrainingReader):
                 start = end + 1
                 left = frames.take(frame)
                 if left:  # whoever gets them may wait for an answer, and read on meanwhile
-                    host.keep(transport, buffer[start:])
+                    patches.keep(transport, buffer[start:])
                     try:
                         for each in left:
                             frames.plain(each)
@@ -286,4 +286,4 @@ class BufferedReader(DrainingReader):
                         buffer, start = transport._read_buffer, 0
                         length = len(buffer)
         finally:
-            host.keep(transport, buffer[start:])
+            patches.keep(transport, buffer[start:])

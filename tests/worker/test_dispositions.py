@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.worker.letters import LOST, MALFORMED, REJECTED, UNKNOWN, MessageCustody
+from celery_fair.worker.letters import LOST, MALFORMED, REJECTED, UNKNOWN, Dispositions
 from tests.worker.parts import Burials, non_repeatable, shelf
 
 
@@ -38,7 +38,7 @@ class Scene:
         self.mover, self.burials, self.watch = Mover(in_place), Burials(), Garbage()
         tasks = {"once": non_repeatable(), "t": object()}
         parts: Any = (self.mover, self.burials)
-        self.custody = MessageCustody(tasks, *parts, [self.watch])
+        self.dispositions = Dispositions(tasks, *parts, [self.watch])
         self.feed = shelf()
 
     def message(self, **headers: Any) -> Any:
@@ -47,9 +47,9 @@ class Scene:
 
 def test_by_its_headers_a_message_starts_once() -> None:
     scene = Scene()
-    assert scene.custody.starts_once(scene.message(task="once"))
-    assert not scene.custody.starts_once(scene.message(task="t"))
-    assert not scene.custody.starts_once(scene.message(task=["once"]))
+    assert scene.dispositions.starts_once(scene.message(task="once"))
+    assert not scene.dispositions.starts_once(scene.message(task="t"))
+    assert not scene.dispositions.starts_once(scene.message(task=["once"]))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_is_given_back(task: str, in_place: bool, moved: bool) -> None:
     """A requeued message counts as redelivered; one that must start once is moved instead."""
     scene = Scene(in_place)
     message = scene.message(task=task)
-    scene.custody.give_back([message])
+    scene.dispositions.give_back([message])
     assert scene.mover.given_back == ["a"] * moved
     assert message.acknowledged is not moved
 
@@ -75,15 +75,15 @@ def test_what_is_given_back(task: str, in_place: bool, moved: bool) -> None:
 )
 def test_what_no_task_is_started_for(headers: Any, reason: str, started: bool) -> None:
     scene = Scene()
-    scene.custody.refuse(scene.message(**headers), ValueError("no"))
+    scene.dispositions.refuse(scene.message(**headers), ValueError("no"))
     assert scene.burials.buried == {"a": (reason, started)}
 
 
 def test_what_its_task_rejects() -> None:
     scene = Scene()
     message = scene.message(task="once")
-    message.board(1.0)
-    scene.custody.refuse(message, None)
+    message.hand_over(1.0)
+    scene.dispositions.refuse(message, None)
     assert scene.burials.buried == {"a": (REJECTED, True)}
 
 
@@ -91,18 +91,18 @@ def test_what_is_settled_is_left_alone() -> None:
     scene = Scene()
     message = scene.message()
     message.ack()
-    scene.custody.refuse(message, None)
+    scene.dispositions.refuse(message, None)
     assert scene.burials.buried == {}
 
 
 def test_whose_process_has_died() -> None:
     scene = Scene()
-    scene.custody.worker_lost(scene.message(task="once"))
+    scene.dispositions.worker_lost(scene.message(task="once"))
     assert scene.burials.buried == {"a": (LOST, True)}
 
 
 def test_what_is_no_message() -> None:
     scene = Scene()
-    scene.custody.garbage(scene.feed, b"garbage", ValueError("no"))
+    scene.dispositions.garbage(scene.feed, b"garbage", ValueError("no"))
     assert scene.burials.raw == [b"garbage"]
     assert scene.watch.headers == [{"x-fair-queue": "q"}]

@@ -18,7 +18,7 @@ from amqp.basic_message import Message
 from amqp.serialization import decode_properties_basic
 
 from celery_fair.headers import UNDECODED
-from celery_fair.worker import host
+from celery_fair.worker import patches
 
 _HEADER = 2  # the kind of the frame that they are in
 _PROPERTIES = 12  # where they begin
@@ -38,7 +38,7 @@ def read_any_properties(connection: Any) -> None:
                 raise
         return take((kind, channel, replaced))
 
-    host.read_by(connection, take_any)
+    patches.read_by(connection, take_any)
 
 
 def _readable(payload: bytes) -> bytes:

@@ -16,7 +16,7 @@ from celery.app import trace
 from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
-from celery_fair.worker.bell import NO_WAIT, Bell, Interruptible, SocketBell, SyncBell
+from celery_fair.worker.wake_up import NO_WAIT, Interruptible, SocketWakeUp, SyncWakeUp, WakeUp
 
 _EVENTS_EVERY = 1.0
 """Seconds between two looks for heartbeats of the connection for events."""
@@ -55,27 +55,27 @@ def replace_requests(c: Any, on_request: Callable[[Any], object]) -> None:
     c.on_task_request = on_request
 
 
-def replace_loop(c: Any, bell: Bell) -> None:
+def replace_loop(c: Any, wake_up: WakeUp) -> None:
     """Celery's synchronous loop, which waits for the broker alone; other loops are only woken.
 
     Kombu's calls what is due in any order, Celery's before 5.7 the last first: a queue that is
     cancelled and then added would be cancelled in the end.
     """
     call_soon = _in_order(c.call_soon)
-    if isinstance(bell, SocketBell | SyncBell):
-        c.loop = partial(_synchronous_loop, bell)
+    if isinstance(wake_up, SocketWakeUp | SyncWakeUp):
+        c.loop = partial(_synchronous_loop, wake_up)
     # The loop is not woken for it: the synchronous one never, the other before Celery 5.7.
-    if isinstance(bell, SocketBell) or (c.hub and not hasattr(c, "call_soon_ack")):
-        call_soon = _ringing(call_soon, bell.soon)
+    if isinstance(wake_up, SocketWakeUp) or (c.hub and not hasattr(c, "call_soon_ack")):
+        call_soon = _ringing(call_soon, wake_up.soon)
     c.call_soon = call_soon
 
 
 def _synchronous_loop(
-    bell: SocketBell | SyncBell, obj: Any, connection: Any, *args: Any, **kwargs: Any
+    wake_up: SocketWakeUp | SyncWakeUp, obj: Any, connection: Any, *args: Any, **kwargs: Any
 ) -> None:
     if obj.event_dispatcher and obj.event_dispatcher.connection:
         _look_now_and_then(obj.event_dispatcher.connection)
-    synloop(obj, Interruptible(connection, bell), *args, **kwargs)
+    synloop(obj, Interruptible(connection, wake_up), *args, **kwargs)
 
 
 def _look_now_and_then(connection: Any) -> None:

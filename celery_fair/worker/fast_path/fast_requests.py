@@ -26,7 +26,7 @@ from kombu.utils import json as kombu_json
 from kombu.utils.imports import symbol_by_name
 
 from celery_fair.tasks import MAPS
-from celery_fair.worker.express import tracer
+from celery_fair.worker.fast_path import tracer
 
 logger = logging.getLogger("celery.worker.strategy")
 

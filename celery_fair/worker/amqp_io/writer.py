@@ -24,8 +24,8 @@ from amqp import RecoverableConnectionError, spec
 from amqp.serialization import dumps
 from amqp.transport import TCPTransport
 
-from celery_fair.worker import host
-from celery_fair.worker.wire.channels import SharedChannel
+from celery_fair.worker import patches
+from celery_fair.worker.amqp_io.channels import SharedChannel
 
 _ACK = tuple(spec.Basic.Ack)
 _MOST = 1000
@@ -57,7 +57,7 @@ class AckWriter:
         self._besides: list[bytes] = []  # which nobody is told of
         self._lock = threading.RLock()  # a cold shutdown unsubscribes within the signal's handler
         self._most = _MOST
-        host.write_by(connection, self)
+        patches.write_by(connection, self)
 
     def __call__(self, type_: int, channel: int, method_sig: Any, args: Any, content: Any) -> None:
         """Write a frame, or keep it if it is an acknowledgement."""
@@ -136,7 +136,7 @@ class AckWriter:
         try:
             self._sock.sendall(data, flags)
         except OSError:
-            host.is_lost(self._transport)
+            patches.is_lost(self._transport)
             raise
 
     def write_through(self) -> None:
@@ -172,7 +172,7 @@ class Questions:
         self._count: int | None = None
         self._is_shared = isinstance(channel, SharedChannel)  # its other users have answers, too
         if not self._is_shared:
-            host.answer_by(channel, self._got, self._got_none, self._counted)
+            patches.answer_by(channel, self._got, self._got_none, self._counted)
 
     def ask(self, counted: str | None, wanted: Sequence[str]) -> None:
         """Ask for a message of each of these queues, one of them as often as it is named.
@@ -228,7 +228,7 @@ class Questions:
         plain = isinstance(transport, TCPTransport)
         if plain and not transport._read_buffer:
             with suppress(OSError):  # py-amqp will see for itself
-                host.keep(transport, transport.sock.recv(_SIZE))
+                patches.keep(transport, transport.sock.recv(_SIZE))
         connection.drain_events()
         while _has_frame(transport._read_buffer):  # so that reading it waits for nothing
             connection.blocking_read()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from celery_fair.worker.launch.boarding import Boarding
 from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.launcher import Launcher
 from celery_fair.worker.launch.requests import Handover, Outcome
 from tests.worker.parts import Request, Silent, non_repeatable, shelf
 
 
 class Scene:
-    """Boarding, with everything around it written down in `log`."""
+    """Launcher, with everything around it written down in `log`."""
 
     def __init__(self, batch: int = 1, asks: bool = False, acks_first: bool = False) -> None:
         self.log: list[Any] = []
@@ -26,7 +26,7 @@ class Scene:
         slots: Any = SimpleNamespace(count=lambda: 9, fill=self._fill, in_flight=self.in_flight)
         self.handover = Handover(Silent())
         requests: Any = SimpleNamespace(offer=partial(self.handover.offer, Request))
-        self.boarding = Boarding(
+        self.launcher = Launcher(
             slots,
             requests,
             self,  # type: ignore[arg-type]
@@ -73,72 +73,72 @@ class Scene:
 def test_they_depart_together() -> None:
     scene = Scene()
     for name in "ab":
-        assert scene.boarding.take(scene.request(name)) is Outcome.STARTED
+        assert scene.launcher.take(scene.request(name)) is Outcome.STARTED
     assert scene.log == []
     assert len(scene.in_flight) == 2
-    assert scene.boarding.depart()
+    assert scene.launcher.launch()
     assert scene.log == ["more", "note a", "a", "note b", "b", "handed over"]
-    assert not scene.boarding.depart()
+    assert not scene.launcher.launch()
 
 
 def test_a_non_repeatable_one_waits_for_no_other() -> None:
     scene = Scene(batch=1)
-    scene.boarding.take(scene.request("a", non_repeatable()))
+    scene.launcher.take(scene.request("a", non_repeatable()))
     assert scene.log == ["flush", "note a", "a", "handed over"]
 
 
 def test_so_many_non_repeatable_ones_go_together() -> None:
     scene = Scene(batch=3)
     for name in "ab":
-        scene.boarding.take(scene.request(name, non_repeatable()))
+        scene.launcher.take(scene.request(name, non_repeatable()))
     assert scene.log == []
-    scene.boarding.take(scene.request("c", non_repeatable()))
+    scene.launcher.take(scene.request("c", non_repeatable()))
     assert scene.log[0] == "flush"
     assert [entry for entry in scene.log if len(entry) == 1] == ["a", "b", "c"]
 
 
 def test_where_messages_are_asked_for_none_waits() -> None:
     scene = Scene(asks=True)
-    scene.boarding.take(scene.request("a"))
+    scene.launcher.take(scene.request("a"))
     assert "a" in scene.log
 
 
 def test_what_could_not_be_acknowledged_does_not_start() -> None:
     scene = Scene(batch=9)
     for name in "ab":
-        scene.boarding.take(scene.request(name, non_repeatable()))
-    scene.boarding.take(scene.request("unacknowledged"))
+        scene.launcher.take(scene.request(name, non_repeatable()))
+    scene.launcher.take(scene.request("unacknowledged"))
     scene.error = ConnectionResetError("cut")
-    scene.boarding.depart()
+    scene.launcher.launch()
     assert scene.log == ["not acknowledged: a", "not acknowledged: b"]
     assert len(scene.in_flight) == 0
 
 
 def test_of_a_closed_channel_only_that_starts_which_may_start_twice() -> None:
     scene = Scene(batch=2)
-    scene.boarding.take(scene.request("a"))
-    scene.boarding.take(scene.request("b", non_repeatable()))
+    scene.launcher.take(scene.request("a"))
+    scene.launcher.take(scene.request("b", non_repeatable()))
     scene.feed.die()
-    scene.boarding.depart()
+    scene.launcher.launch()
     assert scene.log == ["more", "note a", "a", "not acknowledged: b", "handed over"]
     assert len(scene.in_flight) == 1
 
 
 def test_but_what_may_start_twice_does_if_the_broker_may_have_forgotten_it() -> None:
     scene = Scene(batch=9, acks_first=True)
-    scene.boarding.take(scene.request("a"))
-    scene.boarding.take(scene.request("late", SimpleNamespace(acks_late=True)))
-    scene.boarding.take(scene.request("once", non_repeatable()))
+    scene.launcher.take(scene.request("a"))
+    scene.launcher.take(scene.request("late", SimpleNamespace(acks_late=True)))
+    scene.launcher.take(scene.request("once", non_repeatable()))
     scene.error = ConnectionResetError("cut")
-    scene.boarding.depart()
+    scene.launcher.launch()
     assert scene.log[-3:] == ["note a", "a", "not acknowledged: once"]
     assert [request.id for request in scene.in_flight] == ["a"]
 
 
 def test_repeatable_ones_are_acknowledged_first_if_told_to() -> None:
     scene = Scene(acks_first=True)
-    scene.boarding.take(scene.request("a"))
-    scene.boarding.take(scene.request("late", SimpleNamespace(acks_late=True)))
+    scene.launcher.take(scene.request("a"))
+    scene.launcher.take(scene.request("late", SimpleNamespace(acks_late=True)))
     assert scene.log == ["ack a"]
 
 
@@ -146,9 +146,9 @@ def test_the_revoked_and_the_refused_take_no_slot() -> None:
     scene = Scene()
     revoked = scene.request("a")
     revoked.is_revoked = True
-    assert scene.boarding.take(revoked) is Outcome.DROPPED
+    assert scene.launcher.take(revoked) is Outcome.DROPPED
     scene.admitted = False
-    assert scene.boarding.take(scene.request("b", non_repeatable())) is Outcome.DROPPED
+    assert scene.launcher.take(scene.request("b", non_repeatable())) is Outcome.DROPPED
     assert len(scene.in_flight) == 0
     assert scene.log == []
 
@@ -158,8 +158,8 @@ def test_a_message_with_impossible_limits_is_refused(monkeypatch: pytest.MonkeyP
     request = scene.request("a")
     request.time_limits = ("soon", None)  # type: ignore[assignment]
     refused: list[Any] = []
-    monkeypatch.setattr(scene.feed.custody, "refuse", lambda *what: refused.append(what))
-    assert scene.boarding.take(request) is Outcome.REFUSED
+    monkeypatch.setattr(scene.feed.dispositions, "refuse", lambda *what: refused.append(what))
+    assert scene.launcher.take(request) is Outcome.REFUSED
     assert [message.headers["id"] for message, _ in refused] == ["a"]
 
 
@@ -169,9 +169,11 @@ def test_a_slot_is_free_again_if_the_pool_does_not_take_the_request(
     scene = Scene()
     request = scene.request("a")
     request.name = "fails"
-    monkeypatch.setattr(scene.feed.custody, "refuse", lambda *what: scene.log.append("refused"))
-    scene.boarding.take(request)
-    scene.boarding.depart()
+    monkeypatch.setattr(
+        scene.feed.dispositions, "refuse", lambda *what: scene.log.append("refused")
+    )
+    scene.launcher.take(request)
+    scene.launcher.launch()
     assert scene.log[-2:] == ["refused", "handed over"]
     assert len(scene.in_flight) == 0
 
@@ -179,7 +181,7 @@ def test_a_slot_is_free_again_if_the_pool_does_not_take_the_request(
 def test_the_short_way_makes_a_request_of_a_message() -> None:
     scene = Scene()
     [message] = scene.feed.put("a")
-    assert scene.boarding.offer(message).message is message
+    assert scene.launcher.offer(message).message is message
 
 
 class Celery:
@@ -226,7 +228,7 @@ def test_a_request_of_the_offered_message_is_returned_and_a_later_one_is_due() -
     assert request.message is message
 
     with pytest.raises(AssertionError, match="nothing is put off here"):
-        scene.handover.on_request(request)  # reported to the feed's news
+        scene.handover.on_request(request)  # reported by the feed
 
 
 def test_whatever_a_message_contains_it_is_refused_and_the_worker_lives(
@@ -240,25 +242,25 @@ def test_whatever_a_message_contains_it_is_refused_and_the_worker_lives(
         errors.append(exc)
         message.ack()
 
-    monkeypatch.setattr(scene.feed.custody, "refuse", refuse)
+    monkeypatch.setattr(scene.feed.dispositions, "refuse", refuse)
     assert scene.handover.offer(Celery(scene.handover).fails, message) is Outcome.REFUSED
     assert [type(error) for error in errors] == [TypeError]
     assert message.aside == ""
 
 
 def test_a_pool_that_grows_rings_the_bell() -> None:
-    bell = Silent()
-    Handover(bell).prefetch_raised()
-    assert bell.rings == 1
+    wake_up = Silent()
+    Handover(wake_up).prefetch_raised()
+    assert wake_up.rings == 1
 
 
 def test_a_turn_that_is_broken_off_leaves_no_slot_behind() -> None:
     """Only what may start twice starts, if it may have been acknowledged; all else comes again."""
     scene = Scene(batch=9, acks_first=True)
-    scene.boarding.take(scene.request("a"))
-    scene.boarding.take(scene.request("b", non_repeatable()))
-    scene.boarding.take(scene.request("c", SimpleNamespace(acks_late=True)))
-    scene.boarding.abandon()
+    scene.launcher.take(scene.request("a"))
+    scene.launcher.take(scene.request("b", non_repeatable()))
+    scene.launcher.take(scene.request("c", SimpleNamespace(acks_late=True)))
+    scene.launcher.abandon()
     assert scene.log[-3:] == ["note a", "a", "not acknowledged: b"]
     assert [request.id for request in scene.in_flight] == ["a"]
-    assert not scene.boarding.depart()
+    assert not scene.launcher.launch()

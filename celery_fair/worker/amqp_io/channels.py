@@ -12,7 +12,7 @@ from typing import Any
 
 import amqp
 
-from celery_fair.worker import host
+from celery_fair.worker import patches
 
 _SPARE = 16
 """Channels kept for others on the connection: Celery's own, control commands, declarations."""
@@ -65,7 +65,7 @@ class _Shared:
         self.channel = channel
         self._on_end = on_end
         self._users: dict[SharedChannel, _Told] = {}
-        host.tell_of_close(channel, self._closed, always=True)
+        patches.tell_of_close(channel, self._closed, always=True)
 
     def __len__(self) -> int:
         return len(self._users)

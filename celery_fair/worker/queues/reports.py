@@ -4,18 +4,18 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from celery_fair.worker.bell import Bell
+from celery_fair.worker.wake_up import WakeUp
 
 
-class News:
+class Reports:
     """One a connection, as the queues that report here are.
 
     Arguments:
-        bell: rung for each report.
+        wake_up: asked for each report.
     """
 
-    def __init__(self, bell: Bell) -> None:
-        self.bell = bell
+    def __init__(self, wake_up: WakeUp) -> None:
+        self.wake_up = wake_up
         self._reports: deque[tuple[Any, Any]] = deque()
 
     def __bool__(self) -> bool:
@@ -24,17 +24,17 @@ class News:
     def arrived(self, feed: Any) -> None:
         """Something new is in the feed's buffer."""
         self._reports.append((feed, None))
-        self.bell.arrived()
+        self.wake_up.arrived()
 
     def found(self) -> None:
         """A queue that is asked has something, which it knows itself. From any thread."""
-        self.bell.soon()
+        self.wake_up.soon()
 
     def due(self, feed: Any, request: Any) -> None:
         """A request of the feed's that Celery had put off has come due."""
         self._reports.append((feed, request))
-        self.bell.arrived()
-        self.bell.later()
+        self.wake_up.arrived()
+        self.wake_up.later()
 
     def withdraw(self, feed: Any) -> list[Any]:
         """Take back, and return, the feed's requests that have come due."""

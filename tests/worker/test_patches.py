@@ -8,7 +8,7 @@ from typing import Any
 from celery import Celery
 from kombu import Queue
 
-from celery_fair.worker import host
+from celery_fair.worker import patches
 
 
 def test_a_queue_that_is_cancelled_and_added_is_still_consumed_after_a_reconnect() -> None:
@@ -17,7 +17,7 @@ def test_a_queue_that_is_cancelled_and_added_is_still_consumed_after_a_reconnect
     queues = app.amqp.queues
     added: list[str] = []
     consumer: Any = SimpleNamespace(app=app, add_task_queue=added.append)
-    host.replace_add(consumer)
+    patches.replace_add(consumer)
     for selection in (["a"], ["a", "b"]):
         queues.select(selection)
         queues.deselect("a")

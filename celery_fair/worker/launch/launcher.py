@@ -1,6 +1,6 @@
 """From the choice of a request to its start: admitted, acknowledged, handed to the pool.
 
-Requests that are chosen one after the other, while slots are free, depart together: what
+Requests that are chosen one after the other, while slots are free, are launched together: what
 acknowledges them is written in one go, and then the pool gets all of them. The operating system may
 keep it for the rest of the turn, to send it with what comes after. A non-repeatable request waits
 for no others, and its acknowledgement is sent at once, unless ``fair_ack_batch`` says otherwise: if
@@ -36,7 +36,7 @@ class StartWatch(Protocol):
         """A request is about to be handed to the pool."""
 
 
-class Boarding:
+class Launcher:
     """Those that are about to start; each has its slot.
 
     Attributes:
@@ -49,7 +49,7 @@ class Boarding:
         requests: has Celery make requests of messages.
         admission: says which requests may start.
         outbox: sends the acknowledgements.
-        batch: how many non-repeatable ones depart, or are acknowledged, together at the most.
+        batch: how many non-repeatable ones are launched, or are acknowledged, together at the most.
         handed_over: told when the pool has got all that departed together.
         acks_first: whether repeatable ones are acknowledged here too, not by Celery when they
             start.
@@ -74,14 +74,14 @@ class Boarding:
         self._handed_over = handed_over
         self._acks_first = acks_first
         self._watches = tuple(watches)
-        self._aboard: list[Any] = []
-        self._once_aboard = 0
+        self._ready: list[Any] = []
+        self._once_ready = 0
         self._unsent = 0
         self.in_flight, self.slots = slots.in_flight, slots.count
         self.offer = requests.offer
 
     def take(self, request: Any) -> Outcome:
-        """Let a request board, if it may start; else see to what becomes of it."""
+        """Let a request be launched, if it may start; else see to what becomes of it."""
         outcome = _DROPPED
         try:
             check_time_limits(request)
@@ -91,11 +91,11 @@ class Boarding:
             if request.revoked():  # which sees to it
                 return outcome
             if self._admission.admits(request) and self._acknowledged(request):
-                self.in_flight.board(request)
-                self._aboard.append(request)
-                self._once_aboard += self._starts_once(request)
-                if self._once_aboard >= self._batch or self._outbox.asks:
-                    self.depart()
+                self.in_flight.add(request)
+                self._ready.append(request)
+                self._once_ready += self._starts_once(request)
+                if self._once_ready >= self._batch or self._outbox.asks:
+                    self.launch()
                 return _STARTED
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
@@ -112,35 +112,35 @@ class Boarding:
         """Whether a request that may be repeated is acknowledged here."""
         return self._acks_first and not request.task.acks_late
 
-    def depart(self) -> bool:
-        """Start all that are aboard; return whether there were any."""
-        aboard, self._aboard = self._aboard, []
-        if aboard:
+    def launch(self) -> bool:
+        """Start all that are ready; return whether there were any."""
+        ready, self._ready = self._ready, []
+        if ready:
             try:
                 self._outbox.flush(more=self._more_may_follow())
             except Exception as exc:  # noqa: BLE001 - any doubt about an acknowledgement
-                self._break_off(aboard, exc)
+                self._break_off(ready, exc)
             else:
-                for request in aboard:
+                for request in ready:
                     if request.message.feed.dead and self._starts_once(request):
                         self._give_up(request, ConnectionError("its channel was closed meanwhile"))
                     else:
                         self._start(request)
                 self._handed_over()
-        return bool(aboard)
+        return bool(ready)
 
     def abandon(self) -> None:
         """The connection is gone, or the worker stops, in the midst of a turn."""
-        aboard, self._aboard = self._aboard, []
-        self._break_off(aboard, ConnectionError("the connection ended before it was started"))
+        ready, self._ready = self._ready, []
+        self._break_off(ready, ConnectionError("the connection ended before it was started"))
 
-    def _break_off(self, aboard: list[Any], exc: Exception) -> None:
+    def _break_off(self, ready: list[Any], exc: Exception) -> None:
         """What acknowledges them may have arrived, or not.
 
         Of what may start twice, that starts which the broker may have forgotten; all else comes
         again, or has to be a dead letter.
         """
-        for request in aboard:
+        for request in ready:
             if self._starts_once(request):
                 self._give_up(request, exc)
             elif self._acks_early(request):
@@ -156,8 +156,8 @@ class Boarding:
         self._leave(request)
 
     def _more_may_follow(self) -> bool:
-        self._unsent += self._once_aboard
-        self._once_aboard = 0
+        self._unsent += self._once_ready
+        self._once_ready = 0
         more = self._unsent < self._batch
         if not more:
             self._unsent = 0
@@ -169,11 +169,11 @@ class Boarding:
                 watch.note(request)
             self._slots.fill(request)
             if request._already_revoked:  # it has expired just now
-                self.in_flight.land(request)
+                self.in_flight.remove(request)
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
             self._leave(request)
 
     def _leave(self, request: Any) -> None:
-        self.in_flight.land(request)
+        self.in_flight.remove(request)
         state.task_ready(request)

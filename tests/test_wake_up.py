@@ -13,8 +13,8 @@ import pytest
 from amqp import RecoverableConnectionError
 from kombu.asynchronous import Hub
 
-from celery_fair.worker import host
-from celery_fair.worker.bell import HubBell, Interruptible, SocketBell, SyncBell
+from celery_fair.worker import patches
+from celery_fair.worker.wake_up import HubWakeUp, Interruptible, SocketWakeUp, SyncWakeUp
 
 LONG = 60.0
 SOON = 10.0
@@ -27,8 +27,8 @@ class Woken:
     def __init__(self) -> None:
         self.count = 0
         self.hub = Hub()
-        self.bell = HubBell(self.hub)
-        self.bell.listen(self.run)
+        self.wake_up = HubWakeUp(self.hub)
+        self.wake_up.listen(self.run)
 
     def run(self, until: float) -> bool:
         self.count += 1
@@ -48,7 +48,7 @@ class Woken:
 def woken() -> Iterator[Woken]:
     woken = Woken()
     yield woken
-    woken.bell.close()
+    woken.wake_up.close()
     woken.hub.close()
 
 
@@ -56,24 +56,24 @@ def woken() -> Iterator[Woken]:
 def test_it_wakes_at_the_earliest_time(woken: Woken, times: tuple[float, ...]) -> None:
     now = time.monotonic()
     for seconds in times:
-        woken.bell.at(now + seconds)
+        woken.wake_up.at(now + seconds)
     woken.wait(1)
     assert time.monotonic() >= now + 0.05
 
 
 def test_it_wakes_again(woken: Woken) -> None:
     for count in (1, 2):
-        woken.bell.at(time.monotonic() + 0.02)
+        woken.wake_up.at(time.monotonic() + 0.02)
         woken.wait(count)
 
 
 def test_news_wakes_it_once_until_it_has_looked(woken: Woken) -> None:
     for _ in range(3):
-        woken.bell.soon()
+        woken.wake_up.soon()
     woken.wait(1)
-    woken.bell.at(time.monotonic())
+    woken.wake_up.at(time.monotonic())
     woken.wait(2)
-    woken.bell.soon()
+    woken.wake_up.soon()
     woken.wait(3)
     assert woken.count == 3
 
@@ -85,10 +85,10 @@ class Aside:
         self.calls: list[Callable[[], object]] = []
         self.runs = 0
         timer = SimpleNamespace(call_after=lambda seconds, call: self.calls.append(call))
-        self.bell = SyncBell(timer)
+        self.wake_up = SyncWakeUp(timer)
         connection: Any = SimpleNamespace(drain_events=self._nothing_comes)
-        self.loop = Interruptible(connection, self.bell)
-        self.bell.listen(self.run)
+        self.loop = Interruptible(connection, self.wake_up)
+        self.wake_up.listen(self.run)
 
     def _nothing_comes(self, timeout: float) -> None:
         raise TimeoutError
@@ -101,20 +101,20 @@ class Aside:
 def test_what_fails_beside_the_loop_is_raised_in_the_loop() -> None:
     """And is not run again: it was broken off amid its work."""
     aside = Aside()
-    aside.bell.later()
+    aside.wake_up.later()
     aside.calls.pop()()
     with pytest.raises(ConnectionResetError):
         aside.loop.drain_events(1)
     assert aside.runs == 1
 
-    aside.bell.listen(lambda until: True)  # on the next connection
+    aside.wake_up.listen(lambda until: True)  # on the next connection
     with pytest.raises(TimeoutError):
         aside.loop.drain_events(1)
 
 
 def test_who_leaves_waits_for_what_another_thread_is_amid() -> None:
     """A message may just be acknowledged there, and has not started."""
-    bell = SyncBell(SimpleNamespace())
+    wake_up = SyncWakeUp(SimpleNamespace())
     begun, go_on = threading.Event(), threading.Event()
     order: list[str] = []
 
@@ -124,13 +124,13 @@ def test_who_leaves_waits_for_what_another_thread_is_amid() -> None:
         order.append("started")
         return True
 
-    bell.listen(run)
-    others = threading.Thread(target=bell.soon), threading.Timer(0.05, go_on.set)
+    wake_up.listen(run)
+    others = threading.Thread(target=wake_up.soon), threading.Timer(0.05, go_on.set)
     for other in others:
         other.start()
         assert begun.wait(SOON)
-    bell.leave()
-    bell.settle()
+    wake_up.leave()
+    wake_up.settle()
     order.append("stopped")
     for other in others:
         other.join(SOON)
@@ -138,16 +138,16 @@ def test_who_leaves_waits_for_what_another_thread_is_amid() -> None:
 
 
 def test_who_is_called_may_settle() -> None:
-    bell = SyncBell(SimpleNamespace())
+    wake_up = SyncWakeUp(SimpleNamespace())
     settled: list[bool] = []
 
     def run(until: float) -> bool:
-        bell.settle()
+        wake_up.settle()
         settled.append(True)
         return True
 
-    bell.listen(run)
-    bell.soon()
+    wake_up.listen(run)
+    wake_up.soon()
     assert settled == [True]
 
 
@@ -164,9 +164,9 @@ class Blocking:
         self.runs = 0
         self.looks: list[Callable[[], object]] = []
         self._amqp, self._broker = socket.socketpair()
-        self.bell = SocketBell(SimpleNamespace(call_after=lambda seconds, call: None))
-        self.bell.listen(self._run)
-        self.loop = Interruptible(self, self.bell)
+        self.wake_up = SocketWakeUp(SimpleNamespace(call_after=lambda seconds, call: None))
+        self.wake_up.listen(self._run)
+        self.loop = Interruptible(self, self.wake_up)
 
     @property
     def connection(self) -> Any:
@@ -192,7 +192,7 @@ class Blocking:
         self.connected = False
 
     def close(self) -> None:
-        self.bell.close()
+        self.wake_up.close()
         self._amqp.close()
         self._broker.close()
 
@@ -212,7 +212,10 @@ def seconds_of(call: Callable[[], object]) -> float:
 
 def test_what_a_run_has_taken_in_is_looked_at_before_the_loop_waits(blocking: Blocking) -> None:
     """It came with the answer to a call on a channel, after the run's last look at the news."""
-    blocking.looks = [blocking.bell.arrived, blocking.bell.soon]  # the second look ends the wait
+    blocking.looks = [
+        blocking.wake_up.arrived,
+        blocking.wake_up.soon,
+    ]  # the second look ends the wait
     assert seconds_of(lambda: blocking.loop.drain_events(SOON)) < SOON / 2
 
 
@@ -220,7 +223,7 @@ def test_what_is_called_soon_does_not_wait_for_the_broker(blocking: Blocking) ->
     """Such as a command's, from the greenlet that hears them."""
     called: list[Callable[[], object]] = []
     consumer: Any = SimpleNamespace(hub=None, call_soon=called.append, call_soon_ack=called.append)
-    host.replace_loop(consumer, blocking.bell)
+    patches.replace_loop(consumer, blocking.wake_up)
     consumer.call_soon(print)
     assert len(called) == 1
     assert seconds_of(lambda: blocking.loop.drain_events(SOON)) < SOON / 2
@@ -231,7 +234,7 @@ def test_what_is_called_soon_is_called_in_its_order(blocking: Blocking) -> None:
     soon: list[Callable[[], object]] = []
     done: list[str] = []
     consumer: Any = SimpleNamespace(hub=None, call_soon=soon.append)
-    host.replace_loop(consumer, blocking.bell)
+    patches.replace_loop(consumer, blocking.wake_up)
     consumer.call_soon(done.append, "cancelled")
     consumer.call_soon(done.append, "added")
     while soon:
@@ -243,7 +246,7 @@ def test_what_is_called_soon_and_fails_keeps_nothing_from_its_turn(blocking: Blo
     soon: list[Callable[[], object]] = []
     done: list[str] = []
     consumer: Any = SimpleNamespace(hub=None, call_soon=soon.append)
-    host.replace_loop(consumer, blocking.bell)
+    patches.replace_loop(consumer, blocking.wake_up)
     consumer.call_soon([].pop)
     consumer.call_soon(done.append, "added")
     with pytest.raises(IndexError):
@@ -269,9 +272,9 @@ def test_a_connection_that_is_lost_is_not_made_again(
 
 def test_a_connection_that_is_lost_amid_a_turn_is_not_made_again(blocking: Blocking) -> None:
     """An acknowledgement of a task's own greenlet has failed while the loop waited."""
-    blocking.bell.soon()
+    blocking.wake_up.soon()
     blocking.loop.drain_events(SOON)
-    blocking.bell.soon()
+    blocking.wake_up.soon()
     blocking.looks.append(blocking.lose)
     with pytest.raises(RecoverableConnectionError):
         blocking.loop.drain_events(SOON)

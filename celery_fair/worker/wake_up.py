@@ -1,20 +1,20 @@
 """What wakes the dispatcher: soon, later, and from other threads.
 
-A bell is rung by whoever has news: a delivery, a free slot, a change of settings. It knows nobody;
-who wants to hear it listens, for as long as a connection lasts.
+Whoever has something to report asks for it: a delivery, a free slot, a change of settings. The
+wake-up knows nobody; who wants to be woken listens, for as long as a connection lasts.
 
-With an event loop everything runs on the loop's thread, and always from a *reader* callback: the
-news rings a pipe, and the loop finds it readable. Kombu's loop polls after what was called soon,
-after its timers and after its ticks without looking for what these have called soon in turn, so
-that from there an acknowledgement, or a task written to a prefork child, could sit until the
+With an event loop everything runs on the loop's thread, and always from a *reader* callback: who
+asks writes to a pipe, and the loop finds it readable. Kombu's loop polls after what was called
+soon, after its timers and after its ticks without looking for what these have called soon in turn,
+so that from there an acknowledgement, or a task written to a prefork child, could sit until the
 next event, seconds later.
 
 Without one (gevent, eventlet, Windows, memory broker) Celery's synchronous loop blocks until the
-broker has something. On AMQP it is made to wait for the broker's socket *or* a bell, so that the
+broker has something. On AMQP it is made to wait for the broker's socket *or* for this, so that the
 loop's greenlet alone dispatches: the answer to a call on a channel must not be read by another.
 Kombu's emulated brokers have no single socket to wait for, and no answers that could be mixed up;
-there, whoever has news runs the dispatcher itself. If that fails, it is the loop that has to know:
-the connection may be lost, and what was broken off must not go on.
+there, whoever reports something runs the dispatcher itself. If that fails, it is the loop that has
+to know: the connection may be lost, and what was broken off must not go on.
 """
 
 import os
@@ -40,21 +40,21 @@ NO_WAIT = 0.0001
 
 
 class Alarm:
-    """Rings at the earliest of the times that it was set to, and then at none of them any more.
+    """Calls at the earliest of the times that it was set to, and then at none of them any more.
 
     Arguments:
-        timer: Celery's; it rings on the timer's thread.
-        ring: what to call.
+        timer: Celery's; it calls on the timer's thread.
+        call: what to call.
     """
 
-    def __init__(self, timer: Any, ring: Callable[[], object]) -> None:
+    def __init__(self, timer: Any, call: Callable[[], object]) -> None:
         self._timer = timer
-        self._ring = ring
+        self._call = call
         self._entry: Any = None
         self._when = 0.0
 
     def set(self, when: float) -> None:
-        """Ring at a time of the monotonic clock, unless it will ring earlier."""
+        """Call at a time of the monotonic clock, unless it will call earlier."""
         if self._entry is not None:
             if self._when <= when:
                 return
@@ -63,17 +63,17 @@ class Alarm:
         self._entry = self._timer.call_after(max(0.0, when - monotonic()), self._on_time)
 
     def cancel(self) -> None:
-        """Ring no more, until it is set again."""
+        """Call no more, until it is set again."""
         entry, self._entry = self._entry, None
         if entry is not None:
             entry.cancel()
 
     def _on_time(self) -> None:
         self._entry = None
-        self._ring()
+        self._call()
 
 
-class Bell(ABC):
+class WakeUp(ABC):
     """Asks for the dispatcher's run.
 
     Attributes:
@@ -91,7 +91,7 @@ class Bell(ABC):
         self._listeners: list[Callable[[float], bool]] = []
 
     def listen(self, run: Callable[[float], bool]) -> None:
-        """Have this called when the bell was rung, until what time, one call after the other.
+        """Have this called when it is asked for, until what time, one call after the other.
 
         It returns whether it has done all that there was to do.
         """
@@ -134,42 +134,42 @@ class Bell(ABC):
         """A delivery has come, on the thread that owns the channels."""
 
     def at(self, when: float) -> None:
-        """Ring at a time of the monotonic clock, unless an earlier one is set."""
+        """Ask for a run at a time of the monotonic clock, unless an earlier one is set."""
         self.alarm.set(when)
 
     @abstractmethod
     def soon(self) -> None:
-        """Ring. From any thread or greenlet."""
+        """Ask for a run. From any thread or greenlet."""
 
     def later(self) -> None:
-        """Ring, when others had their turn."""
+        """Ask for a run, when others had their turn."""
         self.soon()
 
     def close(self) -> None:
-        """Ring no more."""
+        """Wake nobody any more."""
         self.leave()
         self.alarm.cancel()
 
 
-class HubBell(Bell):
+class HubWakeUp(WakeUp):
     """Calls on the thread of kombu's event loop."""
 
     def __init__(self, hub: Any) -> None:
         super().__init__(hub.timer)
         self._hub = hub
-        self._rung = False
-        self._bell, self._button = os.pipe()
-        os.set_blocking(self._bell, False)
+        self._asked = False
+        self._pipe, self._button = os.pipe()
+        os.set_blocking(self._pipe, False)
         os.set_blocking(self._button, False)
 
     def listen(self, run: Callable[[float], bool]) -> None:
         super().listen(run)
-        self._hub.add_reader(self._bell, self._on_ring)  # again after each of the loop's resets
+        self._hub.add_reader(self._pipe, self._on_readable)  # again after each of the loop's resets
 
     def soon(self) -> None:
-        if not self._rung:
-            self._rung = True
-            with suppress(OSError):  # full: it rings already; closed: nobody listens any more
+        if not self._asked:
+            self._asked = True
+            with suppress(OSError):  # full: asked for already; closed: nobody listens any more
                 os.write(self._button, b"\0")
 
     arrived = soon
@@ -177,19 +177,19 @@ class HubBell(Bell):
     def close(self) -> None:
         super().close()
         with suppress(KeyError, ValueError, OSError):
-            self._hub.remove_reader(self._bell)
-        os.close(self._bell)
+            self._hub.remove_reader(self._pipe)
+        os.close(self._pipe)
         os.close(self._button)
 
-    def _on_ring(self) -> None:
+    def _on_readable(self) -> None:
         with suppress(BlockingIOError):
-            os.read(self._bell, 64)
-        self._rung = False
+            os.read(self._pipe, 64)
+        self._asked = False
         self.answer()
 
 
-class SyncBell(Bell):
-    """Calls from the thread or greenlet that has the news."""
+class SyncWakeUp(WakeUp):
+    """Calls from the thread or greenlet that has asked."""
 
     def __init__(self, timer: Any) -> None:
         super().__init__(timer)
@@ -230,29 +230,29 @@ class SyncBell(Bell):
         connection.drain_events(timeout=timeout)
 
 
-class SocketBell(Bell):
+class SocketWakeUp(WakeUp):
     """Ends the wait of a synchronous loop on an AMQP connection; that loop then calls."""
 
     def __init__(self, timer: Any) -> None:
         super().__init__(timer)
-        self._rung = False
-        self._bell, self._button = socket.socketpair()
-        self._bell.setblocking(False)
+        self._asked = False
+        self._pipe, self._button = socket.socketpair()
+        self._pipe.setblocking(False)
         self._button.setblocking(False)
 
     def soon(self) -> None:
-        if not self._rung:
-            self._rung = True
-            with suppress(OSError):  # full: it rings already; closed: nobody listens any more
+        if not self._asked:
+            self._asked = True
+            with suppress(OSError):  # full: asked for already; closed: nobody listens any more
                 self._button.send(b"\0")
 
     def arrived(self) -> None:
-        # Perhaps amid a run that looks for news no more: a call on a channel takes in, until its
+        # Perhaps amid a run that looks for no more: a call on a channel takes in, until its
         # answer comes, whatever comes before. Of that the socket would say nothing.
         self.pending = True
 
     def wait(self, connection: Any, timeout: float | None) -> None:
-        """Block until the broker has sent something or the bell rings, for `timeout` seconds.
+        """Block until the broker has sent something or a run is asked for, for `timeout` seconds.
 
         Raises:
             RecoverableConnectionError: the connection is lost.
@@ -260,10 +260,10 @@ class SocketBell(Bell):
         sock = _connected(connection).sock
         if getattr(sock, "pending", int)():  # decrypted already
             return
-        ready, _, _ = select.select([sock, self._bell], [], [], timeout)
-        if self._bell in ready:
-            self._bell.recv(64)
-            self._rung = False
+        ready, _, _ = select.select([sock, self._pipe], [], [], timeout)
+        if self._pipe in ready:
+            self._pipe.recv(64)
+            self._asked = False
 
     def drain(self, connection: Any, timeout: float | None) -> None:
         """Take in what the broker sends next.
@@ -276,7 +276,7 @@ class SocketBell(Bell):
 
     def close(self) -> None:
         super().close()
-        self._bell.close()
+        self._pipe.close()
         self._button.close()
 
 
@@ -291,11 +291,11 @@ def _connected(connection: Any) -> Any:
     return connection.connection
 
 
-def bell_for(hub: Any, timer: Any, pushes: bool) -> HubBell | SyncBell | SocketBell:
-    """Return the bell that fits the worker's loop and a broker that pushes messages or not."""
+def wake_up_of(hub: Any, timer: Any, pushes: bool) -> HubWakeUp | SyncWakeUp | SocketWakeUp:
+    """Return the wake-up that fits the worker's loop and a broker that pushes messages or not."""
     if hub:
-        return HubBell(hub)
-    return SocketBell(timer) if pushes else SyncBell(timer)
+        return HubWakeUp(hub)
+    return SocketWakeUp(timer) if pushes else SyncWakeUp(timer)
 
 
 class Interruptible:
@@ -305,9 +305,9 @@ class Interruptible:
     dispatcher has more to start.
     """
 
-    def __init__(self, connection: Any, bell: SyncBell | SocketBell) -> None:
+    def __init__(self, connection: Any, wake_up: SyncWakeUp | SocketWakeUp) -> None:
         self._connection = connection
-        self._bell = bell
+        self._wake_up = wake_up
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -319,13 +319,13 @@ class Interruptible:
             TimeoutError: nothing came within `timeout` seconds.
             Exception: the connection is lost.
         """
-        connection, bell = self._connection, self._bell
-        bell.answer()
-        bell.wait(connection, NO_WAIT if bell.pending else timeout)
+        connection, wake_up = self._connection, self._wake_up
+        wake_up.answer()
+        wake_up.wait(connection, NO_WAIT if wake_up.pending else timeout)
         with suppress(TimeoutError):
             for _ in range(_MOST):
-                bell.drain(connection, NO_WAIT)
-        bell.answer()
+                wake_up.drain(connection, NO_WAIT)
+        wake_up.answer()
 
     def heartbeat_check(self, rate: float) -> None:
         """Beat, on a connection that is not lost.

@@ -34,7 +34,7 @@ class _Place(NamedTuple):
     until: float
 
 
-class Places:
+class KeySlots:
     """The places that messages of this worker have.
 
     Arguments:

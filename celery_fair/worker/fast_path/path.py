@@ -6,8 +6,8 @@ pass it around between them and the thread that hands out work. Here the executo
 which takes one request after the other; only while its first one is at work still, when another
 thread has got the lock, does a second runner take the next.
 
-For the same reason the news that requests have ended wait until none is left to begin: until then
-no thread is short of work.
+For the same reason that requests have ended is reported when none is left to begin: until then no
+thread is short of work.
 """
 
 import logging
@@ -21,12 +21,12 @@ from celery.concurrency import solo
 from celery.concurrency import thread as threads
 from celery.concurrency.base import apply_target
 
-from celery_fair.worker.express.fast_requests import FastRequests
-from celery_fair.worker.express.frames import BufferedReader, Frames
+from celery_fair.worker.amqp_io.reader import DrainingReader
+from celery_fair.worker.fast_path.fast_requests import FastRequests
+from celery_fair.worker.fast_path.frames import BufferedReader, Frames
 from celery_fair.worker.launch.pool import PlainWay, Way
 from celery_fair.worker.launch.requests import ShortWay
 from celery_fair.worker.queues.amqp import RawDeliveries
-from celery_fair.worker.wire.reader import DrainingReader
 
 logger = logging.getLogger(__name__)
 _pool_logger = logging.getLogger("celery.pool")
@@ -49,7 +49,7 @@ class Relay:
         self._lock = Lock()
         self._runners = 0
         self._called = False  # a runner is on its way
-        self._news = False  # requests have ended, and nobody was told
+        self._reports = False  # requests have ended, and nobody was told
 
     def apply(
         self,
@@ -71,7 +71,7 @@ class Relay:
         """Say that a request has ended; it is passed on when none is left to begin."""
         with self._lock:
             if self._waiting:
-                self._news = True
+                self._reports = True
                 return
         self._on_ended()
 
@@ -102,8 +102,8 @@ class Relay:
                 return None
             request = self._waiting.popleft()
             call = self._call()
-            news = self._news and not self._waiting
-            self._news = self._news and not news
+            news = self._reports and not self._waiting
+            self._reports = self._reports and not news
         if call:
             self._call_runner()
         if news:
