@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from celery_fair.core.membership import Group, Terms, Turn, turn
-from celery_fair.core.tenure import Tenure
+from celery_fair.core.groups.membership import Group, Terms, Turn, turn
+from celery_fair.core.groups.tenure import Tenure
 from celery_fair.groups.keeper import ATTEMPTS, POLL, longest_pause
 
 __all__ = ["Member", "Model"]

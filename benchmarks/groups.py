@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.group_model import Model
 from benchmarks.progress import Progress
-from celery_fair.core.membership import Terms
+from celery_fair.core.groups.membership import Terms
 from tests.brokers import RabbitMQ, RedisServer
 from tests.brokers.space import Server
 from tests.groups.fleet import Fleet

@@ -2,7 +2,7 @@
 
     python -m benchmarks.keys [--json] [decision] [server] [worker] [rabbitmq] [shares] [waits]
 
-decision    a decision of `celery_fair.core.tags`, tenants and parts, by the number of keys; and the
+decision    a decision of `core.keys.tags`, tenants and parts, by the number of keys; and the
             memory of a key that waits. Target: 4 µs, and flat within twice from 10 to 100,000
 server      what a message costs that a worker takes, and acknowledges: by ``fetch.lua`` from one
             list and by ``pop.lua`` from so many keys' lists, in turns, by the number of messages
@@ -44,7 +44,7 @@ from benchmarks.turns import parser_of, serving, show_rows, take_turns
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.lanes import Lanes, lane
 from celery_fair.brokers.redis import Commands, Script
-from celery_fair.core.tags import TenantTags
+from celery_fair.core.keys.tags import TenantTags
 from celery_fair.headers import FAIR_KEY
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.redis import fetching

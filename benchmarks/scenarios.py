@@ -32,7 +32,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
 from benchmarks.turns import parser_of
-from celery_fair.core.tags import Served, TenantTags
+from celery_fair.core.keys.tags import Served, TenantTags
 
 SLOTS = 8
 TASK = 20.0

@@ -9,7 +9,7 @@ CLAIM = "x-fair-claim"
 """Of a dead letter: by what its work is claimed in the ledger."""
 
 FAIR_KEY = "x-fair-key"
-"""Whose a message is, as `celery_fair.core.fair_key` writes it: a tenant's, or its part's."""
+"""Whose a message is, as `celery_fair.core.keys.fair_key` writes it: a tenant's, or its part's."""
 
 KEY = "x-fair-partition-key"
 """The key by which a message was put into its partition, as text."""

@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from celery_fair.cli import fair
-from celery_fair.core.sketch import OTHER
+from celery_fair.core.keys.sketch import OTHER
 from celery_fair.settings import Address, Settings
 from celery_fair.worker.observe.figures import BOUNDS, Labels, Observed
 from celery_fair.worker.observe.metrics import MetricsServer

@@ -2,7 +2,7 @@
 
 A store does three things, each of them atomic: it reads a group's document with its version and the
 store's own time, it writes another document if the version is still that, and it makes its schema.
-What a document says, and who may write what, is `celery_fair.core.membership`'s business.
+What a document says, and who may write what, is `celery_fair.core.groups.membership`'s business.
 
 Imported from here; the kinds need packages that are extras::
 

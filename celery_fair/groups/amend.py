@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from celery_fair.core.membership import Group
+from celery_fair.core.groups.membership import Group
 from celery_fair.groups import GroupStore, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from celery_fair.core.membership import Grant, Group
+from celery_fair.core.groups.membership import Grant, Group
 
 _VERSION = 1
 _SETS = ("active", "out")

@@ -10,7 +10,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.depths import depths_of
-from celery_fair.core.membership import Grant, Group, elsewhere
+from celery_fair.core.groups.membership import Grant, Group, elsewhere
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.amend import amend
 from celery_fair.groups.document import decoded

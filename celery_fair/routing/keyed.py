@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from celery_fair.brokers.keyed.publishing import sort_at_once
-from celery_fair.core.fair_key import read_key, written_key
+from celery_fair.core.keys.fair_key import read_key, written_key
 from celery_fair.headers import FAIR_KEY
 from celery_fair.routing.destination import destination
 from celery_fair.routing.floods import Floods

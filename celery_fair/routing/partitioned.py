@@ -10,7 +10,7 @@ Which partition that is follows from the key's hash, or is up to an exchange at 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from celery_fair.core.assignment import key_text
+from celery_fair.core.groups.assignment import key_text
 from celery_fair.headers import KEY
 from celery_fair.routing.destination import destination
 from celery_fair.routing.key_exchange import key_exchanges, refuse_elsewhere

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.core.fair_key import read_key, written_key
+from celery_fair.core.keys.fair_key import read_key, written_key
 from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import (
     Burst,

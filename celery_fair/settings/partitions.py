@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.core.assignment import partition_of
+from celery_fair.core.groups.assignment import partition_of
 from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import (
     ByQueue,
@@ -59,7 +59,7 @@ class PartitionedQueue:
         """Return the partition that a key belongs to.
 
         Raises:
-            TypeError, ValueError: as `celery_fair.core.assignment.partition_of`.
+            TypeError, ValueError: as `celery_fair.core.groups.assignment.partition_of`.
         """
         return f"{self.name}.{partition_of(key, self.count)}"
 

@@ -20,7 +20,7 @@ from threading import Event, Thread
 from time import monotonic, time
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from celery_fair.core.sketch import OTHER
+from celery_fair.core.keys.sketch import OTHER
 from celery_fair.eventlog.log_file import OPEN
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.eventlog.records import VERSION

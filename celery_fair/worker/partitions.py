@@ -22,8 +22,8 @@ from celery.utils.dispatch import Signal
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.clock import elapsed
-from celery_fair.core.membership import Terms
-from celery_fair.core.tenure import Tenure
+from celery_fair.core.groups.membership import Terms
+from celery_fair.core.groups.tenure import Tenure
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
 from celery_fair.routing.key_exchange import KeyExchange, key_exchanges, refuse_elsewhere

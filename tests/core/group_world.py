@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from random import Random
 
-from celery_fair.core.membership import Group, Terms, turn
-from celery_fair.core.tenure import Tenure
+from celery_fair.core.groups.membership import Group, Terms, turn
+from celery_fair.core.groups.tenure import Tenure
 
 TERMS = Terms(lease=6.0)
 DRIFT = 0.02

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.assignment import assign, key_text, partition_of
+from celery_fair.core.groups.assignment import assign, key_text, partition_of
 
 names = st.sets(st.text("abcdefgh", min_size=1, max_size=3), max_size=8)
 partitions = st.sets(st.integers(0, 40).map("p{:02}".format), max_size=30)

@@ -1,4 +1,4 @@
-"""Workers with tags of their own that tell each other what they serve (see `core.elsewhere`)."""
+"""Workers with tags of their own that tell each other what they serve (`core.keys.elsewhere`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.core.elsewhere import Elsewhere
-from celery_fair.core.tags import Tags
+from celery_fair.core.keys.elsewhere import Elsewhere
+from celery_fair.core.keys.tags import Tags
 
 
 def alike(_: str) -> float:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.fair_key import LONGEST, read_key, written_key
+from celery_fair.core.keys.fair_key import LONGEST, read_key, written_key
 
 
 @pytest.mark.parametrize(

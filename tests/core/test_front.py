@@ -1,4 +1,4 @@
-"""Laws of the choice between a queue's front and its lanes (see `celery_fair.core.front`)."""
+"""Laws of the choice between a queue's front and its lanes (see `celery_fair.core.keys.front`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.core.front import (
+from celery_fair.core.keys.front import (
     LOOK,
     SORTING,
     Front,
@@ -21,8 +21,8 @@ from celery_fair.core.front import (
     Pick,
     Take,
 )
-from celery_fair.core.lanes import Key
-from celery_fair.core.tags import TenantTags, Turn
+from celery_fair.core.keys.lanes import Key
+from celery_fair.core.keys.tags import TenantTags, Turn
 
 Message = tuple[int, Key]
 

@@ -1,11 +1,11 @@
-"""What is known of a queue's lanes (see `celery_fair.core.lanes`)."""
+"""What is known of a queue's lanes (see `celery_fair.core.keys.lanes`)."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.lanes import Key, KnownLanes, is_nobodys, nobody_in
+from celery_fair.core.keys.lanes import Key, KnownLanes, is_nobodys, nobody_in
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.booleans()), max_size=50))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from celery_fair.core.membership import Grant, Group, Terms, elsewhere, living, turn
-from celery_fair.core.tenure import Tenure
+from celery_fair.core.groups.membership import Grant, Group, Terms, elsewhere, living, turn
+from celery_fair.core.groups.tenure import Tenure
 from tests.core.group_world import TERMS, World, trouble
 
 

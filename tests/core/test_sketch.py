@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.sketch import OTHER, RecentKeys, SpaceSaving, TopKeys
+from celery_fair.core.keys.sketch import OTHER, RecentKeys, SpaceSaving, TopKeys
 
 KEYS = st.lists(st.sampled_from([f"k{n}" for n in range(12)] + ["a", "a", "b"] * 3), max_size=300)
 

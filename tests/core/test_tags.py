@@ -1,4 +1,4 @@
-"""Laws of start-time fair queueing by key (see `celery_fair.core.tags`)."""
+"""Laws of start-time fair queueing by key (see `celery_fair.core.keys.tags`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.core.tags import Tags, TenantTags, spread
+from celery_fair.core.keys.tags import Tags, TenantTags, spread
 
 SLACK = 1 + 1e-9  # for the floats
 WEIGHT = st.sampled_from((1e-3, 0.3, 1.0, 5.0, 1e3))

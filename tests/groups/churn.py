@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import psutil
 from kombu import Connection
 
-from celery_fair.core.assignment import partition_of
+from celery_fair.core.groups.assignment import partition_of
 from celery_fair.dead_letters.death import dead_letter_queue
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, Fleet, check_told

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from celery_fair.core.membership import Group, Terms, turn
+from celery_fair.core.groups.membership import Group, Terms, turn
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trouble

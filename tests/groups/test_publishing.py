@@ -9,7 +9,7 @@ from celery import Celery
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair import install
-from celery_fair.core.assignment import partition_of
+from celery_fair.core.groups.assignment import partition_of
 from celery_fair.settings import Settings
 from tests.brokers import Space
 

@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from celery_fair.core.membership import Terms
+from celery_fair.core.groups.membership import Terms
 from celery_fair.groups import Snapshot, StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
 from celery_fair.groups.memory_store import MemoryStore

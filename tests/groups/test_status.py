@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from celery_fair import install
 from celery_fair.cli import fair
-from celery_fair.core.assignment import partition_of
+from celery_fair.core.groups.assignment import partition_of
 from tests.brokers import Space
 from tests.groups.fleet import STEADY, Fleet, check_one_by_one
 from tests.groups.stores import LASTING, store_url

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.core.membership import Group, Terms, turn
+from celery_fair.core.groups.membership import Group, Terms, turn
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.memory_store import MemoryStore

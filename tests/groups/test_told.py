@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from celery_fair.core.membership import Group, Terms
+from celery_fair.core.groups.membership import Group, Terms
 from celery_fair.groups import store_at
 from celery_fair.groups.amend import amend
 from celery_fair.groups.document import decoded

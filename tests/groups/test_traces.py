@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from celery_fair.core.membership import Group
+from celery_fair.core.groups.membership import Group
 from celery_fair.groups import GroupStore, store_at
 from celery_fair.groups.document import decoded
 from tests.brokers import Space

@@ -16,7 +16,7 @@ from kombu import Queue
 from celery_fair import NonRepeatableTask
 from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.front import Front
+from celery_fair.core.keys.front import Front
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.amqp_io.writer import AckWriter, Questions
 from celery_fair.worker.queues.keyed.by_key import KeyedParts, Unstarted

@@ -25,7 +25,7 @@ from celery_fair.brokers.redis import Commands
 from celery_fair.cli import fair
 from celery_fair.clock import elapsed
 from celery_fair.core.gate import SLACK
-from celery_fair.core.tags import Turn
+from celery_fair.core.keys.tags import Turn
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from tests.brokers import Space

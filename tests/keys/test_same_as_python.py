@@ -1,4 +1,4 @@
-"""Redis's script chooses whom `celery_fair.core.tags` chooses, whatever has happened before."""
+"""Redis's script chooses whom `core.keys.tags` chooses, whatever has happened before."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kombu import Connection
 
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
-from celery_fair.core.fair_key import read_key
-from celery_fair.core.tags import Served, TenantTags, Turn
+from celery_fair.core.keys.fair_key import read_key
+from celery_fair.core.keys.tags import Served, TenantTags, Turn
 from celery_fair.settings.keys import KeyedQueue, KeyOptions
 from tests.brokers import Space
 from tests.publishing import publish

@@ -1,6 +1,6 @@
 """Shares among workers with tags of their own that tell each other what they serve, simulated.
 
-Of `celery_fair.core.elsewhere`, which `tests/core` looks at in parts.
+Of `celery_fair.core.keys.elsewhere`, which `tests/core` looks at in parts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from celery_fair.core.elsewhere import Elsewhere
-from celery_fair.core.tags import TenantTags
+from celery_fair.core.keys.elsewhere import Elsewhere
+from celery_fair.core.keys.tags import TenantTags
 
 REPORT = 0.1
 """Seconds between two reports of a worker."""

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from celery_fair.core.tags import TenantTags
+from celery_fair.core.keys.tags import TenantTags
 from celery_fair.pipeline.replay.line import Message, Start
 from celery_fair.pipeline.replay.machine import Machine
 from celery_fair.pipeline.replay.scenario import KeyPlan, Plan, Scenario, parse_scenario

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from amqp import PreconditionFailed
 
-from celery_fair.core.membership import Group, Terms, Turn
+from celery_fair.core.groups.membership import Group, Terms, Turn
 from celery_fair.groups.keeper import Taken
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.partitions import Partitions

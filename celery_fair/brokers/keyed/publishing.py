@@ -9,7 +9,7 @@ from kombu.utils.json import dumps
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.scripts import KeyedScripts
 from celery_fair.brokers.redis import Commands
-from celery_fair.core.fair_key import read_key
+from celery_fair.core.keys.fair_key import read_key
 from celery_fair.headers import FAIR_KEY
 from celery_fair.settings import KeyedQueue
 

@@ -9,7 +9,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.redis import Commands, Script, pairs_of, script_text
 from celery_fair.core.gate import SLACK
-from celery_fair.core.tags import Turn
+from celery_fair.core.keys.tags import Turn
 from celery_fair.settings import KeyedQueue, KeyLimits
 
 _SORTED = 200

@@ -11,7 +11,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.brokers.broker import AmqpBroker, broker_of
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.brokers.lanes import register
-from celery_fair.core.membership import elsewhere, living
+from celery_fair.core.groups.membership import elsewhere, living
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.document import decoded
 from celery_fair.ledger import LedgerUnreachableError, ledger_at

@@ -15,7 +15,7 @@ from typing import Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of, shown
-from celery_fair.core.fair_key import read_key
+from celery_fair.core.keys.fair_key import read_key
 from celery_fair.operate.broker import connected
 from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.operate.keys.keys import (

@@ -14,7 +14,7 @@ from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
-from celery_fair.core.fair_key import read_key
+from celery_fair.core.keys.fair_key import read_key
 from celery_fair.dead_letters.death import dead_letter_queue, death_headers
 from celery_fair.operate.errors import InvalidRequestError
 from celery_fair.operate.keys.keys import Keys, Listing, Moved, Stop, Tick, rows_of

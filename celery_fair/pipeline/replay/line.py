@@ -1,7 +1,7 @@
 """Messages, and what waits in a queue, in the order in which it is to start.
 
 A plain queue is first come, first served. One that is shared by key has a line for each key, and
-the worker's own rule (`celery_fair.core.tags`) says whose is next; a key that has reached its cap,
+the worker's own rule (`core.keys.tags`) says whose is next; a key that has reached its cap,
 or whose leash is tight, is left out meanwhile. As on Redis, where all workers go by the same tags.
 """
 
@@ -10,9 +10,9 @@ from collections import Counter, deque
 from random import Random
 from typing import NamedTuple, Protocol
 
-from celery_fair.core.fair_key import read_key
 from celery_fair.core.gate import LocalLeash
-from celery_fair.core.tags import Served, TenantTags
+from celery_fair.core.keys.fair_key import read_key
+from celery_fair.core.keys.tags import Served, TenantTags
 from celery_fair.pipeline.replay.scenario import KeyPlan, Plan
 
 

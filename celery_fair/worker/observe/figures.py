@@ -2,7 +2,7 @@
 
 Written by the worker's main thread, or whichever thread buries, and read by another, under a lock:
 a counter that ever went back would count as a restart of the worker. Keys may be as many as users;
-see `celery_fair.core.sketch` for which of them have figures of their own.
+see `celery_fair.core.keys.sketch` for which of them have figures of their own.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from threading import Lock, RLock
 from time import monotonic, time
 from typing import Any, NamedTuple
 
-from celery_fair.core.sketch import OTHER, TopKeys
+from celery_fair.core.keys.sketch import OTHER, TopKeys
 from celery_fair.headers import PUBLISHED, time_of
 from celery_fair.worker.letters import message_dead_lettered
 

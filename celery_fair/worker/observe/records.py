@@ -7,7 +7,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from celery_fair.core.fair_key import read_key
+from celery_fair.core.keys.fair_key import read_key
 from celery_fair.eventlog import quoted
 from celery_fair.headers import time_of
 from celery_fair.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.core.tags import Turn
+from celery_fair.core.keys.tags import Turn
 from celery_fair.settings import KeyedQueue
 from celery_fair.tasks import non_repeatable
 from celery_fair.worker.queues.delivery import message_of
@@ -130,7 +130,7 @@ class Keys:
 
 
 class KeyedFeed(Pulled):
-    """Messages come by turns (see `celery_fair.core.tags.Turn`), which are settled.
+    """Messages come by turns (see `celery_fair.core.keys.tags.Turn`), which are settled.
 
     It chooses by key itself; see `celery_fair.worker.queues.feed.ByKey`.
 

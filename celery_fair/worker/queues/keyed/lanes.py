@@ -2,7 +2,7 @@
 
 What is published in passing is in the queue itself, the front; who publishes in floods has a lane
 (see `celery_fair.brokers.lanes`). Whose turn it is, and where that key's message is,
-`celery_fair.core.front` says; here the broker is asked, and told.
+`celery_fair.core.keys.front` says; here the broker is asked, and told.
 
 While tasks are short, the next turns' messages are asked for before their slots are free, with the
 acknowledgements of those that start: the broker's answer is here by then. They are charged when
@@ -21,9 +21,9 @@ from typing import Any
 
 from amqp import ChannelError, RecoverableConnectionError
 
-from celery_fair.core.front import Front, FrontAndLanes, Move, Pick, Take
-from celery_fair.core.sketch import RecentKeys
-from celery_fair.core.tags import Served, TenantTags, Turn
+from celery_fair.core.keys.front import Front, FrontAndLanes, Move, Pick, Take
+from celery_fair.core.keys.sketch import RecentKeys
+from celery_fair.core.keys.tags import Served, TenantTags, Turn
 from celery_fair.core.window import Ahead
 from celery_fair.worker.amqp_io.writer import Questions
 from celery_fair.worker.queues.amqp import PulledAmqpFeed

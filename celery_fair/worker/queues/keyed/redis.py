@@ -2,7 +2,7 @@
 
 Everybody publishes into the queue's own list. A worker that asks for messages has some of those
 sorted first, into a list for each key, and gets those of the keys with the least tags (see
-`celery_fair.core.tags`; ``tags.lua`` is the same). The tags are the server's, so all workers share
+`core.keys.tags`; ``tags.lua`` is the same). The tags are the server's, so all workers share
 one order, and a message is chosen when a slot is free for it.
 
 Redis does all of that in one step, and the message is recorded as unacknowledged in the same one.
@@ -17,7 +17,7 @@ from typing import Any
 
 from celery_fair.brokers.keyed.scripts import KeyedScripts, Left
 from celery_fair.clock import elapsed
-from celery_fair.core.tags import Turn
+from celery_fair.core.keys.tags import Turn
 from celery_fair.core.window import Ahead
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Aside, Feed

@@ -25,10 +25,10 @@ from typing import Any
 
 from celery_fair.brokers.keyed.scripts import Left
 from celery_fair.clock import elapsed
-from celery_fair.core.elsewhere import Elsewhere
-from celery_fair.core.front import LimitedLanes, Permit
-from celery_fair.core.lanes import Key, is_nobodys
-from celery_fair.core.tags import Served, TenantTags, Turn
+from celery_fair.core.keys.elsewhere import Elsewhere
+from celery_fair.core.keys.front import LimitedLanes, Permit
+from celery_fair.core.keys.lanes import Key, is_nobodys
+from celery_fair.core.keys.tags import Served, TenantTags, Turn
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.keyed.by_key import KeyedParts, Placed
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch

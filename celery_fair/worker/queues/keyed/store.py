@@ -7,7 +7,7 @@ starts: one step there, which all workers take one after the other, so that neve
 While the store is away such keys start nothing, and the others go on.
 
 The thread also tells other workers what is served here, and hears what they serve, ten times a
-second or less often (see `celery_fair.core.elsewhere`). While the store is away nothing is told,
+second or less often (`core.keys.elsewhere`). While the store is away nothing is told,
 and the tags are this worker's own until it is back.
 """
 
@@ -25,7 +25,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.keyed.scripts import Left
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.core.front import Permit
+from celery_fair.core.keys.front import Permit
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.away import Away
 

@@ -2,7 +2,7 @@
 
 A queue that is shared by key has a *front*, where what is published in passing waits in its order,
 and *lanes*, behind it, where the messages wait of keys that publish in floods. The tags say whose
-turn it is (see `celery_fair.core.tags`); here it is found out where that key's message is.
+turn it is (see `celery_fair.core.keys.tags`); here it is found out where that key's message is.
 
 The rule
 --------
@@ -46,8 +46,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from celery_fair.core.lanes import Key, KnownLanes, is_nobodys, nobody_in
-from celery_fair.core.tags import Served, TenantTags, Turn
+from celery_fair.core.keys.lanes import Key, KnownLanes, is_nobodys, nobody_in
+from celery_fair.core.keys.tags import Served, TenantTags, Turn
 
 SORTING = 0.02
 """Seconds for which the front's messages are moved out of the way before a start."""

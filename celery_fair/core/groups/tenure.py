@@ -1,6 +1,6 @@
 """What a member may consume now, by its own clock.
 
-It is told of its turns (see `celery_fair.core.membership`), and when it *asked* for each. From that
+It is told of its turns (see `core.groups.membership`), and when it *asked* for each. From that
 moment on the lease lasts at least its full length; a margin before the end the member stops
 consuming, whatever has become of its next turn.
 """
@@ -8,7 +8,7 @@ consuming, whatever has become of its next turn.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from celery_fair.core.membership import Terms, Turn
+from celery_fair.core.groups.membership import Terms, Turn
 
 
 class Change(NamedTuple):

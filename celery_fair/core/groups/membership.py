@@ -50,7 +50,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from celery_fair.core.assignment import assign
+from celery_fair.core.groups.assignment import assign
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def turn(
         holds: partitions that I consume, or of which something still runs here.
         leaving: I hold nothing, and will not come back under this name.
         judged_from: leases that ended at this time or earlier count all the same; see
-            `celery_fair.core.clock_watch`.
+            `celery_fair.core.groups.clock_watch`.
         broker: from which I consume; "" if that is not known.
     """
     before = group

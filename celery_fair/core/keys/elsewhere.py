@@ -1,6 +1,6 @@
 """What other workers served of the same keys, added to this worker's tags little by little.
 
-Workers with tags of their own (see `celery_fair.core.tags`) give each key the same part of what
+Workers with tags of their own (see `core.keys.tags`) give each key the same part of what
 each of them serves. Who is ahead in one may be ahead in all by chance: with eight workers a key may
 be eight messages ahead of another. So several times a second they tell each other what they have
 served, and that counts as if it had been served here.
@@ -26,7 +26,7 @@ or two of them.
 
 from collections.abc import Callable, Mapping
 
-from celery_fair.core.tags import Tags
+from celery_fair.core.keys.tags import Tags
 
 _GAIN = 0.25
 """How much of its own part of what is outstanding a worker counts with each report."""

@@ -1,0 +1,9 @@
+"""Groups of workers that share partitions: who consumes which, and until when he may.
+
+::
+
+    membership   what each member does, and what it may rely on
+    assignment   which member consumes which partition
+    tenure       what a member may consume now, by its own clock
+    clock_watch  whether another machine's clock runs as ours does
+"""
