@@ -1,16 +1,23 @@
-"""One call for an app: what a publisher and a worker need."""
+"""One call for an app: what a publisher and a worker need.
+
+What a message passes on its way out is imported with the first one: an app that imports its tasks
+and publishes nothing, a web server's at its start say, does not wait for it.
+"""
 
 import sys
+from collections.abc import Callable
+from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from celery.signals import celeryd_init
+from celery.utils.imports import symbol_by_name
 
 from celery_fair.hidden import hide
-from celery_fair.routing.fair_amqp import amqp_class
 
 if TYPE_CHECKING:
     from celery import Celery
+    from celery.app.amqp import AMQP
 
 _STEP = "celery_fair.worker.step"
 _STEPS = (
@@ -34,10 +41,25 @@ def install(app: "Celery") -> "Celery":
     if "celery.worker.control" in sys.modules:  # a command of Celery's, which is to know ours
         from celery_fair.worker import control  # noqa: F401
     if not getattr(app.amqp_cls, "knows_levels", False):
-        app.amqp_cls = amqp_class(app.amqp_cls)  # type: ignore[assignment]
+        app.amqp_cls = _amqp_class(app.amqp_cls)  # type: ignore[assignment]
         vars(app).pop("amqp", None)  # in case somebody looked already
     app.on_after_finalize.connect(_on_finalize)
     return app
+
+
+def _amqp_class(base: Any) -> "type[AMQP]":
+    """Return a subclass of an app's ``amqp_cls`` whose sender knows this library's queues."""
+
+    class FairAMQP(symbol_by_name(base)):  # type: ignore[misc]
+        knows_levels = True
+
+        @cached_property
+        def send_task_message(self) -> Callable[..., Any]:
+            from celery_fair.routing.sender import sender
+
+            return sender(self)
+
+    return FairAMQP
 
 
 def _on_worker_init(**named: object) -> None:

@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-LINES, FILES = 27_670, 295
+LINES, FILES = 27_632, 294
 """At the most. It is meant to become 24,000 in 280 files: whoever makes it less, lowers these."""
 
 FILE_LINES, FOLDER_FILES, METHODS, ARGUMENTS = 400, 16, 20, 8
 LARGER = {
+    "celery_fair/core/dwrr.py": 444,
     "Chooser": 21,
     "ClassScheduler": 25,
     "DeficitRoundRobin": 35,

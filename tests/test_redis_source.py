@@ -17,7 +17,7 @@ from redis.connection import Connection as RedisConnection
 
 from celery_fair.brokers.mover import RedisMover
 from celery_fair.brokers.redis import NotHeldError
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.worker.queues import redis as redis_queues
 from celery_fair.worker.queues.redis import RedisFeed, RedisSource
 from tests.brokers import RedisServer, Space

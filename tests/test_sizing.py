@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kombu import Connection, Queue
 
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
 from celery_fair.core.window import LEAST, RefillMeter
 from celery_fair.settings import QueueOptions

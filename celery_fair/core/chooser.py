@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from celery_fair.core.classes import Ageing, ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from celery_fair.core.gate import Gate, Hold
 from celery_fair.core.pricing import Price, Pricing
 

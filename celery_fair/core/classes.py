@@ -14,8 +14,7 @@ import math
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 
 class ClassScheduler:

@@ -1,1 +1,1 @@
-"""Queues as an app knows them: those of the settings (`declared`), and logical ones (`logical`)."""
+"""Queues as an app knows them (`declared`), and the way out of what it publishes (`sender`)."""

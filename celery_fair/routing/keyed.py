@@ -1,6 +1,6 @@
 """Whose a message is: said in a header, by which a queue of ``fair_keys`` is shared.
 
-The header is put on in Celery's sender, which every way of publishing goes through (see `logical`),
+The header is put on in Celery's sender, which every way of publishing goes through (see `sender`),
 whatever queue the message goes to: a queue can be shared by key later on, and what a task publishes
 is its own tenant's. A publisher without this library sets the header itself.
 """
@@ -13,67 +13,45 @@ from typing import Any
 from celery_fair.brokers.keyed.publishing import sort_at_once
 from celery_fair.core.keys.fair_key import read_key, written_key
 from celery_fair.headers import FAIR_KEY
-from celery_fair.routing.destination import destination
 from celery_fair.routing.floods import Floods
+from celery_fair.routing.publication import Publication, Step
 from celery_fair.settings import KeyedQueue
 
 logger = logging.getLogger(__name__)
 
 
-def keyed(
-    amqp: Any, queues: Mapping[str, KeyedQueue], send: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Return Celery's sender `send`, which then says in each message whose it is.
+def keyed(amqp: Any, queues: Mapping[str, KeyedQueue]) -> Step:
+    """Return the step that says in each message whose it is.
 
     That is what is found first: the option ``fair_key``; the header, if the publisher has set it;
     the key of the task that is being retried or replaced; what the task's ``fair_key``, and then
     what the queue's ``key``, makes of the arguments; the key of the task that publishes.
 
-    Calling it raises `TypeError` or `ValueError` for an option that cannot be a key. What a
-    function fails to name is nobody's, and is logged: a message is never lost for its key.
+    It raises `TypeError` or `ValueError` for an option that cannot be a key. What a function fails
+    to name is nobody's, and is logged: a message is never lost for its key.
     """
-
     floods = Floods(amqp)
 
-    def send_task_message(
-        producer: Any,
-        name: str,
-        message: Any,
-        exchange: Any = None,
-        routing_key: Any = None,
-        queue: Any = None,
-        fair_key: Any = None,
-        **options: Any,
-    ) -> Any:
-        headers = options.get("headers") or {}
-        found = headers.get(FAIR_KEY)
-        _, _, target = destination(amqp, queues, exchange, routing_key, queue)
+    def name_key(this: Publication) -> None:
+        headers = this.options.get("headers") or {}
+        fair_key, found = this.options.pop("fair_key", None), headers.get(FAIR_KEY)
+        _, target = this.aimed_at(queues)
         if fair_key is not None:
             try:
                 found = written_key(fair_key)
             except (TypeError, ValueError) as exc:
-                raise type(exc)(f"{name}: fair_key: {exc}") from None
+                raise type(exc)(f"{this.task}: fair_key: {exc}") from None
         elif FAIR_KEY not in headers:
-            found = _found(amqp.app, target, name, message)
+            found = _found(amqp.app, target, this.task, this.message)
         if found is not None:
-            options["headers"] = {**headers, FAIR_KEY: found}
-        sort_at_once(producer, queues)
+            this.options["headers"] = {**headers, FAIR_KEY: found}
+        sort_at_once(this.producer, queues)
         if target is not None:
-            key = "/".join(read_key(found))
-            lane = floods.lane(producer.connection, target, key)
+            lane = floods.lane(this.producer.connection, target, "/".join(read_key(found)))
             if lane is not None:
-                exchange, routing_key, queue = None, None, lane
-        return send(
-            producer,
-            name,
-            message,
-            exchange=exchange,
-            routing_key=routing_key,
-            queue=queue,
-            **options,
-        )
+                this.aim(lane)
 
-    return send_task_message
+    return name_key
 
 
 def _found(app: Any, target: KeyedQueue | None, name: str, message: Any) -> str | None:

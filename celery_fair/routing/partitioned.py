@@ -1,72 +1,49 @@
 """Partitioned queues: the application names one queue and a key, the key decides the partition.
 
-This happens in Celery's sender, which every way of publishing goes through (see `logical`). A retry
+This happens in Celery's sender, which every way of publishing goes through (see `sender`). A retry
 goes to the partition that its message came from.
 
 Which partition that is follows from the key's hash, or is up to an exchange at the broker, see
 `key_exchange`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from celery_fair.core.groups.assignment import key_text
 from celery_fair.headers import KEY
-from celery_fair.routing.destination import destination
 from celery_fair.routing.key_exchange import key_exchanges, refuse_elsewhere
+from celery_fair.routing.publication import Publication, Step
 from celery_fair.settings import PartitionedQueue
 
 
-def partitioned(
-    amqp: Any, queues: Mapping[str, PartitionedQueue], send: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Return Celery's sender `send`, with partitioned queues replaced by a partition.
+def partitioned(amqp: Any, queues: Mapping[str, PartitionedQueue]) -> Step:
+    """Return the step that puts a partition in a partitioned queue's place.
 
-    Calling it raises `TypeError` or `ValueError` for a key that is missing or cannot be one.
+    It raises `TypeError` or `ValueError` for a key that is missing or cannot be one.
     """
-    if not queues:
-        return send
     exchanges = key_exchanges(amqp, queues)
 
-    def send_task_message(
-        producer: Any,
-        name: str,
-        message: Any,
-        exchange: Any = None,
-        routing_key: Any = None,
-        queue: Any = None,
-        partition_key: Any = None,
-        **options: Any,
-    ) -> Any:
-        queue, named, target = destination(amqp, queues, exchange, routing_key, queue)
+    def choose_partition(this: Publication) -> None:
+        given = this.options.pop("partition_key", None)
+        named, target = this.aimed_at(queues)
         if target is not None:
-            key = _key(target, name, message, partition_key)
-            message.headers[KEY] = key_text(key)
+            key = _key(target, this.task, this.message, given)
+            this.message.headers[KEY] = key_text(key)
             chooses = exchanges.get(target.name)
             if chooses is None:
-                exchange = routing_key = None
-                queue = amqp.queues[target.queue_of(key)]
+                this.aim(amqp.queues[target.queue_of(key)])
             else:
-                refuse_elsewhere(target, producer.connection)
-                exchange, routing_key = target.exchange, key_text(key)
-                queue = amqp.queues[target.name]
-                options["declare"] = [chooses, *(options.get("declare") or ())]
-        elif partition_key is not None:
+                refuse_elsewhere(target, this.producer.connection)
+                this.aim(amqp.queues[target.name], target.exchange, key_text(key))
+                this.options["declare"] = [chooses, *(this.options.get("declare") or ())]
+        elif given is not None:
             raise ValueError(
-                f"{name}: partition_key = {partition_key!r:.80} was given, but {named!r} is no"
+                f"{this.task}: partition_key = {given!r:.80} was given, but {named!r} is no"
                 f" partitioned queue; fair_partitions has: {', '.join(sorted(queues))}"
             )
-        return send(
-            producer,
-            name,
-            message,
-            exchange=exchange,
-            routing_key=routing_key,
-            queue=queue,
-            **options,
-        )
 
-    return send_task_message
+    return choose_partition
 
 
 def _key(target: PartitionedQueue, task: str, message: Any, key: Any) -> Any:

@@ -83,7 +83,7 @@ class DeadLetters:
         self._closed = False
 
     def close(self) -> None:
-        """Bury nothing more: the connection is over, and the broker gives back what it was for."""
+        """Move nothing more: the connection is over, and the broker gives back what it was for."""
         self._closed = True
 
     def dead_letter(

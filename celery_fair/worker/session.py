@@ -10,7 +10,7 @@ from kombu.common import ignore_errors
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.mover import Mover
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from celery_fair.core.classes import Ageing, ClassScheduler
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 
 PATIENCE = 1.0
 

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 SLACK = 1 + 1e-9  # for the floats
 REAL = st.floats(0.05, 1.0) | st.sampled_from((0.05, 0.5, 0.55, 0.9, 1.0))

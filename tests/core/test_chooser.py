@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from celery_fair.core.chooser import Chooser, Ended
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import SLACK, Gate, LocalLeash
 from celery_fair.core.pricing import Price, Pricing
 from celery_fair.settings import QueueOptions

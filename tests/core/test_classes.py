@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from celery_fair.core.classes import ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 from tests.core.textbook_classes import TextbookClasses
 
 # Multiples of 1/8 are exact in floats, so both sides compute the very same credits.

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from celery_fair.core.classes import ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import check_cost, check_quantum
+from celery_fair.core.dwrr import DeficitRoundRobin, check_cost, check_quantum
 
 BAD: list[Any] = [0, -1, 0.0, math.nan, math.inf, -math.inf, "1", None, True, 10**400]
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 KEYS = "abcdef"
 QUANTA = st.fixed_dictionaries({key: st.integers(1, 20) for key in KEYS})

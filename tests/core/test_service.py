@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from celery_fair.core.dwrr import DeficitRoundRobin
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 AMOUNT = st.floats(0.01, 10)
 STEP = st.tuples(

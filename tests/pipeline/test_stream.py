@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.pipeline.stream.alerts import finish, start_alerts
+from celery_fair.pipeline.stream.alerts import follow, has_read_all, start_alerts
 from celery_fair.pipeline.stream.watches import Limits
 from tests.pipeline.planted import Logs, Process
 from tests.processes import children_hear_signals
@@ -46,7 +46,8 @@ def counted(out: Path) -> Counter[tuple[str, str]]:
 
 
 def run_once(spark: SparkSession, logs: Logs, out: Path) -> None:
-    finish(start_alerts(spark, logs.folder, out, LIMITS, every=0))
+    query = start_alerts(spark, logs.folder, out, LIMITS, every=0)
+    follow(query, lambda: has_read_all(query))
 
 
 @pytest.mark.wide

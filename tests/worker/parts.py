@@ -7,7 +7,7 @@ from typing import Any
 
 from kombu.message import Message
 
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.wake_up import WakeUp

@@ -245,8 +245,8 @@ class World:
             0.25 if once else 0.08
         ):  # it waits in the window, and its connection goes
             self._deliver(attempt, promise, at + 1, True, times + 1)
-        elif once and worker.logs and worker.patches.is_full(at):
-            self._deliver(attempt, promise, worker.patches.full[1], False, times)  # type: ignore[index]
+        elif once and worker.logs and worker.host.is_full(at):
+            self._deliver(attempt, promise, worker.host.full[1], False, times)  # type: ignore[index]
         else:
             self._start(attempt, promise, worker, at, redelivered, times)
 

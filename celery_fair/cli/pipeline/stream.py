@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from celery_fair.cli.interrupt import stoppable
 from celery_fair.cli.options import FOLDER, NUMBER, SECONDS, moment
 from celery_fair.cli.pipeline.context import Context, see_to_it_that_it_can_be_written, with_spark
 from celery_fair.operate.text import escaped
@@ -110,7 +111,7 @@ def stream(
     Ctrl-C ends it.
     """
     from celery_fair.pipeline.errors import PipelineError
-    from celery_fair.pipeline.stream.alerts import finish, start_alerts
+    from celery_fair.pipeline.stream.alerts import follow, has_read_all, start_alerts
 
     if not logs.is_dir():
         raise PipelineError(f"{logs} is no folder: give the one that fair_event_log names")
@@ -131,11 +132,10 @@ def stream(
         click.echo(json.dumps(alert) if context.as_json else line)
 
     query = start_alerts(context.spark(), logs, out, limits, 0 if once else every, tell)
-    context.say(f"watching {logs}")
-    try:
-        finish(query) if once else query.awaitTermination()
-        if once and not told:
+    with stoppable() as stop:
+        context.say(f"watching {logs}")
+        follow(query, lambda: stop() or (once and has_read_all(query)))
+        if stop():
+            context.say(f"ended; the next run with {out} goes on from here")
+        elif not told:
             context.say(f"no alert, with what is new in {logs}")
-    except KeyboardInterrupt:
-        query.stop()
-        context.say(f"ended; the next run with {out} goes on from here")

@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from celery_fair.core.chooser import Chooser, Ended
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate, LocalLeash
 from celery_fair.core.pricing import Price, Pricing
 from celery_fair.core.window import RefillMeter

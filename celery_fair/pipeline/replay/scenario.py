@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from celery_fair.core.flow import check_quantum
+from celery_fair.core.dwrr import check_quantum
 from celery_fair.core.token_bucket import parse_rate
 from celery_fair.pipeline.errors import RefusedError
 

@@ -135,15 +135,23 @@ def start_alerts(
     return writer.trigger(processingTime=f"{every} seconds").start()
 
 
-def finish(query: "StreamingQuery") -> None:
-    """Stop the query when it has read everything that is there.
+def follow(query: "StreamingQuery", stop: Callable[[], bool] = lambda: False) -> None:
+    """Wait for the query's end; stop it when it is to.
+
+    Nobody may interrupt a question to Java: the next one might wait for the answer to that.
+    """
+    while not query.awaitTermination(_PAUSE):  # type: ignore[arg-type] # it takes fractions
+        if stop():
+            query.stop()
+
+
+def has_read_all(query: "StreamingQuery") -> bool:
+    """Whether the query has read everything that is there.
 
     Spark's own trigger for that, `availableNow`, never ends where timeouts may come.
     """
-    while not query.awaitTermination(_PAUSE):  # type: ignore[arg-type] # it takes fractions
-        progress = query.lastProgress
-        if progress is not None and progress["numInputRows"] == 0:
-            query.stop()
+    progress = query.lastProgress
+    return progress is not None and progress["numInputRows"] == 0
 
 
 def _write(rows: DataFrame, folder: Path, tell: Callable[[dict[str, Any]], object]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from kombu.message import Message
 
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.launcher import Launcher

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 from kombu.serialization import prepare_accept_content
 
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
 from celery_fair.core.parking import Parking
 from celery_fair.core.window import Room, Window

@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.flow import Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.worker.queues.feed import Feed
 
 
