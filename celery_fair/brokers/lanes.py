@@ -138,6 +138,7 @@ class Lanes:
     Attributes:
         most: as above.
         count: how many there were when that was asked last.
+        may_declare: whether nobody has said that this user may not.
     """
 
     def __init__(self, connect: Callable[[], Any], queue: Any, most: int) -> None:
@@ -149,7 +150,7 @@ class Lanes:
         self._register = _like(queue, register(queue.name), arguments)
         self._connection: Any = None
         self._channel: Any = None
-        self._may_declare = True
+        self.may_declare = True
         self.count = 0
 
     @property
@@ -301,8 +302,8 @@ class Lanes:
 
     def _declared(self, number: int) -> int | None:
         """Declare a lane; return how many messages are in it, None if that is not allowed."""
-        depth = self._depth(lane(self._queue, number)) if self._may_declare else None
-        return depth if self._may_declare else None
+        depth = self._depth(lane(self._queue, number)) if self.may_declare else None
+        return depth if self.may_declare else None
 
     def _mark(self) -> None:
         with self._intact():
@@ -314,10 +315,10 @@ class Lanes:
         """Ask how many messages wait in a queue, which is declared if it is not there."""
         try:
             with self._intact():
-                if self._may_declare:
+                if self.may_declare:
                     return int(queue(self.channel).queue_declare().message_count)
         except AccessRefused:
-            self._may_declare = False
+            self.may_declare = False
         except ChannelError as exc:  # declared otherwise: it is there
             logger.debug("%s", exc)
         return self._depth_if_there(queue) or 0

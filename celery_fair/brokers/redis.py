@@ -1,9 +1,11 @@
 """Kombu's queues as they are in Redis: commands about them, and what a worker holds of them."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.resources import files
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -49,10 +51,13 @@ class Commands:
 
     Arguments:
         channel: of kombu's Redis transport.
+        rest: seconds for which a server is not asked again that has not answered in time.
     """
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, rest: float = 0.0) -> None:
         self._channel = channel
+        self._rest = rest
+        self._rests_until = -math.inf
 
     @cached_property
     def _client(self) -> Any:
@@ -139,12 +144,21 @@ class Commands:
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
+        from redis.exceptions import ConnectionError as LostError
+        from redis.exceptions import TimeoutError as SilentError
+
+        if monotonic() < self._rests_until:
+            raise LostError("Redis has not answered in time")
         pool = self._client.connection_pool
-        connection = connection_of(pool)
         try:
-            yield connection
-        finally:
-            pool.release(connection)
+            connection = connection_of(pool)
+            try:
+                yield connection
+            finally:
+                pool.release(connection)
+        except SilentError:
+            self._rests_until = monotonic() + self._rest
+            raise
 
 
 class Script:

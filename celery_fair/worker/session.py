@@ -8,7 +8,7 @@ from typing import Any
 
 from kombu.common import ignore_errors
 
-from celery_fair.brokers.broker import broker_of
+from celery_fair.brokers.broker import AmqpBroker, broker_of
 from celery_fair.brokers.mover import Mover
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
@@ -16,6 +16,7 @@ from celery_fair.core.parking import Parking
 from celery_fair.routing.logical import priorities_back
 from celery_fair.settings import QueueOptions
 from celery_fair.worker import patches
+from celery_fair.worker.amqp_io.silence import SilenceWatch
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.in_flight import pool_size
@@ -101,6 +102,8 @@ class Session:
             partial(patches.forget_timed, c.timer),
             c.connection_errors,
         )
+        if isinstance(broker_of(c.connection), AmqpBroker):
+            SilenceWatch(vanilla.channel, self._call_later)
         patches.replace_events(c)
         patches.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)

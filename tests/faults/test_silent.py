@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from select import select
 
 import pytest
 from amqp import spec
@@ -12,10 +13,12 @@ from kombu import Connection
 
 from celery_fair.brokers.broker import ANSWERS, CONNECTS, bound_waits
 from celery_fair.worker import patches
+from celery_fair.worker.amqp_io.silence import SilenceWatch
 from tests.brokers import Space
 from tests.faults.accounting import Allowed
 from tests.faults.proxy import Proxy
 from tests.faults.scene import OPTIONS, Scene
+from tests.integration.gate import closing_gate
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -77,6 +80,30 @@ def test_whose_caller_waits_by_himself_is_left_to_him(rabbitmq_space: Space) -> 
         channel.wait(spec.Queue.DeclareOk)  # the answer, late
 
 
+def test_what_was_said_and_is_not_read_is_no_silence(rabbitmq_space: Space) -> None:
+    """A task of a solo pool keeps the thread, and then timers come first."""
+    now, later = [0.0], list[Callable[[], object]]()
+    with Proxy(rabbitmq_space) as proxy:
+        connection = Connection(proxy.url, transport_options={"read_timeout": ANSWERS})
+        channel = connection.channel()
+        SilenceWatch(channel, lambda _, call: later.append(call), clock=lambda: now[0])
+
+        def look() -> None:
+            now[0] += ANSWERS
+            later.pop()()
+
+        look()  # and ask
+        wait_for(lambda: select([connection.connection.sock], [], [], 0)[0], WITHIN, "an answer")
+        look()
+        connection.drain_events(timeout=WITHIN)
+        look()
+        proxy.hold()
+        look()
+        with pytest.raises(connection.connection_errors, match="has said nothing for 10 s"):
+            look()
+        connection.collect()
+
+
 def test_a_worker_has_these_bounds(space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(space, queues=["a"])
     (conf,) = worker.client.control.inspect(timeout=10).conf(with_defaults=True).values()
@@ -86,8 +113,10 @@ def test_a_worker_has_these_bounds(space: Space, start_worker: StartWorker) -> N
 
 def test_it_says_so_and_is_at_work_again(scene: Scene) -> None:
     """Nothing starts twice that may not, and no more is lost than by a cut."""
-    ids = scene.publish(20, "before")
-    scene.proxy.hold()
+    with closing_gate() as gate:
+        ids = scene.publish(20, "before", gate=str(gate.path))
+        wait_for(scene.records.started.read, WITHIN, scene.worker.log)
+        scene.proxy.hold()  # others are waiting to be asked for
     wait_for(lambda: "Connection to broker lost" in scene.worker.log(), WITHIN, scene.worker.log)
     scene.proxy.release()
     scene.settle()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from kombu import Connection
 from redis import Redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from celery_fair.brokers.keyed.lists import KeyedLists
-from celery_fair.brokers.keyed.scripts import Left
+from celery_fair.brokers.keyed.scripts import Left, base_of
 from celery_fair.brokers.redis import Commands, acknowledge_held
 from celery_fair.settings.keys import KeyedQueue
 from tests.brokers import RedisServer, Space
@@ -139,6 +142,27 @@ def test_lists_without_a_tag_are_found_whatever_the_queues_name(redis_space: Spa
             cursor = lists.adopt(cursor)
         _, _, taken = lists.pop(3, 1.0, "tag", [])
     assert [tenant.decode() for _, tenant, *_ in taken] == ["é"] * 3
+
+
+NAMES = st.text(st.sampled_from("ab:%3A"), min_size=1, max_size=9)
+
+
+@given(NAMES, NAMES)
+@example("orders", "orders:tags")
+@example("a:b", "a%3Ab")
+def test_no_queue_has_keys_of_another(one: str, other: str) -> None:
+    bases = base_of(one), base_of(other)
+    assert one == other or not f"{bases[0]}:".startswith(f"{bases[1]}:")
+
+
+def test_a_queue_that_is_called_as_what_another_knows(redis_space: Space) -> None:
+    queues = ["orders", "orders:tags"]
+    publish(redis_space.url, dict.fromkeys(queues, 3), headers={"x-fair-key": "a"})
+    with Connection(redis_space.url) as connection:
+        both = [lists_of(connection, queue) for queue in queues]
+        for lists in both:
+            lists.sort(until=math.inf)
+        assert [lists.waiting() for lists in both] == [3, 3]
 
 
 def test_a_spare_lane_is_one_tenants(redis_space: Space) -> None:

@@ -26,7 +26,7 @@ def without_lanes(space: Space) -> str:
 
 
 @pytest.mark.parametrize("task", ["plain", "before"])
-def test_nothing_is_dropped_or_dead(
+def test_it_is_said_and_nothing_is_dropped_or_dead(
     rabbitmq_space: Space, start_worker: StartWorker, task: str
 ) -> None:
     """Though the queue drops what was returned to it more than three times."""
@@ -48,5 +48,6 @@ def test_nothing_is_dropped_or_dead(
     )
     wait_for(lambda: len(worker.records.started.read()) >= len(ids), 120, worker.log)
     worker.records.started.wait_once(ids)
+    assert worker.log().count(f"configure, write and read {QUEUE}.fair.*") == 1
     assert worker.stop() == 0
     assert left(space, QUEUE) == 0

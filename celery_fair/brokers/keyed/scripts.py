@@ -195,8 +195,12 @@ class KeyedScripts:
 
 
 def base_of(queue: str) -> str:
-    """Return what the names of a queue's keys begin with in Redis."""
-    return f"celery-fair:keys:{queue}"
+    """Return what the names of a queue's keys begin with in Redis.
+
+    What follows begins with a colon, so a queue's name must have none: ``orders:tags`` is a queue,
+    and not what ``orders`` knows of its tags.
+    """
+    return "celery-fair:keys:" + queue.replace("%", "%25").replace(":", "%3A")
 
 
 def script(send: Commands, *names: str) -> Script:

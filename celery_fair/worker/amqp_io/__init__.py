@@ -1,1 +1,4 @@
-"""py-amqp's connection: its `channels`, what its `reader` takes in, and what its `writer` sends."""
+"""py-amqp's connection: its `channels`, what its `reader` takes in, and what its `writer` sends.
+
+`silence` notices a broker that says nothing.
+"""

@@ -20,6 +20,8 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
+from amqp import AccessRefused
+
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.lanes import LaneChooser, Lanes, register
 from celery_fair.brokers.mover import NotTakenError
@@ -89,6 +91,7 @@ class LaneWatch:
         self._rounds: Rounds | None = None  # there is none until all were looked into
         self._wanted = False  # whether a lane was asked for, and none known that is empty
         self._wanted_spares = 0  # how many of those are
+        self._warned = False  # that this user may not have lanes
         self._tell: Callable[[], object] = lambda: None
         self._stopped = Event()
         self._thread: Thread | None = None
@@ -156,6 +159,8 @@ class LaneWatch:
                 self._sort(self._look())
             except Exception as exc:  # noqa: BLE001 - whatever the broker does; tried again
                 logger.debug("Cannot look into the lanes of %s: %r", self._queue, exc)
+                if isinstance(exc, AccessRefused):
+                    self._warn(exc)
                 self._lanes.drop()
                 self._held = None  # the broker has it back
             self._stopped.wait(_EVERY if self._lanes.count <= _MANY else _SELDOM)
@@ -179,6 +184,8 @@ class LaneWatch:
                 self._spare[number] = None
         self._wanted_spares = 0
         count = self._lanes.count
+        if not (count or self._lanes.may_declare):
+            self._warn("none is there, and none may be declared")
         if self._rounds is None:
             self._look_into(range(count))
             self._rounds = Rounds(_LOOKS, monotonic())
@@ -187,6 +194,17 @@ class LaneWatch:
         self._take_in(depths)
         self._look_into(range(count, self._lanes.count))  # that were added meanwhile
         return front
+
+    def _warn(self, why: object) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "Queue %s: keys that publish in floods have no lanes, and stand before others: %s."
+                " Let the broker's user configure, write and read %s.*",
+                self._queue,
+                why,
+                register(self._queue),
+            )
 
     def _look_into(self, numbers: range) -> None:
         for first in range(0, len(numbers), _LOOKS):
