@@ -16,6 +16,7 @@ memory      ``memory://``          within a process: for demonstrations and test
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from time import monotonic
 from typing import Any, ClassVar
 
 from celery.exceptions import ImproperlyConfigured
@@ -98,6 +99,10 @@ class Broker:
         """
         return None
 
+    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
+        """Ask how many messages wait by key, beside their queues, of those that have any."""
+        return {}
+
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         """Ask how many messages wait in a queue; None if it is not there.
 
@@ -130,10 +135,15 @@ class RedisBroker(Broker):
         heads = [send("LINDEX", key, -1) for key in send.lists(queue)]
         return min(filter(None, map(published, heads)), default=None)
 
+    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
+        send = Commands(channel)
+        asked = [("HGET", send.key(base_of(queue)), "waiting") for queue in queues]
+        answers = zip(queues, send.all(asked) if asked else (), strict=True)
+        return {queue: int(found) for queue, found in answers if int(found or 0)}
+
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         """Those in its keys' lists besides, if it is shared by key."""
-        sorted_ = Commands(channel)("HGET", Commands(channel).key(base_of(queue)), "waiting")
-        return int(channel._size(queue)) + int(sorted_ or 0)
+        return int(channel._size(queue)) + self.by_key(channel, [queue]).get(queue, 0)
 
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(Commands(message.channel), message)
@@ -163,6 +173,14 @@ class AmqpBroker(Broker):
             return int(channel.queue_declare(queue, passive=True).consumer_count)
         except ChannelError:  # there is no such queue, or it is another's alone
             return 0
+
+    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
+        """Of as many queues as can be asked about within a second."""
+        until, found = monotonic() + _LOOKS, dict[str, int]()
+        for queue in queues:
+            if monotonic() < until and (count := waiting_in_lanes(channel, queue)):
+                found[queue] = count
+        return found
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         channel.connection.sock.settimeout(patience)
@@ -217,6 +235,9 @@ def letters_of(app: Any, connection: Any) -> LetterQueue:
     exchanges = {queue.exchange.name: queue.exchange for queue in app.amqp.queues.values()}
     return broker_of(connection).letters(connection, Settings.of(app).dead_letters, exchanges)
 
+
+_LOOKS = 1.0
+"""Seconds for which lanes of queues are looked for that have none, as a rule."""
 
 NO_CLIENT = (ImportError, NameError, AttributeError, RuntimeError)
 """What kombu's transports raise, each as it is written, if their clients are not installed."""

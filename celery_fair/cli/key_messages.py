@@ -8,7 +8,7 @@ from celery_fair.brokers.lanes import register
 from celery_fair.cli.interrupt import in_steps, stoppable
 from celery_fair.cli.keys import key_argument
 from celery_fair.cli.options import Outcome, outcome, the_app
-from celery_fair.operate.keys import Moved, opened, shown_key
+from celery_fair.operate.keys import Moved, opened, shown_key, waiting_by_key
 
 _as_json = outcome("Print an object as JSON.")
 
@@ -118,30 +118,39 @@ def _gone(queue: str, key: str | None, count: int, moved: Moved, done: str, said
 
 
 @click.command("merge")
-@click.argument("queue")
+@click.argument("queue", required=False)
+@click.option("--all", "every", is_flag=True, help="Each of the app's queues, in place of QUEUE.")
 @_as_json
-def merge_keys(queue: str) -> Outcome:
+def merge_keys(queue: str | None, every: bool) -> Outcome:
     """Put what was sorted by key back into QUEUE itself, each key's messages in their order.
 
-    It is for workers without fair_keys, and for Celery's purge. Stop workers with fair_keys first,
-    and publishers with celery-fair: they would sort it again. As many are put back as there were at
-    its beginning.
+    It is for workers without fair_keys, and for Celery's purge, also when the settings have no
+    fair_keys any more. Stop workers with fair_keys first, and publishers with celery-fair: they
+    would sort it again. As many are put back as there were at its beginning.
 
     \b
-    Example:
+    Examples:
       celery -A shop fair keys merge jobs
+      celery -A shop fair keys merge --all
 
     Exit status: 0; 1 if the broker cannot be reached, or some messages were sorted again while
     others were put back.
     """
-    with opened(the_app(), queue) as keys:
-        waiting = keys.waiting()
-        with in_steps("merging", sum(waiting.values())) as (stop, tick):
-            merged = keys.merge(waiting, stop, tick)
-    lines = [f"{merged.count} messages are back in {queue}"]
-    if merged.left:
-        lines.append(_not_merged(merged, keys.place))
-    return Outcome({"merged": merged.count, "left": merged.left}, lines, not merged.left)
+    if every is (queue is not None):
+        raise click.UsageError("name a QUEUE, or say --all")
+    app = the_app()
+    lines, all_, left = list[str](), 0, 0
+    for name in waiting_by_key(app) if queue is None else [queue]:
+        with opened(app, name, was_shared=True) as keys:
+            waiting = keys.waiting()
+            with in_steps(f"merging {name}", sum(waiting.values())) as (stop, tick):
+                merged = keys.merge(waiting, stop, tick)
+        all_, left = all_ + merged.count, left + merged.left
+        lines.append(f"{merged.count} messages are back in {name}")
+        if merged.left:
+            lines.append(_not_merged(merged, keys.place))
+    lines = lines or ["no messages wait by key"]
+    return Outcome({"merged": all_, "left": left}, lines, not left)
 
 
 def _not_merged(merged: Moved, place: str) -> str:

@@ -107,6 +107,6 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
                 f"{shown(connection)}: fair workers are not tested with this transport",
                 "RabbitMQ, Redis or SQS",
             )
-        yield from key_findings(connection, settings)
+        yield from key_findings(connection, settings, [queue.name for queue in queues])
         if isinstance(broker, AmqpBroker | RedisBroker):
             yield from worker_findings(app, settings, timeout)

@@ -1,7 +1,7 @@
 """What the ledger says, the store of keys with the lanes, and the store of groups."""
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,13 +64,24 @@ def ledger_findings(settings: Settings, non_repeatable: bool) -> Iterator[Findin
             yield from server_findings("ledger", client)
 
 
-def key_findings(connection: Any, settings: Settings) -> Iterator[Finding]:
+def key_findings(connection: Any, settings: Settings, queues: Sequence[str]) -> Iterator[Finding]:
     """Check the queues of ``fair_keys``.
 
     Arguments:
         connection: connected, to the app's broker.
+        queues: those that workers consume.
     """
     broker = broker_of(connection)
+    others = [name for name in queues if name not in settings.keys]
+    waiting: dict[str, int] = {}
+    with suppress(Exception):  # what may not be looked at, others say
+        waiting = broker.by_key(connection.default_channel, others)
+    for name, count in waiting.items():
+        yield weak(
+            f"queue {name}",
+            f"{count} messages wait by key, and workers without fair_keys for it do not see them",
+            f"fair keys merge {name}; or fair_keys for it again",
+        )
     for name in settings.keys:
         if isinstance(broker, AmqpBroker):
             yield _lanes(connection, name)

@@ -10,6 +10,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -29,7 +30,8 @@ from celery_fair.operate.keys.keys import (
 from celery_fair.operate.keys.on_rabbitmq import RabbitMQKeys
 from celery_fair.operate.keys.on_redis import RedisKeys
 from celery_fair.operate.text import assignments
-from celery_fair.settings import Settings, live_key_options
+from celery_fair.routing.declared import queues_of
+from celery_fair.settings import KeyedQueue, Settings, live_key_options
 
 __all__ = [
     "Keys",
@@ -39,6 +41,7 @@ __all__ = [
     "opened",
     "refuse_idle_burst",
     "shown_key",
+    "waiting_by_key",
     "watched",
     "whole_tenant",
     "why",
@@ -46,8 +49,11 @@ __all__ = [
 
 
 @contextmanager
-def opened(app: Any, queue: str) -> Iterator[Keys]:
+def opened(app: Any, queue: str, was_shared: bool = False) -> Iterator[Keys]:
     """Give a queue's keys, connected for as long as the context lasts.
+
+    Arguments:
+        was_shared: it may be any of the app's queues, as it may have been shared by key before.
 
     Raises:
         InvalidRequestError: the queue is not shared by key.
@@ -55,6 +61,8 @@ def opened(app: Any, queue: str) -> Iterator[Keys]:
         celery.exceptions.ImproperlyConfigured: the settings are wrong.
     """
     settings = Settings.of(app)
+    if was_shared and queue not in settings.keys and queue in queues_of(app):
+        settings = replace(settings, keys={**settings.keys, queue: KeyedQueue(queue)})
     if queue not in settings.keys:
         there = ", ".join(sorted(settings.keys)) or "none"
         raise InvalidRequestError(f"{queue!r} is no queue of fair_keys; there are: {there}")
@@ -67,6 +75,18 @@ def opened(app: Any, queue: str) -> Iterator[Keys]:
         kind = RabbitMQKeys if broker.has_lanes else RedisKeys
         with closing(kind(app, settings, connection, queue)) as keys:
             yield keys
+
+
+def waiting_by_key(app: Any) -> list[str]:
+    """Return those of an app's queues of which messages wait by key.
+
+    Raises:
+        OperateError: there is no connection, or it is lost.
+        celery.exceptions.ImproperlyConfigured: the settings are wrong.
+    """
+    queues = sorted({*Settings.of(app).keys, *queues_of(app)})
+    with connected(app) as connection:
+        return list(broker_of(connection).by_key(connection.default_channel, queues))
 
 
 def watched(app: Any, queue: str, top: int) -> Iterator[Listing]:

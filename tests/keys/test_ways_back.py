@@ -1,0 +1,61 @@
+"""What was sorted by key while a queue was one of ``fair_keys``, and is not any more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from celery import Celery
+from celery.bin.base import CLIContext
+from click.testing import CliRunner, Result
+
+from celery_fair import install
+from celery_fair.cli import fair
+from tests.brokers import Space
+from tests.integration.depths import left
+from tests.keys.tenants import QUEUE, publisher, send
+from tests.workers import StartWorker
+
+MANY = 50
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def space(request: pytest.FixtureRequest) -> Space:
+    found: Space = request.getfixturevalue(f"{request.param}_space")
+    return found
+
+
+def run(space: Space, *words: str) -> Result:
+    """A command of an app without ``fair_keys``."""
+    with Celery("shop", broker=space.url, set_as_current=False) as app:
+        app.conf.task_default_queue = QUEUE
+        install(app)
+        context = CLIContext(app=app, no_color=True, workdir=None)
+        return CliRunner().invoke(fair, words, obj=context)
+
+
+def test_who_does_not_look_there_says_so(space: Space, start_worker: StartWorker) -> None:
+    """The worker at its start, and the doctor; and all of it is put back without the setting."""
+    with publisher(space.url) as app:
+        ids = send(app, "acme", MANY)
+    worker = start_worker(space, queues=[QUEUE], quiet=False)
+    said = [line for line in worker.log().splitlines() if "fair keys merge jobs" in line]
+    (count,) = (int(word) for line in said for word in line.split() if word.isdigit())
+    assert MANY - 3 <= count <= MANY
+    found = json.loads(run(space, "doctor", "--json", "--timeout", "0").stdout)
+    assert f"{count} messages wait by key" in json.dumps(found)
+
+    merged = run(space, "keys", "merge", "--all")
+    assert merged.output == f"{count} messages are back in {QUEUE}\n", merged.output
+    worker.records.started.wait_once(ids)
+    assert run(space, "keys", "merge", "--all").output == "no messages wait by key\n"
+    assert worker.stop() == 0
+    assert left(space, QUEUE) == 0
+
+
+@pytest.mark.parametrize("words", [[], [QUEUE, "--all"]])
+def test_one_queue_or_all(space: Space, words: list[str]) -> None:
+    refused = run(space, "keys", "merge", *words)
+    assert refused.exit_code == 2
+    assert "name a QUEUE, or say --all" in refused.output
+    assert "no queue of fair_keys" in run(space, "keys", "merge", "nosuch").output
