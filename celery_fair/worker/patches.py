@@ -279,10 +279,12 @@ _read: Callable[..., Any] = Connection.blocking_read
 
 
 def _read_or_leave(connection: Connection, timeout: float | None = None) -> Any:
+    within = connection.read_timeout if timeout is None else None  # else its caller has other plans
     try:
-        return _read(connection, timeout)
+        # py-amqp leaves it to the system to count, which does not know of greenlets.
+        return _read(connection, within if timeout is None else timeout)
     except TimeoutError:
-        if timeout is not None or connection.read_timeout is None:  # its caller has other plans
+        if within is None:
             raise
         connection.collect()
         raise RecoverableConnectionError("the broker has not answered in time") from None

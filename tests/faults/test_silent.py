@@ -33,10 +33,11 @@ PATIENCE = {
 """Options by which it does so for less long than by default."""
 
 
-@pytest.fixture(params=["classic", "keyed"])
+@pytest.fixture(params=["classic", "keyed", "gevent"])
 def scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     patience = {OPTIONS: PATIENCE[space.kind]}
-    made = Scene(space, tmp_path, queue_type=request.param, conf=patience)
+    kind = {"pool": request.param} if request.param == "gevent" else {"queue_type": request.param}
+    made = Scene(space, tmp_path, conf=patience, **kind)
     try:
         made.ready()
         yield made
@@ -122,6 +123,17 @@ def test_it_says_so_and_is_at_work_again(scene: Scene) -> None:
     scene.settle()
     one = scene.space.kind == "redis"  # its acknowledgement may have arrived, and no answer to that
     scene.account(ids).check(Allowed(unstarted=one, lost=one))
+
+
+def test_an_idle_worker_notices(scene: Scene) -> None:
+    """That its broker says nothing, though it asks it for nothing else."""
+    scene.records.finished.wait_ids(scene.publish(4, "plain"))
+    scene.proxy.hold()
+    ids = scene.publish(6, "plain")
+    wait_for(lambda: "Connection to broker lost" in scene.worker.log(), WITHIN, scene.worker.log)
+    scene.proxy.release()
+    scene.settle()
+    scene.records.finished.wait_ids(ids)
 
 
 @pytest.mark.parametrize(

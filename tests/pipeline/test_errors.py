@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import sys
 from pathlib import Path
 from shutil import rmtree
 from threading import Event, Thread
@@ -228,3 +229,12 @@ def test_a_large_log_that_may_be_read_is_no_little_work(
     assert _work(warehouse, logs) is Work.SOME
     os.utime(run, (come - 1, come - 1))
     assert _work(warehouse, logs) is Work.MUCH
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(("module", "written"), [("py4j.java_gateway", False), (__name__, True)])
+def test_what_py4j_tells_at_an_interrupt_is_not_written(module: str, written: bool) -> None:
+    """It is what Java was asked for, with Python's stack."""
+    place = str(sys.modules[module].__file__)
+    record = logging.LogRecord("root", logging.ERROR, place, 1, "asked", (), None)
+    assert bool(logging.getLogger().filter(record)) is written

@@ -48,6 +48,7 @@ class SilenceWatch:
             self._asked = now
             self._channel.send_method(spec.Channel.Flow, "b", (True,))  # as it is
         elif now - self._asked >= self._within:
+            connection.collect()  # a loop that takes this for an error of a task's sees it by that
             raise RecoverableConnectionError(
                 f"the broker has said nothing for {self._within:g} s, though it was asked"
             )
