@@ -13,7 +13,9 @@ memory      ``memory://``          within a process: for demonstrations and test
 =========== ====================== ======================================================
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from time import monotonic
@@ -25,7 +27,7 @@ from kombu.exceptions import ChannelError
 from celery_fair.brokers.amqp_letters import AmqpLetters
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.keyed.scripts import base_of
-from celery_fair.brokers.lanes import waiting_in_lanes
+from celery_fair.brokers.lanes import be_patient, waiting_in_lanes
 from celery_fair.brokers.mover import Mover, RedisMover, VirtualMover
 from celery_fair.brokers.payload import published
 from celery_fair.brokers.redis import MARK, Commands, acknowledge_held, marked
@@ -99,8 +101,14 @@ class Broker:
         """
         return None
 
-    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
-        """Ask how many messages wait by key, beside their queues, of those that have any."""
+    def by_key(
+        self, channel: Any, queues: Sequence[str], within: float = math.inf
+    ) -> dict[str, int]:
+        """Ask how many messages wait by key, beside their queues, of those that have any.
+
+        Arguments:
+            within: seconds after which no more queues are asked about.
+        """
         return {}
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
@@ -135,7 +143,9 @@ class RedisBroker(Broker):
         heads = [send("LINDEX", key, -1) for key in send.lists(queue)]
         return min(filter(None, map(published, heads)), default=None)
 
-    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
+    def by_key(
+        self, channel: Any, queues: Sequence[str], within: float = math.inf
+    ) -> dict[str, int]:
         send = Commands(channel)
         asked = [("HGET", send.key(base_of(queue)), "waiting") for queue in queues]
         answers = zip(queues, send.all(asked) if asked else (), strict=True)
@@ -174,16 +184,18 @@ class AmqpBroker(Broker):
         except ChannelError:  # there is no such queue, or it is another's alone
             return 0
 
-    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
-        """Of as many queues as can be asked about within a second."""
-        until, found = monotonic() + _LOOKS, dict[str, int]()
+    def by_key(
+        self, channel: Any, queues: Sequence[str], within: float = math.inf
+    ) -> dict[str, int]:
+        until, found = monotonic() + within, dict[str, int]()
         for queue in queues:
-            if monotonic() < until and (count := waiting_in_lanes(channel, queue)):
-                found[queue] = count
-        return found
+            if monotonic() < until:
+                with suppress(ChannelError):  # what it has for a register is another's
+                    found[queue] = waiting_in_lanes(channel, queue, until)
+        return {queue: count for queue, count in found.items() if count}
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
-        channel.connection.sock.settimeout(patience)
+        be_patient(channel.connection, patience)
         try:
             front = int(channel.queue_declare(queue, passive=True).message_count)
         except ChannelError:  # there is no such queue; the channel has been opened anew
@@ -235,9 +247,6 @@ def letters_of(app: Any, connection: Any) -> LetterQueue:
     exchanges = {queue.exchange.name: queue.exchange for queue in app.amqp.queues.values()}
     return broker_of(connection).letters(connection, Settings.of(app).dead_letters, exchanges)
 
-
-_LOOKS = 1.0
-"""Seconds for which lanes of queues are looked for that have none, as a rule."""
 
 NO_CLIENT = (ImportError, NameError, AttributeError, RuntimeError)
 """What kombu's transports raise, each as it is written, if their clients are not installed."""

@@ -15,6 +15,7 @@ in its order, and nothing is lost.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from random import sample
@@ -101,10 +102,13 @@ def depths_by_name(channel: Any, names: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def waiting_in_lanes(channel: Any, queue: str) -> int:
+def waiting_in_lanes(channel: Any, queue: str, until: float = math.inf) -> int:
     """Ask how many messages wait in all lanes of a queue. None is made, or changed.
 
     One that somebody has deleted hides those behind it that are asked about in one go with it.
+
+    Arguments:
+        until: no more lanes are asked about after this time of the monotonic clock.
     """
     connection, total = channel.connection, 0
     with connection.channel() as asking:
@@ -113,11 +117,22 @@ def waiting_in_lanes(channel: Any, queue: str) -> int:
         except NotFound:
             return 0
     for first in range(0, count, _AT_A_TIME):
+        if monotonic() > until:
+            break
         numbers = range(first, min(first + _AT_A_TIME, count))
         names = [f"{register(queue)}.{number}" for number in numbers]
         with connection.channel() as asking:
-            total += sum(depths_by_name(asking, names).values())
+            depths = depths_by_name(asking, names)
+        if not depths:  # a queue of somebody else's is called so
+            break
+        total += sum(depths.values())
     return total
+
+
+def be_patient(connection: Any, seconds: float) -> None:
+    """Have a connection of py-amqp's wait for answers so long, in a worker and elsewhere."""
+    connection.sock.settimeout(seconds)
+    connection.read_timeout = seconds
 
 
 class NotEmptyError(Exception):
@@ -134,6 +149,7 @@ class Lanes:
         connect: makes a kombu connection, without opening it.
         queue: kombu's.
         most: lanes beyond which none is added but for keys that are to wait.
+        may_declare: whether to make what is not there.
 
     Attributes:
         most: as above.
@@ -141,7 +157,9 @@ class Lanes:
         may_declare: whether nobody has said that this user may not.
     """
 
-    def __init__(self, connect: Callable[[], Any], queue: Any, most: int) -> None:
+    def __init__(
+        self, connect: Callable[[], Any], queue: Any, most: int, may_declare: bool = True
+    ) -> None:
         self._connect = connect
         self._queue = queue
         self.most = most
@@ -150,7 +168,7 @@ class Lanes:
         self._register = _like(queue, register(queue.name), arguments)
         self._connection: Any = None
         self._channel: Any = None
-        self.may_declare = True
+        self.may_declare = may_declare
         self.count = 0
 
     @property
@@ -287,7 +305,7 @@ class Lanes:
         self._connection = connection = self._connect()
         with self._intact():
             connection.connect()
-            connection.connection.sock.settimeout(_PATIENCE)
+            be_patient(connection.connection, _PATIENCE)
             self._channel = connection.channel()
             self._channel.confirm_select()
 

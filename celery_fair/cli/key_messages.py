@@ -81,7 +81,7 @@ def purge_keys(queue: str, key: str | None, everybody: bool, yes: bool, dry_run:
     if everybody and key is not None:
         raise click.UsageError("--all means whosever messages wait: leave KEY and --no-key out")
     _must_be_sure("purge deletes messages for good", yes or dry_run)
-    with opened(the_app(), queue) as keys:
+    with opened(the_app(), queue, was_shared=key is None) as keys:
         waiting = {} if key is None else keys.waiting_of(key)
         count = keys.everything() if key is None else sum(waiting.values())
         if dry_run or not count:
@@ -181,7 +181,7 @@ def shrink_keys(queue: str, yes: bool) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached, or not all lanes could be removed.
     """
-    with opened(the_app(), queue) as keys:
+    with opened(the_app(), queue, was_shared=True) as keys:
         if not (yes or sys.stdin.isatty()):
             raise click.UsageError("say --yes when all workers and publishers of it are stopped")
         if not yes:

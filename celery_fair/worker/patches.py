@@ -5,6 +5,7 @@ Most of it has no seam made for it; each function says what was there, and who t
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from heapq import heapify
 from time import monotonic
@@ -286,8 +287,15 @@ def _read_or_leave(connection: Connection, timeout: float | None = None) -> Any:
     except TimeoutError:
         if within is None:
             raise
-        connection.collect()
+        leave(connection)
         raise RecoverableConnectionError("the broker has not answered in time") from None
+
+
+def leave(connection: Any) -> None:
+    """Whom nobody answers says no goodbye: with TLS that would be waited for as well."""
+    with suppress(OSError, AttributeError):
+        connection.sock.settimeout(NO_WAIT)
+    connection.collect()
 
 
 def heard(connection: Any) -> None:

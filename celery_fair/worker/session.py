@@ -103,7 +103,7 @@ class Session:
             c.connection_errors,
         )
         if isinstance(broker_of(c.connection), AmqpBroker):
-            SilenceWatch(vanilla.channel, self._call_later)
+            SilenceWatch(vanilla.channel, self._call_later, raises=bool(c.hub))
         patches.replace_events(c)
         patches.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)

@@ -25,6 +25,9 @@ from celery_fair.worker.session import Session
 
 logger = logging.getLogger(__name__)
 
+_LOOKS = 1.0
+"""Seconds for which it is looked, at the start, for what waits where no worker looks any more."""
+
 
 class FairWorker:
     """One a process; it outlives connections.
@@ -75,7 +78,7 @@ class FairWorker:
         connection, shared = self._c.connection, self.parts.settings.keys
         queues = [each.name for each in self._c.task_consumer.queues if each.name not in shared]
         try:
-            found = broker_of(connection).by_key(connection.default_channel, queues)
+            found = broker_of(connection).by_key(connection.default_channel, queues, _LOOKS)
         except Exception as exc:  # noqa: BLE001 - this user may not look, say
             logger.debug("Cannot look for messages that wait by key: %r", exc)
             return

@@ -53,7 +53,7 @@ def opened(app: Any, queue: str, was_shared: bool = False) -> Iterator[Keys]:
     """Give a queue's keys, connected for as long as the context lasts.
 
     Arguments:
-        was_shared: it may be any of the app's queues, as it may have been shared by key before.
+        was_shared: it may be any queue, as it may have been shared by key before.
 
     Raises:
         InvalidRequestError: the queue is not shared by key.
@@ -61,7 +61,7 @@ def opened(app: Any, queue: str, was_shared: bool = False) -> Iterator[Keys]:
         celery.exceptions.ImproperlyConfigured: the settings are wrong.
     """
     settings = Settings.of(app)
-    if was_shared and queue not in settings.keys and queue in queues_of(app):
+    if was_shared and queue not in settings.keys:
         settings = replace(settings, keys={**settings.keys, queue: KeyedQueue(queue)})
     if queue not in settings.keys:
         there = ", ".join(sorted(settings.keys)) or "none"

@@ -34,9 +34,10 @@ class RabbitMQKeys(Keys):
 
     def __init__(self, app: Any, settings: Settings, connection: Any, queue: str) -> None:
         super().__init__(app, settings, connection, queue)
-        self._declared = app.amqp.queues[queue]
-        connect = partial(connection.clone, heartbeat=0)
-        self._lanes = Lanes(connect, self._declared, settings.keys[queue].lanes)
+        queues = app.amqp.queues
+        self._declared = queues.get(queue) or queues.new_missing(queue)
+        connect, is_shared = partial(connection.clone, heartbeat=0), queue in Settings.of(app).keys
+        self._lanes = Lanes(connect, self._declared, settings.keys[queue].lanes, is_shared)
         self._workers = Workers(app, (), _PATIENCE)
         self._crowd = Crowd(self._workers)
 

@@ -6,12 +6,17 @@ a while is asked something; if that is not answered within the time that an answ
 connection is lost.
 """
 
+import logging
 from collections.abc import Callable
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any
 
 from amqp import RecoverableConnectionError, spec
+
+from celery_fair.worker import patches
+
+logger = logging.getLogger(__name__)
 
 
 class SilenceWatch:
@@ -20,6 +25,7 @@ class SilenceWatch:
     Arguments:
         channel: py-amqp's, open for as long as the connection.
         call_later: calls a function after so many seconds, on that thread.
+        raises: whether the loop hears of a lost connection by an error; others look.
         clock: the monotonic clock.
     """
 
@@ -27,10 +33,12 @@ class SilenceWatch:
         self,
         channel: Any,
         call_later: Callable[[float, Callable[[], object]], object],
+        raises: bool = True,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._channel = channel
         self._call_later = call_later
+        self._raises = raises
         self._clock = clock
         self._within = channel.connection.read_timeout
         self._heard: int | None = None
@@ -48,10 +56,12 @@ class SilenceWatch:
             self._asked = now
             self._channel.send_method(spec.Channel.Flow, "b", (True,))  # as it is
         elif now - self._asked >= self._within:
-            connection.collect()  # a loop that takes this for an error of a task's sees it by that
-            raise RecoverableConnectionError(
-                f"the broker has said nothing for {self._within:g} s, though it was asked"
-            )
+            patches.leave(connection)
+            said = f"the broker has said nothing for {self._within:g} s, though it was asked"
+            if self._raises:
+                raise RecoverableConnectionError(said)
+            logger.warning("Connection: %s", said)
+            return
         self._call_later(self._within / 2, self._look)
 
 
