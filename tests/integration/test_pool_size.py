@@ -122,8 +122,8 @@ def test_a_pool_that_shrinks_ends_nothing_that_runs(
     worker = start_worker(
         space, app="tests.apps.once", pool="prefork", concurrency=4, queues=QUEUES
     )
-    ids = publish(space.url, {"a": 150}, "before", ("", 0.02)).all()
-    ids += publish(space.url, {"b": 150}, "plain", ("", 0.02)).all()
+    ids = publish(space.url, {"a": 400}, "before", ("", 0.02)).all()
+    ids += publish(space.url, {"b": 400}, "plain", ("", 0.02)).all()
     for _ in range(15):
         worker.control("pool_shrink", n=2)
         worker.control("pool_grow", n=2)
