@@ -13,12 +13,10 @@ memory      ``memory://``          within a process: for demonstrations and test
 =========== ====================== ======================================================
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from time import monotonic
 from typing import Any, ClassVar
 
 from celery.exceptions import ImproperlyConfigured
@@ -101,14 +99,8 @@ class Broker:
         """
         return None
 
-    def by_key(
-        self, channel: Any, queues: Sequence[str], within: float = math.inf
-    ) -> dict[str, int]:
-        """Ask how many messages wait by key, beside their queues, of those that have any.
-
-        Arguments:
-            within: seconds after which no more queues are asked about.
-        """
+    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
+        """Ask how many messages wait by key, beside their queues, of those that have any."""
         return {}
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
@@ -143,9 +135,7 @@ class RedisBroker(Broker):
         heads = [send("LINDEX", key, -1) for key in send.lists(queue)]
         return min(filter(None, map(published, heads)), default=None)
 
-    def by_key(
-        self, channel: Any, queues: Sequence[str], within: float = math.inf
-    ) -> dict[str, int]:
+    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
         send = Commands(channel)
         asked = [("HGET", send.key(base_of(queue)), "waiting") for queue in queues]
         answers = zip(queues, send.all(asked) if asked else (), strict=True)
@@ -184,14 +174,11 @@ class AmqpBroker(Broker):
         except ChannelError:  # there is no such queue, or it is another's alone
             return 0
 
-    def by_key(
-        self, channel: Any, queues: Sequence[str], within: float = math.inf
-    ) -> dict[str, int]:
-        until, found = monotonic() + within, dict[str, int]()
+    def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
+        found = dict[str, int]()
         for queue in queues:
-            if monotonic() < until:
-                with suppress(ChannelError):  # what it has for a register is another's
-                    found[queue] = waiting_in_lanes(channel, queue, until)
+            with suppress(ChannelError):  # what it has for a register is another's
+                found[queue] = waiting_in_lanes(channel, queue)
         return {queue: count for queue, count in found.items() if count}
 
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:

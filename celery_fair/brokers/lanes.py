@@ -15,7 +15,6 @@ in its order, and nothing is lost.
 """
 
 import logging
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from random import sample
@@ -102,13 +101,10 @@ def depths_by_name(channel: Any, names: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def waiting_in_lanes(channel: Any, queue: str, until: float = math.inf) -> int:
+def waiting_in_lanes(channel: Any, queue: str) -> int:
     """Ask how many messages wait in all lanes of a queue. None is made, or changed.
 
     One that somebody has deleted hides those behind it that are asked about in one go with it.
-
-    Arguments:
-        until: no more lanes are asked about after this time of the monotonic clock.
     """
     connection, total = channel.connection, 0
     with connection.channel() as asking:
@@ -117,8 +113,6 @@ def waiting_in_lanes(channel: Any, queue: str, until: float = math.inf) -> int:
         except NotFound:
             return 0
     for first in range(0, count, _AT_A_TIME):
-        if monotonic() > until:
-            break
         numbers = range(first, min(first + _AT_A_TIME, count))
         names = [f"{register(queue)}.{number}" for number in numbers]
         with connection.channel() as asking:

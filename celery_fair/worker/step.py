@@ -25,9 +25,6 @@ from celery_fair.worker.session import Session
 
 logger = logging.getLogger(__name__)
 
-_LOOKS = 1.0
-"""Seconds for which it is looked, at the start, for what waits where no worker looks any more."""
-
 
 class FairWorker:
     """One a process; it outlives connections.
@@ -74,11 +71,17 @@ class FairWorker:
             each.start()
 
     def _warn_of_what_waits_by_key(self) -> None:
-        """Say what was sorted by workers that shared a queue by key, as this one does not."""
+        """Say what was sorted by workers that shared a queue by key, as this one does not.
+
+        Where looking leaves no trace: RabbitMQ writes a line of its log for each queue without
+        lanes that is asked about. There the doctor says it.
+        """
         connection, shared = self._c.connection, self.parts.settings.keys
+        if not broker_of(connection).keeps_tags:
+            return
         queues = [each.name for each in self._c.task_consumer.queues if each.name not in shared]
         try:
-            found = broker_of(connection).by_key(connection.default_channel, queues, _LOOKS)
+            found = broker_of(connection).by_key(connection.default_channel, queues)
         except Exception as exc:  # noqa: BLE001 - this user may not look, say
             logger.debug("Cannot look for messages that wait by key: %r", exc)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 
 import pytest
 from celery import Celery
@@ -39,11 +39,11 @@ def test_who_does_not_look_there_says_so(space: Space, start_worker: StartWorker
     with publisher(space.url) as app:
         ids = send(app, "acme", MANY)
     worker = start_worker(space, queues=[QUEUE], quiet=False)
-    said = [line for line in worker.log().splitlines() if "fair keys merge jobs" in line]
-    (count,) = (int(word) for line in said for word in line.split() if word.isdigit())
+    found = run(space, "doctor", "--json", "--timeout", "0").stdout
+    (count,) = map(int, re.findall(r"(\d+) messages wait by key", found))
     assert MANY - 3 <= count <= MANY
-    found = json.loads(run(space, "doctor", "--json", "--timeout", "0").stdout)
-    assert f"{count} messages wait by key" in json.dumps(found)
+    said = f"Queue jobs: {count} messages wait by key"
+    assert (said in worker.log()) is (space.kind == "redis")  # RabbitMQ would log each question
 
     merged = run(space, "keys", "merge", "--all")
     assert merged.output == f"{count} messages are back in {QUEUE}\n", merged.output
