@@ -12,7 +12,7 @@ from celery.signals import celeryd_init, worker_shutting_down
 from celery.utils.imports import symbol_by_name
 from celery.worker.consumer.tasks import Tasks
 
-from celery_fair.brokers.broker import bound_waits, broker_of, refuse_without_client
+from celery_fair.brokers.broker import bound_waits, refuse_without_client
 from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
@@ -66,33 +66,8 @@ class FairWorker:
             logger.info("%s", line(self._c.app, self.parts.settings))
             for warning in warnings(self._c.app):
                 logger.warning("%s", warning)
-            self._warn_of_what_waits_by_key()
         for each in (*self.parts.servers, *self.parts.recorders):
             each.start()
-
-    def _warn_of_what_waits_by_key(self) -> None:
-        """Say what was sorted by workers that shared a queue by key, as this one does not.
-
-        Where looking leaves no trace: RabbitMQ writes a line of its log for each queue without
-        lanes that is asked about. There the doctor says it.
-        """
-        connection, shared = self._c.connection, self.parts.settings.keys
-        if not broker_of(connection).keeps_tags:
-            return
-        queues = [each.name for each in self._c.task_consumer.queues if each.name not in shared]
-        try:
-            found = broker_of(connection).by_key(connection.default_channel, queues)
-        except Exception as exc:  # noqa: BLE001 - this user may not look, say
-            logger.debug("Cannot look for messages that wait by key: %r", exc)
-            return
-        for queue, count in found.items():
-            logger.warning(
-                "Queue %s: %d messages wait by key, and are not seen, as fair_keys does not name it"
-                " here. Have them back in the queue: celery -A … fair keys merge %s",
-                queue,
-                count,
-                queue,
-            )
 
     def stop(self) -> None:
         """Stop consuming: for a shutdown, or because the connection is gone."""

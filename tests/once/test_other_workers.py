@@ -57,7 +57,7 @@ def test_expired_and_revoked(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, task: str
 ) -> None:
     past = datetime.now(UTC) - timedelta(hours=1)
-    late = publish(space.url, {"a": 3}, task, expires=past).all()
+    late = publish(space.url, {"a": 3}, task, expires=past).all()  # more than a window has
     worker = start_worker(space, app=APP, queues=QUEUES)  # in no time do they come once more
     later = publish(space.url, {"a": 2}, task, countdown=600).all()
     wait_equal(lambda: len(worker.inspect("scheduled")), len(later))

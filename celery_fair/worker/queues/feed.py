@@ -371,6 +371,7 @@ class Aside:
         feed = self._feed
         if message.aside == "limit":
             feed.room.limit(-1)
+            feed.reports.wake_up.later()  # there is room for one more, also if it has expired
         elif message.aside and not feed.dead:
             feed.room.unpark(message.subscription == feed._tag)
         message.put_aside("")
