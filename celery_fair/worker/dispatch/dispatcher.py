@@ -115,7 +115,7 @@ class Dispatcher:
             if self._charges_ends:
                 self._prices.settle(self._chooser, self._served, self._price_now)
             if reports:
-                self._take_in_news()
+                self._take_in_reports()
             # What departs in this process, without threads, has ended.
             if len(in_flight) >= slots and not (launcher.launch() and len(in_flight) < slots):
                 break
@@ -137,7 +137,7 @@ class Dispatcher:
             self._dispatch(feed)
         return True
 
-    def _take_in_news(self) -> None:
+    def _take_in_reports(self) -> None:
         for feed, request in self._reports.take():
             if request is not None and request.message.acknowledged:
                 continue  # it was given back when it was about to come due, and comes again
