@@ -24,12 +24,19 @@ class Waiter:
         self.told: list[set[str]] = []
         self.hub = Hub()
         self.wake_up = RedisWakeUp(self.client.connection_pool, self.hub, self._changed)
+        self._lists: set[str] = set()
 
-    def _changed(self, keys: Collection[str]) -> None:
-        self.told.append(set(keys))
+    def _changed(self, quiet: Collection[str]) -> None:
+        self.told.append({each for each in self._lists if each not in quiet})
+
+    def listen(self, *lists: str) -> None:
+        """Listen to these, and wait until the server has answered."""
+        self._lists.update(lists)
+        self.wake_up.listen(lists)
+        self.wait_answered()
 
     def wait(self) -> set[str]:
-        """Return what it is told of next."""
+        """Return what may have something, by what it is told next."""
 
         def told() -> bool:
             self.wake_up._on_readable()
@@ -62,8 +69,7 @@ def test_each_message_wakes(redis_space: Space) -> None:
     """And is where it was: nobody has taken it."""
     with waiting(redis_space.url) as waiter:
         for number in range(20):
-            waiter.wake_up.listen(["a", "b"])
-            waiter.wait_answered()
+            waiter.listen("a", "b")
             assert not waiter.told
             waiter.client.lpush("a", number)
             assert waiter.wait() == {"a"}
@@ -73,27 +79,38 @@ def test_each_message_wakes(redis_space: Space) -> None:
 def test_what_came_before_the_question(redis_space: Space) -> None:
     with waiting(redis_space.url) as waiter:
         waiter.client.lpush("a", "x")
-        waiter.wake_up.listen(["a"])
+        waiter.listen("a")
         assert waiter.wait() == {"a"}
         assert waiter.client.llen("a") == 1
 
 
 def test_other_lists_wake_nobody(redis_space: Space) -> None:
     with waiting(redis_space.url) as waiter:
-        waiter.wake_up.listen(["a"])
-        waiter.wait_answered()
+        waiter.listen("a")
         waiter.client.lpush("b", "x")
-        waiter.wake_up.listen(["c"])
-        waiter.wait_answered()
+        waiter.listen("c")
         waiter.client.lpush("c", "x")
         assert waiter.wait() == {"c"}
+
+
+def test_a_list_that_nobody_listens_to_any_more(redis_space: Space) -> None:
+    """What came to it since is looked for whenever another list wakes the worker.
+
+    Or that one would be served before it, however urgent it is.
+    """
+    with waiting(redis_space.url) as waiter:
+        waiter.listen("urgent", "other")
+        waiter.client.lpush("urgent", "x")
+        assert waiter.wait() == {"urgent"}
+        waiter.client.lpush("urgent", "y")
+        waiter.client.lpush("other", "x")
+        assert waiter.wait() == {"urgent", "other"}
 
 
 def test_a_server_that_is_flushed(redis_space: Space) -> None:
     """Whatever was there may have come again since."""
     with waiting(redis_space.url) as waiter:
-        waiter.wake_up.listen(["a", "b"])
-        waiter.wait_answered()
+        waiter.listen("a", "b")
         waiter.client.flushdb()
         assert waiter.wait() == {"a", "b"}
 
@@ -103,8 +120,7 @@ def test_a_connection_that_is_half_open(
 ) -> None:
     """The next question has no answer, and then the worker is to connect again."""
     with Proxy(redis_space) as proxy, waiting(proxy.url) as waiter:
-        waiter.wake_up.listen(["a"])
-        waiter.wait_answered()
+        waiter.listen("a")
         proxy.hold()
         waiter.wake_up._ask_again()
         waiter.wake_up._ask_again()  # it may come yet

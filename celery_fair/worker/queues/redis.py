@@ -216,10 +216,10 @@ class RedisSource(Source):
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(self.send, message)
 
-    def _changed(self, keys: Collection[str]) -> None:
-        """What has woken the worker: queues with these lists may have something."""
+    def _changed(self, quiet: Collection[str]) -> None:
+        """What has woken the worker: all but these lists may have something."""
         for feed in self._feeds.values():
-            if not feed.left and any(key in keys for key in feed.lists):
+            if not feed.left and any(key not in quiet for key in feed.lists):
                 feed.left = 1
         self._soon()
 

@@ -33,7 +33,8 @@ def wake_up_for(
     Arguments:
         channel: kombu's.
         hub: the event loop.
-        changed: given the keys of lists that have something, or had it.
+        changed: called when a list may have something, with those that would be told of: of lists
+            that are in none of its answers, such as one that was taken from meanwhile, nobody tells.
         interval: seconds between two looks instead.
     """
     from redis.exceptions import ResponseError
@@ -114,7 +115,7 @@ class RedisWakeUp:
                 changed.update(asked)
         if changed:
             self._told_of -= changed
-            self._changed(changed)
+            self._changed(self._told_of)
 
     def _invalidated(self, keys: list[Any] | None) -> Collection[str]:
         if keys is None:  # all, as of FLUSHALL
