@@ -33,8 +33,8 @@ def wake_up_for(
     Arguments:
         channel: kombu's.
         hub: the event loop.
-        changed: called when a list may have something, with those that would be told of: of lists
-            that are in none of its answers, such as one that was taken from meanwhile, nobody tells.
+        changed: called when a list may have something, with the lists that would be told of when
+            they change: any other may have changed unheard.
         interval: seconds between two looks instead.
     """
     from redis.exceptions import ResponseError
