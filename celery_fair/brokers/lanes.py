@@ -15,7 +15,7 @@ in its order, and nothing is lost.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from random import sample
 from threading import RLock
@@ -35,6 +35,9 @@ _AT_A_TIME = 256
 
 _KEPT = 600.0
 """Seconds for which a key keeps its lane, from its last message in it."""
+
+_UNSEEN = 0.5
+"""Seconds within which what was published to a lane need not show there yet."""
 
 _MOST_KEPT = 100_000
 """Keys whose lanes are remembered."""
@@ -166,11 +169,6 @@ class Lanes:
         self.count = 0
 
     @property
-    def are_all(self) -> bool:
-        """Whether there may be no more, so that keys may share them."""
-        return self.count >= self.most
-
-    @property
     def channel(self) -> Any:
         """A channel that is open, on which publishing is confirmed."""
         if self._channel is None:
@@ -240,15 +238,18 @@ class Lanes:
                 return number
         return None
 
-    def empty(self) -> int | None:
+    def empty(self, taken: Container[int] = ()) -> int | None:
         """Return a lane for a key that needs one: an empty one, or the least full; None for none.
 
         Of `_SAMPLE` lanes at random, so that those who look at a time find different ones.
+
+        Arguments:
+            taken: lanes that are not empty, though it may seem so.
         """
         count = min(self.counted(), self.most)
         looked_at = sample(range(count), min(_SAMPLE, count))
         depths = self.depths(looked_at)
-        found = next((number for number in looked_at if not depths[number]), None)
+        found = next((each for each in looked_at if not depths[each] and each not in taken), None)
         if found is None:
             found = self.add()
         if found is None and depths:
@@ -387,7 +388,8 @@ class LaneChooser:
         if now < self._rests_until:
             return None
         try:
-            return self._lanes.empty()
+            just = now - _UNSEEN + _KEPT
+            return self._lanes.empty({each for each, until in self._kept.values() if until > just})
         except Exception as exc:  # noqa: BLE001 - whatever it is, the message is published
             logger.warning("Cannot ask for a lane, what is published goes to the queue: %r", exc)
             self._rests_until = monotonic() + _REST

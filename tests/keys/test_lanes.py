@@ -19,7 +19,7 @@ from kombu import Exchange, Queue
 
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.depths import depths_of
-from celery_fair.brokers.lanes import Lanes, lane
+from celery_fair.brokers.lanes import LaneChooser, Lanes, lane
 from celery_fair.cli import fair
 from celery_fair.routing import floods
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
@@ -42,7 +42,7 @@ def space(rabbitmq_space: Space) -> Space:
 def app(space: Space, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
     """A publisher whose floods have two messages in front, however long they take to publish."""
     monkeypatch.setattr(floods, "_RATE", 1e-6)
-    with publisher(space.url) as app:
+    with publisher(space.url, broker_transport_options={"confirm_publish": True}) as app:
         yield app
 
 
@@ -117,6 +117,20 @@ def test_as_many_lanes_as_keys_with_a_backlog(
     worker.records.started.wait_once(again)
     wait_equal(lambda: left(space), 0)
     assert lanes(space) <= 60
+
+
+def test_a_lane_that_was_given_away_just_now_only_seems_empty(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was published to it may be on its way still, and two keys would share it."""
+    monkeypatch.setattr("celery_fair.brokers.lanes._UNSEEN", 60)
+    with publisher(space.url) as app, app.connection_for_write() as connection:
+        queue = app.amqp.queues[QUEUE]
+        with connection.channel() as channel:
+            queue(channel).declare()
+        with closing(LaneChooser(Lanes(connection.clone, queue, 100))) as chooser:
+            assert len({chooser.lane(f"key{n}") for n in range(20)}) == 20
+            assert chooser.lane("key0") == chooser.lane("key0")
 
 
 def test_no_more_lanes_than_allowed(space: Space, start_worker: StartWorker) -> None:

@@ -132,7 +132,7 @@ class LaneWatch:
 
     def may_be_shared(self, number: int) -> bool:
         """Whether keys may share a lane, as there may be no more of them."""
-        return number < self._lanes.most and self._lanes.are_all
+        return number < self._lanes.most <= self._lanes.count
 
     def is_spare(self, number: int) -> bool:
         """Whether a lane is for keys that are to wait."""
