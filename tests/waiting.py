@@ -12,7 +12,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
-INTERVAL = 0.01
+INTERVAL = 0.025
 
 
 def wait_for(

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
-from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -60,6 +59,7 @@ class RedisServer:
         self._durability = DURABLE if durable else ("--appendonly", "no")
         self._databases = count(1)
         self._process: Process | None = None
+        self._clients: dict[str, Any] = {}  # of those databases that are looked at often
 
     @property
     def pid(self) -> int:
@@ -111,8 +111,8 @@ class RedisServer:
         self.wait_ready()
 
     def end(self) -> None:
-        if "client" in self.__dict__:
-            self.client.close()
+        while self._clients:
+            self._clients.popitem()[1].close()
         self._forget_process()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -121,10 +121,13 @@ class RedisServer:
 
     # Administration -------------------------------------------------------
 
-    @cached_property
+    @property
     def client(self) -> Any:
-        """A client of database 0."""
-        return self.client_of("0")
+        """A client of database 0, to be kept open."""
+        return self._kept("0")
+
+    def _kept(self, place: str) -> Any:
+        return self._clients.get(place) or self._clients.setdefault(place, self.client_of(place))
 
     def client_of(self, place: str) -> Any:
         import redis
@@ -148,8 +151,7 @@ class RedisServer:
         kombu keeps the unacknowledged messages of all queues in one hash,
         so they are shown under its name.
         """
-        with self.client_of(place) as client:
-            unacked, *lists = client.eval(_DEPTHS, 0)
+        unacked, *lists = self._kept(place).eval(_DEPTHS, 0)
         names, depths = lists[::2], lists[1::2]
         waiting = {name.decode(): Depth(n, 0) for name, n in zip(names, depths, strict=True)}
         return waiting | {"unacked": Depth(0, unacked)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,19 +18,24 @@ DeadLetters = Callable[[], dict[str, dict[str, Any]]]
 
 
 @pytest.fixture
-def dead_letters(space: Space) -> DeadLetters:
+def dead_letters(space: Space) -> Iterator[DeadLetters]:
     """All dead letters that have come so far: the headers, by task id; one twice is an error."""
     seen: dict[str, dict[str, Any]] = {}
 
-    def read() -> dict[str, dict[str, Any]]:
-        with Connection(space.url) as connection, connection.channel() as channel:
-            queue = dead_letter_queue("dead-letters")(channel)
-            queue.declare()
-            while (message := queue.get()) is not None:
-                message.ack()
-                id_ = message.headers.get("id", "")  # one of the first protocol has it elsewhere
-                assert id_ not in seen
-                seen[id_] = message.headers
-        return seen
+    def read(channel: Any) -> None:
+        queue = dead_letter_queue("dead-letters")(channel)
+        queue.declare()
+        while (message := queue.get()) is not None:
+            message.ack()
+            id_ = message.headers.get("id", "")  # one of the first protocol has it elsewhere
+            assert id_ not in seen
+            seen[id_] = message.headers
 
-    return read
+    with Connection(space.url) as connection:  # asked often, and over killed brokers' returns
+        again = connection.autoretry(read, max_retries=3)
+
+        def found() -> dict[str, dict[str, Any]]:
+            again()
+            return seen
+
+        yield found
