@@ -10,6 +10,7 @@
     virtual_letters.py  and on kombu's emulated brokers; on Redis replay.lua moves one in one step
     payload.py          a message as kombu's emulated brokers store it
     redis.py            kombu's queues as they are in Redis
+    full_redis.py       what workers may do there when it is full
     keyed/              such a queue shared by key
     lanes.py            a queue shared by key on RabbitMQ
     kept.py             what was set live, and holds for workers that start later

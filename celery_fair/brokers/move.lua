@@ -4,6 +4,7 @@
 -- ARGV: 1 the delivery tag, 2 the message as it is to stand in the list, 3 LPUSH (behind all others)
 --       or RPUSH (before them).
 -- Returns 1, or 0 if nobody holds it any more: then it is somewhere already.
+redis.call('HDEL', KEYS[1], '') -- who has written may write on, also when the server is full
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
     return 0
 end

@@ -178,7 +178,7 @@ class RedisMover(Mover):
         self.declare(channel)
         send = Commands(channel)
         payload = raw_payload(channel, raw, headers, self._dead_letters)
-        send("LPUSH", send.lists(self._dead_letters)[0], dumps(payload))
+        send.at_once([("LPUSH", send.lists(self._dead_letters)[0], dumps(payload))])
 
     def declare(self, channel: Any) -> None:
         """Declare the queue of dead letters, once."""

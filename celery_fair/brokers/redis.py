@@ -120,6 +120,20 @@ class Commands:
                 raise answer
         return answers
 
+    def at_once(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands as one transaction, on a server that is full, too; return their answers.
+
+        Raises:
+            redis.ResponseError: one of them was refused, and none was carried out.
+        """
+        from redis.exceptions import OutOfMemoryError
+
+        try:
+            *_, answers = self.all([("MULTI",), *commands, ("EXEC",)])
+        except OutOfMemoryError:
+            answers = self(*in_a_script(self.unacked[0], commands))
+        return list(answers)
+
     def refused(self, commands: Sequence[tuple[Any, ...]]) -> list[str]:
         """Return for each command why the user may not send it, or "" if it may.
 
@@ -200,6 +214,31 @@ def script_text(package: str, *names: str) -> str:
     return "\n".join(files(package).joinpath(name).read_text() for name in names)
 
 
+def in_a_script(held: str, commands: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return a script's call that does what these commands do, on a server that is full, too.
+
+    Arguments:
+        held: the key of what is unacknowledged, see `writing_on`.
+        commands: with whole keys.
+    """
+    script = writing_on(held, script_text("celery_fair.brokers", "all.lua"))
+    counted = [word for command in commands for word in (len(command), *command)]
+    return ("EVAL", script, 0, *counted)
+
+
+def writing_on(held: str, script: str) -> str:
+    """Return a script to which a full server refuses nothing.
+
+    Redis refuses what may need memory to a script that has not written yet. Taking what is not
+    there out of a hash is to have written.
+
+    Arguments:
+        held: the key of what is unacknowledged, a hash.
+    """
+    key = "".join(f"\\{byte:03}" for byte in held.encode())
+    return f"redis.call('HDEL', '{key}', '')\n{script}"
+
+
 def marked(send: Commands) -> str:
     """Return the name of the database, given to it if it has none; "" where that is refused.
 
@@ -228,7 +267,7 @@ def acknowledge_held(send: Commands, message: Any) -> None:
     held, index = send.unacked
     tag = message.delivery_tag
     commands: list[tuple[Any, ...]] = [("ZREM", index, tag), ("HDEL", held, tag)]
-    *_, (removed, _) = send.all([("MULTI",), *commands, ("EXEC",)])
+    removed, _ = send.at_once(commands)
     book_settled(message)
     if not removed:
         raise NotHeldError("its visibility timeout is over; the broker has restored it")

@@ -3,6 +3,7 @@
 -- KEYS: 1 the claim, 2 the epoch (a hash: at, server, expiry).
 -- ARGV: 1 the owner, 2 milliseconds until the claim is forgotten, 3 1 if the epoch matters.
 -- Returns: {who had it or '', the epoch, now}; times in seconds since 1970, as text.
+redis.call('HDEL', KEYS[2], '') -- who has written may write on, also when the server is full
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 local epoch, server, expiry = unpack(redis.call('HMGET', KEYS[2], 'at', 'server', 'expiry'))

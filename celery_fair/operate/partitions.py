@@ -12,8 +12,7 @@ from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.depths import depths_of
 from celery_fair.core.groups.membership import Grant, Group, elsewhere
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
-from celery_fair.groups.amend import amend
-from celery_fair.groups.document import decoded
+from celery_fair.groups.document import amend, decoded
 from celery_fair.operate.broker import connection_to, trouble_with
 from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.settings import Settings

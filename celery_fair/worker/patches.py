@@ -6,7 +6,7 @@ Most of it has no seam made for it; each function says what was there, and who t
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from heapq import heapify
 from time import monotonic
 from typing import Any, NoReturn
@@ -197,6 +197,20 @@ def forget_timed(timer: Any, messages: Iterable[Any]) -> None:
 
 
 # Kombu's channels, py-amqp's connections ----------------------------------------------
+
+
+@cache
+def make_clients(let_work: Callable[[Any, Any], Any]) -> None:
+    """The clients of kombu's Redis channels, in a worker's process."""
+    from kombu.transport import redis
+
+    kind: Any = redis.Channel
+    made = kind._create_client
+
+    def create(channel: Any, asynchronous: bool = False) -> Any:
+        return let_work(channel, made(channel, asynchronous))
+
+    kind._create_client = create
 
 
 def adopt(channel: Any, message_class: type) -> None:

@@ -12,7 +12,13 @@ from celery.signals import celeryd_init, worker_shutting_down
 from celery.utils.imports import symbol_by_name
 from celery.worker.consumer.tasks import Tasks
 
-from celery_fair.brokers.broker import bound_waits, refuse_without_client
+from celery_fair.brokers.broker import (
+    RedisBroker,
+    bound_waits,
+    broker_of,
+    refuse_without_client,
+)
+from celery_fair.brokers.full_redis import let_work
 from celery_fair.hidden import hide
 from celery_fair.routing.declared import declare_queues, select_levels
 from celery_fair.settings import Settings
@@ -180,6 +186,8 @@ def before_queues_are_selected(instance: Any = None, **_: Any) -> None:
             refuse_without_client(app)
             bound_waits(app)
             patches.give_up_on_the_silent()
+            if isinstance(broker_of(app.connection_for_read()), RedisBroker):
+                patches.make_clients(let_work)
             settings = Settings.of(app)
             declare_queues(app, settings)
         except ImproperlyConfigured as exc:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from celery_fair.groups import store_at
-from celery_fair.groups.amend import amend
+from celery_fair.groups.document import amend
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, STEADY, Fleet
 from tests.integration.depths import left, ready

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from celery_fair.core.groups.membership import Group, Terms
 from celery_fair.groups import store_at
-from celery_fair.groups.amend import amend
-from celery_fair.groups.document import decoded
+from celery_fair.groups.document import amend, decoded
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, STEADY, Fleet, check_told
 from tests.waiting import wait_equal, wait_for

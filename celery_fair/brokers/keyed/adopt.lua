@@ -2,6 +2,7 @@
 --
 -- KEYS: 1 the queue's name here. ARGV: 1 how long the names' common beginning is, 2 how many steps of
 --       priority there are, these, then the lists.
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local begin, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 for place = 3 + count, #ARGV do
     local list = ARGV[place]

@@ -3,6 +3,7 @@
 -- KEYS: 1 the queue's name here, 2 the key's list, 3 where to. ARGV: 1 tenant, 2 part, 3 how many steps
 --       of priority there are, these, then for each message: as it stands, as it is to stand.
 -- Returns: how many were still there.
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local tenant, part, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local steps = {}
 for number = 1, count do

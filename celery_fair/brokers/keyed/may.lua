@@ -4,6 +4,7 @@
 --       which starts may trail, 4 seconds of a place's lease, 5 the place's name.
 -- Returns: {"place" if it has one of those that may run, else "token" if it has one of the leash, else
 --       ""}; or {false, seconds until it may at the most, "inf" if nobody knows}.
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local tenant = ARGV[1]
 local may, has_place, has_token, held_until = passes(tenant, ARGV[2], tonumber(ARGV[3]))
 local held = base .. ':held'

@@ -2,6 +2,7 @@
 --
 -- KEYS: as of pop.lua. ARGV: 1 how many at the most, 2 how many steps of priority there are, these.
 -- Returns: how many were put back.
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local most, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local steps = {}
 for number = 1, count do

@@ -32,8 +32,7 @@ local function draw()
     return 0.5 + drawn
 end
 
--- The first write frees memory: a server that is full goes on with a script that has written.
-redis.call('HDEL', base, '')
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local unsorted = 0
 for number, step in ipairs(steps) do
     local list = KEYS[3 + number]

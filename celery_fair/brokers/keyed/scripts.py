@@ -81,7 +81,7 @@ class KeyedScripts:
         for tenant, own in self._keyed.own_limits.items():
             commands.append(("HSET", limits, tenant, written(own)))
         try:
-            self._send.all([("MULTI",), *commands, ("EXEC",)])
+            self._send.at_once(commands)
         except NoPermissionError as exc:
             raise ImproperlyConfigured(
                 f"fair_keys[{self._keyed.name!r}]: Redis lets this user have no keys that begin"

@@ -6,6 +6,7 @@
 -- KEYS: 1 the queue's name here. ARGV: 1 the tenant, 2 a lane that is empty, "" for none, 3 a lane that
 --       is nobody's any more, "" for none, 4 seconds after which one that is empty may be another's.
 -- Returns: the lane's number, or false if it has none: the one that is empty is another's by now.
+redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local lanes, tenants, at = base .. ':spares', base .. ':spared', base .. ':spared_at'
 local tenant, offered, given_up = ARGV[1], ARGV[2], ARGV[3]
 

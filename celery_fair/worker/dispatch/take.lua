@@ -5,6 +5,7 @@
 -- ARGV: 1 rate per second, 2 capacity, 3 tokens wanted (below zero: given back), 4 slack in seconds,
 --       5 the member, 6 seconds after which a silent member counts as gone.
 -- Returns: {1 if granted else 0, seconds until it is worth asking again (text), members}.
+redis.call('HDEL', KEYS[1], '') -- who has written may write on, also when the server is full
 local rate, capacity = tonumber(ARGV[1]), tonumber(ARGV[2])
 local wanted, slack = tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
