@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
         help="only faults whose name, or one of whose rows, contains this; may be repeated",
     )
     parser.add_argument(
-        "--jobs", type=int, default=2 * (os.cpu_count() or 2), help="at a time (%(default)s)"
+        "--jobs", type=int, default=3 * (os.cpu_count() or 2), help="at a time (%(default)s)"
     )
     parser.add_argument(
         "--minutes", type=float, default=60, help="begin no fault later (%(default)s)"
