@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from celery_fair.html_page.plot import Plot, svg, text
+from celery_fair.pipeline.report.plot import Plot, svg, text
 
 PICTURE = Path(__file__).parents[1] / "docs" / "demo-picture.html"
 

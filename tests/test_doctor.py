@@ -366,6 +366,25 @@ def test_the_store_of_groups(redis_space: Space) -> None:
             assert findings(app)["fair_group_store"]["level"] == level
 
 
+@pytest.mark.parametrize("partitions", [{}, {"orders": {"partitions": 2}}])
+def test_what_is_where_no_worker_looks_any_more(
+    space: Space, tmp_path: Path, partitions: dict[str, Any]
+) -> None:
+    """There were four partitions, and another name of dead letters."""
+    for queue in ("orders.0", "orders.1", "orders.2", "orders.3", "dead-letters"):
+        publish(space.url, {queue: 3 if queue == "orders.3" else 0})
+    publish(space.url, {"orders.1": 2, "dead-letters": 1})
+    conf: dict[str, Any] = {"fair_dead_letters": "letters", "task_default_queue": "orders"}
+    conf |= {"fair_group_store": f"sqlite:///{tmp_path}/groups.db"} if partitions else {}
+    before = set(space.depths())
+    with app_on(space.url, once=False, fair_partitions=partitions, **conf) as app:
+        said = findings(app)["queues"]["text"]
+    assert "orders.3 (3)" in said
+    assert "dead-letters (1)" in said
+    assert ("orders.1 (2)" in said) is (not partitions)
+    assert set(space.depths()) == before  # nothing is made
+
+
 def test_queues_that_are_shared_by_key(rabbitmq_space: Space, redis_space: Space) -> None:
     keyed: dict[str, Any] = {"fair_keys": {"jobs": {}}, "task_default_queue": "jobs"}
     with app_on(rabbitmq_space.url, once=False, **keyed) as app:

@@ -9,6 +9,7 @@
     sqs_checks.py     what SQS says
     holding.py        for how long brokers let a message be held
     store_checks.py   what the ledger says, and the stores of keys and of groups
+    stranded.py       what waits where no worker looks any more
     worker_checks.py  what the workers say that run now
 
 Nothing is changed but for a claim in the ledger, which is given up, and a queue of the doctor's
@@ -41,6 +42,7 @@ from celery_fair.operate.doctor.store_checks import (
     key_findings,
     ledger_findings,
 )
+from celery_fair.operate.doctor.stranded import stranded
 from celery_fair.operate.doctor.worker_checks import worker_findings
 from celery_fair.operate.errors import OperateError
 from celery_fair.routing.declared import declare_queues
@@ -109,4 +111,5 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
             )
         yield from key_findings(connection, settings, [queue.name for queue in queues])
         if isinstance(broker, AmqpBroker | RedisBroker):
+            yield from stranded(connection, settings, [queue.name for queue in queues])
             yield from worker_findings(app, settings, timeout)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import NamedTuple
 
-from celery_fair.html_page.plot import Plot, svg, text
+from celery_fair.pipeline.report.plot import Plot, svg, text
 
 _WIDTH, _HEIGHT = 860, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 150, 12, 28

@@ -7,7 +7,6 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from celery_fair import html_page
 from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.key_names import named
 from celery_fair.pipeline.report.charts import Series, bars, lines
@@ -25,10 +24,10 @@ _KEY = "key"
 
 def page(shown: Figures) -> str:
     """Return the report."""
-    return html_page.page(
+    return Template(_read("page.html")).substitute(
         title="celery-fair: what the workers did",
-        introduction=_introduction(shown),
-        style=_read("charts.css"),
+        introduction=escape(_introduction(shown)),
+        style=_read("page.css") + _read("charts.css").strip(),
         body=Template(_read("body.html")).substitute(
             summary=_summary(shown),
             shares=_shares(shown),
@@ -84,7 +83,7 @@ def _summary(shown: Figures) -> str:
     if shown.by_key is not None:
         keys = shown.by_key.unfair
         verdicts[f"Unfair: {keys:,} keys of queues that are shared by key."] = keys
-    return "\n".join(html_page.verdict(not found, text) for text, found in verdicts.items())
+    return "\n".join(_verdict(not found, text) for text, found in verdicts.items())
 
 
 def _shares(shown: Figures) -> str:
@@ -188,7 +187,7 @@ def _log(shown: Figures) -> str:
     names = ("processes", "incomplete", "missing", "dropped", "silent")
     counts = {name: shown.processes[name] for name in names}
     counts |= {f"quarantined: {row['reason']}": row["count"] for row in shown.quarantine}
-    return html_page.table(("of the log", ""), [[name, f"{n:,}"] for name, n in counts.items()])
+    return _drawn(("of the log", ""), [[name, f"{n:,}"] for name, n in counts.items()])
 
 
 # Parts of them ----------------------------------------------------------------
@@ -228,7 +227,7 @@ def _table(columns: str, rows: Sequence[Row], empty: str = "") -> str:
     if not rows:
         return _note(empty)
     heads, names = zip(*(_head(word) for word in columns.split(", ")), strict=True)
-    return html_page.table(heads, [[_cell(row, name) for name in names] for row in rows])
+    return _drawn(heads, [[_cell(row, name) for name in names] for row in rows])
 
 
 def _head(word: str) -> tuple[str, str]:
@@ -243,3 +242,20 @@ def _cell(row: Row, name: str) -> str:
     if name in _PARTS:
         return f"{value:+.2%}" if name == _SIGNED else f"{value:.2%}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _verdict(good: bool, text: str) -> str:
+    """Return a line in the colour of good news or of bad."""
+    return f'<p class="verdict {"good" if good else "bad"}">{escape(text)}</p>'
+
+
+def _drawn(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>'
+        "</table></div>"
+    )
