@@ -45,13 +45,14 @@ class Trap:
 
     Without a method it is the nth frame, or command, whatever it is. "close" has RabbitMQ close the
     channel of what goes up: it is sent something there that it does not forgive. "mute" keeps
-    what is answered to it, and to what follows on its connection alone, until `release`.
+    what is answered to it, and to what follows on its connection alone, until `release`. "halve"
+    lets half of it by, and keeps the rest, and what follows that way.
     """
 
     method: str
     nth: int = 1
     when: Literal["before", "after"] = "before"
-    action: Literal["cut", "close", "hold", "mute", "note"] = "cut"
+    action: Literal["cut", "close", "halve", "hold", "mute", "note"] = "cut"
     reset: bool = True
     containing: bytes = b""
     fired: Event = field(default_factory=Event)
@@ -103,6 +104,8 @@ class Proxy:
         self._links: set[_Link] = set()
         self._traps: list[Trap] = []
         self._rate: float | None = None
+        self._delay = 0.0
+        self._halved = False
         self._refuses = False
         self._flows = {"up": asyncio.Event(), "down": asyncio.Event()}
         for flows in self._flows.values():
@@ -144,6 +147,10 @@ class Proxy:
         """Each direction of a connection carries no more than that, until `release`."""
         self._do(self._slow(bytes_per_second))
 
+    def delay(self, seconds: float) -> None:
+        """Whatever comes goes on so much later, until `release`."""
+        self._do(self._be_late(seconds))
+
     def close(self) -> None:
         self._accepting.cancel()
         self._do(self._cut(reset=True))
@@ -184,7 +191,7 @@ class Proxy:
 
     async def _release(self, directions: tuple[str, ...]) -> None:
         if not directions:
-            self._rate, self._refuses = None, False
+            self._rate, self._delay, self._refuses = None, 0.0, False
             self._traps.clear()
             for link in self._links:
                 link.answered.set()
@@ -196,6 +203,9 @@ class Proxy:
 
     async def _slow(self, rate: float) -> None:
         self._rate = rate
+
+    async def _be_late(self, seconds: float) -> None:
+        self._delay = seconds
 
     async def _accept(self) -> None:
         serving = set()
@@ -240,10 +250,16 @@ class Proxy:
         source = link.sockets["down" if direction == "up" else "up"]
         target = link.sockets[direction]
         while data := await self._loop.sock_recv(source, BLOCK):
+            if self._delay:
+                await asyncio.sleep(self._delay)
             for unit in splitter.feed(data):
                 sent = self._spring(link, direction, unit, "before") + unit.data
                 if link.ended.is_set():
                     return
+                if self._halved:
+                    self._halved = False
+                    await self._loop.sock_sendall(target, sent[: len(sent) // 2])
+                    sent = sent[len(sent) // 2 :]
                 await self._flows[direction].wait()
                 if direction == "down":
                     await link.answered.wait()
@@ -260,8 +276,9 @@ class Proxy:
         beside = b""
         for trap in [trap for trap in self._traps if trap.springs(unit, when)]:
             self._traps.remove(trap)
-            if trap.action == "hold":
+            if trap.action in {"hold", "halve"}:
                 self._flows[direction].clear()
+                self._halved = trap.action == "halve"
             elif trap.action == "cut":
                 for other in self._links:
                     other.end(trap.reset)

@@ -125,6 +125,52 @@ def test_it_says_so_and_is_at_work_again(scene: Scene) -> None:
     scene.account(ids).check(Allowed(unstarted=one, lost=one))
 
 
+@pytest.fixture
+def plain_scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    options = PATIENCE[space.kind] | getattr(request, "param", {})
+    made = Scene(space, tmp_path, conf={OPTIONS: options})
+    try:
+        made.ready()
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.mark.parametrize("how", ["up", "down", "half of an answer"])
+def test_what_goes_one_way_is_swallowed(plain_scene: Scene, how: str) -> None:
+    scene = plain_scene
+    with closing_gate() as gate:
+        ids = scene.publish(20, "before", gate=str(gate.path))
+        wait_for(scene.records.started.read, WITHIN, scene.worker.log)
+        if how in {"up", "down"}:
+            scene.proxy.hold(how)
+        else:
+            method = {"redis": "", "rabbitmq": "deliver"}[scene.space.kind]
+            trap = scene.proxy.on(method, action="halve")
+    if how == "half of an answer":
+        trap.wait(WITHIN)
+    wait_for(lambda: "Connection to broker lost" in scene.worker.log(), WITHIN, scene.worker.log)
+    scene.proxy.release()
+    scene.settle()
+    one = scene.space.kind == "redis"  # its acknowledgement may have arrived, and no answer to that
+    scene.account(ids).check(Allowed(unstarted=one, lost=one))
+
+
+@pytest.mark.parametrize(
+    "plain_scene", [{"visibility_timeout": 60, "unacked_restore_interval": 10}], indirect=True
+)
+def test_what_comes_late_is_no_silence(plain_scene: Scene) -> None:
+    """Each answer, by half a second."""
+    scene = plain_scene
+    scene.proxy.delay(0.25)
+    ids = scene.publish(4, "before")
+    scene.records.finished.wait_once(ids)
+    assert "Connection to broker lost" not in scene.worker.log()
+    scene.proxy.release()
+    scene.settle()
+    scene.account(ids).check(Allowed())
+
+
 def test_an_idle_worker_notices(scene: Scene) -> None:
     """That its broker says nothing, though it asks it for nothing else."""
     scene.records.finished.wait_ids(scene.publish(4, "plain"))

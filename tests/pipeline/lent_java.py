@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,7 +42,8 @@ class LentJava:
     def variables(self) -> dict[str, str]:
         """What a process's environment needs to borrow it."""
         given = self._gateway.java_parameters
-        return {VARIABLE: json.dumps([str(given.port), given.auth_token])}
+        lent = json.dumps([str(given.port), given.auth_token])
+        return {VARIABLE: lent, "PYSPARK_PYTHON": sys.executable}  # its workers' Python
 
     def is_free(self) -> bool:
         """Whether nobody left a session in it."""
