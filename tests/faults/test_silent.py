@@ -15,6 +15,8 @@ from celery_fair.brokers.broker import ANSWERS, CONNECTS, bound_waits
 from celery_fair.worker import patches
 from celery_fair.worker.amqp_io.silence import SilenceWatch
 from tests.brokers import Space
+from tests.brokers.tls import TlsRabbitMQ, TlsRedis
+from tests.conftest import running
 from tests.faults.accounting import Allowed
 from tests.faults.proxy import Proxy
 from tests.faults.scene import OPTIONS, Scene
@@ -134,6 +136,24 @@ def plain_scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) ->
         yield made
     finally:
         made.end()
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", [TlsRedis, TlsRabbitMQ])
+def test_so_too_by_tls(kind: type[TlsRedis | TlsRabbitMQ], tmp_path: Path) -> None:
+    for server in running(kind()):
+        space = server.space()
+        conf = {OPTIONS: PATIENCE[space.kind]}
+        scene = Scene(space, tmp_path, conf=conf, door=server.door(space.place))
+        try:
+            scene.ready()
+            test_it_says_so_and_is_at_work_again(scene)
+            test_an_idle_worker_notices(scene)
+            scene.proxy.hold()
+            scene.worker.process.send(15)
+            assert scene.worker.process.wait(WITHIN) == 0, scene.worker.log()
+        finally:
+            scene.end()
 
 
 @pytest.mark.parametrize("how", ["up", "down", "half of an answer"])

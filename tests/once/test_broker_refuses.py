@@ -15,6 +15,7 @@ from tests.conftest import running
 from tests.faults.acts.worker import LOST
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
+from tests.keys.tenants import KEYED, QUEUE, Tenants
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -79,6 +80,19 @@ def test_rabbitmq_out_of_memory(
 
     wait_equal(lambda: left(space, "a"), 0, timeout=30)
     assert letters(space) == sorted(bad)
+
+
+def test_a_queue_shared_by_key_is_worked_off_by_a_rabbitmq_out_of_memory(
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker
+) -> None:
+    """It keeps whoever publishes waiting, and so those who would move messages to lanes."""
+    space = own_rabbitmq.space()
+    ids = Tenants(space.url).publish({"acme": 200, "zeta": 200, "b": 200, "c": 1})
+    out_of_memory(own_rabbitmq, True)
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+    assert worker.stop() == 0
+    assert left(space, QUEUE) == 0
 
 
 def test_a_queue_is_cancelled_while_redis_takes_nothing_back(
