@@ -152,6 +152,7 @@ FAULTS: dict[str, Fault] = (
         "black hole, then cut": Fault(partial(network.held, "up")),
         "deaf, then cut": Fault(partial(network.held, "down")),
         "slow, then cut": Fault(network.slow),
+        "silence": Fault(network.silent, stage=stage.BRIEF),
     }
     | _BROKER
     | _LEDGER

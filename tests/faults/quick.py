@@ -33,6 +33,7 @@ SHOWN = {
     "channel closed after publish": "tests/once/test_broker_refuses.py",
     "no answer to fetch (EVALSHA)": "tests/faults/test_lost_answer.py",
     "no answer to ack (ZREM)": "tests/faults/test_lost_answer.py",
+    "silence": "tests/faults/test_silent.py",
     "consumer_timeout": "tests/integration/test_consumer_timeout.py",
     "consumer_timeout, given back before": "tests/integration/test_consumer_timeout.py",
     "delivery limit": "tests/integration/test_delivery_limit.py",

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 
-__all__ = ["COUNTED", "IMPATIENT", "LIMIT", "PLAIN", "TIMELY", "Stage"]
+__all__ = ["BRIEF", "COUNTED", "IMPATIENT", "LIMIT", "PLAIN", "TIMELY", "Stage"]
 
 
 @dataclass(frozen=True)
@@ -32,3 +32,7 @@ TIMELY = Stage("timely", {CONSTANTS: {GIVEN_BACK_AFTER: 0.5}}, rabbit=_RUNS_OUT)
 
 LIMIT = 2
 COUNTED = Stage("counted", arguments={"x-delivery-limit": LIMIT})
+
+_ANSWERS = dict.fromkeys(("read_timeout", "write_timeout", "socket_timeout"), 2)
+BRIEF = Stage("brief", {"broker_transport_options": _ANSWERS})
+"""Whose workers wait for an answer for two seconds, instead of ten."""

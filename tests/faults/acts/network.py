@@ -5,8 +5,10 @@ from __future__ import annotations
 from threading import Event
 from typing import Literal
 
+from tests.faults.acts.worker import LOST
 from tests.faults.proxy import Direction
 from tests.faults.run import Run
+from tests.waiting import wait_for
 
 When = Literal["before", "after"]
 How = Literal["cut", "close"]
@@ -17,6 +19,7 @@ SLOW = 40_000
 SILENT = 3.0
 """Seconds without an answer: longer than what is held is its holder's, in a scene."""
 QUIET = 1.0
+NOTICED_WITHIN = 60
 FLAPS = 3
 FRAMES = 60
 """More than a worker needs to be back."""
@@ -84,6 +87,28 @@ def held(direction: Direction, run: Run) -> None:
     run.proxy.hold(direction)
     run.started(run.started(0) + run.some(6), BLIND)
     run.proxy.cut()
+    run.proxy.release()
+
+
+def silent(run: Run) -> None:
+    """Nothing comes through any more, from one side or both, or after half a frame; until it is
+    noticed."""
+    lost = run.worker_process.log().count(LOST)
+    run.publish()
+    run.moment()
+    way: Direction | None = run.rng.choice(["up", "down", None])
+    if way:
+        run.proxy.hold(way)
+    elif run.rng.random() < 0.5:
+        run.proxy.hold()
+    else:
+        run.proxy.on("", nth=run.some(FRAMES), action="halve")
+    wait_for(
+        lambda: run.worker_process.log().count(LOST) > lost or not run.one_each(run.shuffled()[:1]),
+        NOTICED_WITHIN,
+        run.worker_process.log,
+        interval=0.5,
+    )
     run.proxy.release()
 
 
