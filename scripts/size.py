@@ -17,17 +17,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-LINES, FILES = 27_902, 295
+LINES, FILES = 27_870, 295
 """At the most. It is meant to become 24,000 in 280 files: whoever makes it less, lowers these."""
 
 FILE_LINES, FOLDER_FILES, METHODS, ARGUMENTS = 400, 16, 20, 8
 LARGER = {
     "celery_fair/core/dwrr.py": 444,
     "celery_fair/worker/queues/feed.py": 401,
-    "Chooser": 21,
-    "ClassScheduler": 25,
     "DeficitRoundRobin": 35,
-    "Tags": 22,
+    "Tags": 21,
 }
 """What is above a bound, and may not grow."""
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from celery_fair.core.classes import Ageing, ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate, Hold
 from celery_fair.core.pricing import Price, Pricing
 
@@ -60,6 +60,9 @@ class Chooser:
         max_wait: seconds of waiting that count for one class, if heads age; only with `strict`.
         pricing: what costs and quanta are converted by, if costs are run times.
         watches: told of who is held back.
+
+    Attributes:
+        ages: whether heads that have waited for long rise.
     """
 
     def __init__(
@@ -70,12 +73,10 @@ class Chooser:
         pricing: Pricing | None = None,
         watches: Sequence[HoldWatch] = (),
     ) -> None:
-        self.scheduler: DeficitRoundRobin | ClassScheduler = (
-            ClassScheduler() if strict else DeficitRoundRobin()
-        )
-        self._ageing: Ageing | None = None
-        if max_wait is not None and isinstance(self.scheduler, ClassScheduler):
-            self._ageing = Ageing(self.scheduler, max_wait)
+        self.scheduler = ClassScheduler()
+        self._strict = strict
+        self._ageing = Ageing(self.scheduler, max_wait) if strict and max_wait is not None else None
+        self.ages = self._ageing is not None
         self._pricing = pricing
         self._running = running
         self._gates: dict[Flow, Gate[Any]] = {}
@@ -84,11 +85,6 @@ class Chooser:
         self._open_at = math.inf  # the earliest time at which a leash has a token again
         self._ended_count = 0
         self._watches = tuple(watches)
-
-    @property
-    def ages(self) -> bool:
-        """Whether heads that have waited for long rise."""
-        return self._ageing is not None
 
     # Queues ---------------------------------------------------------------------
 
@@ -102,11 +98,7 @@ class Chooser:
         Raises:
             ValueError: the quantum is none, or a queue of this name is there already.
         """
-        quantum_now = quantum * self._unit
-        if isinstance(self.scheduler, ClassScheduler):
-            flow = self.scheduler.add(queue, quantum_now, level)
-        else:
-            flow = self.scheduler.add(queue, quantum_now)
+        flow = self.scheduler.add(queue, quantum * self._unit, level if self._strict else 0)
         self._gates[flow] = gate
         self._quanta[flow] = quantum
         if self._ageing is not None:
@@ -126,13 +118,13 @@ class Chooser:
     def reweight(self, flow: Flow, quantum: float) -> None:
         """Give a queue another quantum, from its next turn on."""
         self._quanta[flow] = quantum
-        self.scheduler.reweight(flow, quantum * self._unit)
+        self.scheduler.of(flow).reweight(flow, quantum * self._unit)
 
     def regate(self, flow: Flow, now: float) -> None:
         """A queue's gate was changed: look at it again."""
         if flow in self._held:
             self._release(flow, now)
-            self.scheduler.release(flow)
+            self.scheduler.of(flow).release(flow)
             self._plan_to_open()
 
     def why(self, flow: Flow, now: float) -> tuple[str | None, float]:
@@ -145,10 +137,7 @@ class Chooser:
 
     def above(self, flow: Flow) -> tuple[int, list[str]]:
         """Return a queue's class as it is now, and the queues of higher ones that go before it."""
-        scheduler = self.scheduler
-        if not isinstance(scheduler, ClassScheduler):
-            return 0, []
-        return scheduler.level(flow), [each.key for each in scheduler.above(flow)]
+        return self.scheduler.level(flow), [each.key for each in self.scheduler.above(flow)]
 
     def is_held(self, flow: Flow) -> bool:
         """Whether the queue was found closed and has not been let go."""
@@ -158,7 +147,7 @@ class Chooser:
 
     def offer(self, flow: Flow, cost: float, since: float, now: float) -> None:
         """The queue's next message is here, costs `cost`, and waits since `since`."""
-        self.scheduler.offer(flow, cost)
+        self.scheduler.of(flow).offer(flow, cost)
         if self._ageing is not None:
             self._ageing.heads(flow, since, now)
 
@@ -229,7 +218,8 @@ class Chooser:
         self.fit(price)
         for each in ended:
             if each.flow in self._gates:
-                self.scheduler.settle(each.flow, each.seconds - pricing.charged(each.price))
+                difference = each.seconds - pricing.charged(each.price)
+                self.scheduler.of(each.flow).settle(each.flow, difference)
 
     def fit(self, price: Callable[[Flow], float | None]) -> None:
         """Let quanta follow the unit of costs, if it has changed; `price` as in `ended`."""
@@ -237,15 +227,15 @@ class Chooser:
         if change is None:
             return
         for flow, quantum in self._quanta.items():
-            self.scheduler.reweight(flow, quantum * self._unit)
+            self.scheduler.of(flow).reweight(flow, quantum * self._unit)
             # Credit was granted in the old unit: so many messages, not so many seconds.
             if change.first or (change.ratio < 1 and flow.deficit > 0):
-                self.scheduler.settle(flow, flow.deficit * (1 - change.ratio))
+                self.scheduler.of(flow).settle(flow, flow.deficit * (1 - change.ratio))
             if change.first:
                 flow.rescale(change.ratio)
             if flow.head is not None:
                 head = price(flow)
-                self.scheduler.offer(flow, flow.last_cost if head is None else head)
+                self.scheduler.of(flow).offer(flow, flow.last_cost if head is None else head)
 
     @property
     def _unit(self) -> float:
@@ -258,7 +248,7 @@ class Chooser:
         for watch in self._watches:
             watch.held(flow.key, hold.reason, now)
         self._open_at = min(self._open_at, hold.until)
-        self.scheduler.hold(flow)
+        self.scheduler.of(flow).hold(flow)
 
     def _open_gates(self, now: float) -> None:
         """Let the queues take part again whose gates may be open by now."""
@@ -270,7 +260,7 @@ class Chooser:
                 is_open = self._gates[flow].look(now, self._running.of(flow.key)) is None
             if is_open:
                 self._release(flow, now)
-                self.scheduler.release(flow)
+                self.scheduler.of(flow).release(flow)
         self._plan_to_open()
 
     def _plan_to_open(self) -> None:

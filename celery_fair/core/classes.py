@@ -18,12 +18,13 @@ from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 
 class ClassScheduler:
-    """One `DeficitRoundRobin` a class, with the same methods; see there."""
+    """One `DeficitRoundRobin` a class; see there. `of` has the methods about one flow."""
 
     def __init__(self) -> None:
         self._classes: dict[int, DeficitRoundRobin] = {}
         self._order: list[tuple[int, DeficitRoundRobin]] = []  # the highest first
         self._of: dict[Flow, DeficitRoundRobin] = {}
+        self._nobodys = DeficitRoundRobin()
 
     def __len__(self) -> int:
         return len(self._of)
@@ -35,7 +36,11 @@ class ClassScheduler:
     def deadline(self) -> float | None:
         """When to call `expire`; None if nobody is waited for."""
         deadlines = [d for _, drr in self._order if (d := drr.deadline) is not None]
-        return min(deadlines, default=None)
+        return min(deadlines) if deadlines else None
+
+    def of(self, flow: Flow) -> DeficitRoundRobin:
+        """Return the scheduler of a flow's class; of one that was removed, that of nobody."""
+        return self._of.get(flow, self._nobodys)
 
     def add(self, key: str, quantum: float, level: int = 0) -> Flow:
         """Add an idle flow to class `level`."""
@@ -62,12 +67,6 @@ class ClassScheduler:
     def remove(self, flow: Flow) -> None:
         self._of.pop(flow).remove(flow)
 
-    def reweight(self, flow: Flow, quantum: float) -> None:
-        self._of[flow].reweight(flow, quantum)
-
-    def offer(self, flow: Flow, cost: float) -> None:
-        self._of[flow].offer(flow, cost)
-
     def choose(self, now: float, patience: float) -> Flow | None:
         """Return a flow of the highest class that has one, or None; see the module's text."""
         for _, drr in self._order:
@@ -83,9 +82,6 @@ class ClassScheduler:
         if drr is not None:  # it may have been removed while it was served
             drr.serve(flow, cost, head, owed)
 
-    def settle(self, flow: Flow, difference: float) -> None:
-        self._of[flow].settle(flow, difference)
-
     def expire(self, now: float) -> list[Flow]:
         return [
             flow for _, drr in self._order if drr.deadline is not None for flow in drr.expire(now)
@@ -93,15 +89,6 @@ class ClassScheduler:
 
     def overdue(self, now: float) -> list[Flow]:
         return [flow for _, drr in self._order for flow in drr.overdue(now)]
-
-    def extend(self, flow: Flow, deadline: float) -> None:
-        self._of[flow].extend(flow, deadline)
-
-    def rounds_ahead(self, flow: Flow) -> int:
-        return self._of[flow].rounds_ahead(flow)
-
-    def before(self, flow: Flow) -> int:
-        return self._of[flow].before(flow)
 
     def level(self, flow: Flow) -> int:
         """Return the class that a flow is in now."""
@@ -112,21 +99,6 @@ class ClassScheduler:
         level = self.level(flow)
         found = (drr for number, drr in self._order if number > level)
         return [each for drr in found for each in drr if drr.is_backlogged(each)]
-
-    def drop(self, flow: Flow) -> None:
-        self._of[flow].drop(flow)
-
-    def hold(self, flow: Flow) -> None:
-        self._of[flow].hold(flow)
-
-    def release(self, flow: Flow) -> None:
-        self._of[flow].release(flow)
-
-    def is_held(self, flow: Flow) -> bool:
-        return self._of[flow].is_held(flow)
-
-    def is_backlogged(self, flow: Flow) -> bool:
-        return self._of[flow].is_backlogged(flow)
 
     def _class(self, level: int) -> DeficitRoundRobin:
         if level not in self._classes:

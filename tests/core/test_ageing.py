@@ -39,7 +39,7 @@ class Aged:
     def arrive(self, flow: Flow, now: float) -> None:
         self.messages[flow].append(now)
         if len(self.messages[flow]) == 1:
-            self.scheduler.offer(flow, 1)
+            self.scheduler.of(flow).offer(flow, 1)
             self.ageing.heads(flow, now, now)
 
     def serve(self, now: float) -> tuple[str, float] | None:
@@ -203,7 +203,7 @@ def test_an_older_head_rises_at_its_own_time() -> None:
     aged = Aged(10)
     low, high = aged.add("low", 0), aged.add("high", 1)
     aged.messages[low].extend([5.0, 5.0])
-    aged.scheduler.offer(low, 1)
+    aged.scheduler.of(low).offer(low, 1)
     aged.ageing.heads(low, 5, 5)
     aged.ageing.heads(low, 2, 6)
     for _ in range(9):
@@ -231,12 +231,12 @@ def test_a_held_flow_rises_and_stays_held() -> None:
     aged = Aged(10)
     low, high = aged.add("low", 0), aged.add("high", 1)
     aged.arrive(low, 0)
-    aged.scheduler.hold(low)
+    aged.scheduler.of(low).hold(low)
     for _ in range(3):
         aged.arrive(high, 11)
     assert aged.serve(11) == ("high", 0)
-    assert aged.scheduler.is_held(low)
-    aged.scheduler.release(low)
+    assert aged.scheduler.of(low).is_held(low)
+    aged.scheduler.of(low).release(low)
     assert ("low", 11) in [aged.serve(11), aged.serve(11)]
 
 

@@ -277,7 +277,7 @@ def test_quanta_follow_when_the_mean_has_halved() -> None:
     world = World(pricing=Pricing())
     a = world.queue("a", 4)
     idle = world.queue("b", 4)
-    world.chooser.scheduler.drop(idle)
+    world.chooser.scheduler.of(idle).drop(idle)
     world.chooser.ended([ended(a, 1.0, Price(1.0, True))], lambda flow: None)
     assert a.head == 1.0  # of which nothing better is known
     world.start()

@@ -36,7 +36,9 @@ class BesideTheTextbook(RuleBasedStateMachine):
     def both(self, method: str, key: str, *args: float) -> None:
         if key in self.flows:
             twin = self.book.flows[key]
-            getattr(self.ours, method)(self.flows[key], *args)
+            flow = self.flows[key]
+            ours = self.ours if method == "remove" else self.ours.of(flow)
+            getattr(ours, method)(flow, *args)
             getattr(self.book.of(twin), method)(twin, *args)
 
     @rule(key=KEYS, quantum=AMOUNTS, level=LEVELS)
@@ -74,23 +76,23 @@ class BesideTheTextbook(RuleBasedStateMachine):
         own or above."""
         waiting = [level for level, book in self.book.classes.items() if book.waiting]
         for key, flow in self.flows.items():
-            if flow.head is not None and not self.ours.is_held(flow):
+            if flow.head is not None and not self.ours.of(flow).is_held(flow):
                 assert max(waiting, default=-1) >= self.book.levels[key]
 
     def nothing_above_is_eligible(self, chosen: str) -> None:
         for key, flow in self.flows.items():
             if self.book.levels[key] > self.book.levels[chosen]:
-                assert flow.head is None or self.ours.is_held(flow)
-                assert not self.ours.is_backlogged(flow)
+                assert flow.head is None or self.ours.of(flow).is_held(flow)
+                assert not self.ours.of(flow).is_backlogged(flow)
 
     @rule(key=KEYS, level=LEVELS)
     def move(self, key: str, level: int) -> None:
         if key in self.flows:
             flow, twin = self.flows[key], self.book.flows[key]
-            before = flow.head, self.ours.is_held(flow)
+            before = flow.head, self.ours.of(flow).is_held(flow)
             self.ours.move(flow, level)
             self.book.move(twin, level)
-            assert (flow.head, self.ours.is_held(flow)) == before
+            assert (flow.head, self.ours.of(flow).is_held(flow)) == before
 
     @rule(steps=st.lists(st.tuples(AMOUNTS, LEVELS), min_size=1, max_size=8))
     def serve_and_move(self, steps: list[tuple[float, int]]) -> None:
@@ -147,14 +149,18 @@ class BesideTheTextbook(RuleBasedStateMachine):
         for flow in self.ours:
             twin = self.book.flows[flow.key]
             assert flow.head == twin.head
-            assert self.ours.is_backlogged(flow) == self.book.of(twin).is_backlogged(twin)
-            assert self.ours.is_held(flow) == (twin in self.book.of(twin).held)
+            assert self.ours.of(flow).is_backlogged(flow) == self.book.of(twin).is_backlogged(twin)
+            assert self.ours.of(flow).is_held(flow) == (twin in self.book.of(twin).held)
 
 
 BesideTheTextbook.TestCase.settings = settings(
     max_examples=50, stateful_step_count=40, deadline=None
 )
 TestBesideTheTextbook = BesideTheTextbook.TestCase
+
+
+def offer(scheduler: ClassScheduler, flow: Flow, cost: float) -> None:
+    scheduler.of(flow).offer(flow, cost)
 
 
 def served(scheduler: ClassScheduler | DeficitRoundRobin, cost: float, n: int) -> Iterator[str]:
@@ -170,17 +176,17 @@ def served(scheduler: ClassScheduler | DeficitRoundRobin, cost: float, n: int) -
 @given(st.dictionaries(KEYS, AMOUNTS, min_size=1), AMOUNTS)
 def test_inside_a_class_it_is_a_lone_round_robin(quanta: dict[str, float], cost: float) -> None:
     alone, classes = DeficitRoundRobin(), ClassScheduler()
-    classes.offer(classes.add("below", 1000, 0), cost)
+    offer(classes, classes.add("below", 1000, 0), cost)
     for key, quantum in quanta.items():
         alone.offer(alone.add(key, quantum), cost)
-        classes.offer(classes.add(key, quantum, 1), cost)
+        offer(classes, classes.add(key, quantum, 1), cost)
     assert list(served(classes, cost, 100)) == list(served(alone, cost, 100))
 
 
 def test_three_backlogged_classes_are_served_in_their_order() -> None:
     scheduler, left = ClassScheduler(), {"low": 3, "high": 3, "middle": 3}
     for key, level in {"low": 0, "high": 5, "middle": 2}.items():
-        scheduler.offer(scheduler.add(key, 1, level), 1)
+        offer(scheduler, scheduler.add(key, 1, level), 1)
     order = []
     while (flow := scheduler.choose(0, PATIENCE)) is not None:
         order.append(flow.key)
@@ -193,10 +199,10 @@ def test_a_lower_class_is_served_whole_rounds_between_messages_of_a_higher() -> 
     scheduler = ClassScheduler()
     high = scheduler.add("high", 1, 1)
     for key, quantum in {"a": 3, "b": 1}.items():
-        scheduler.offer(scheduler.add(key, quantum, 0), 1)
+        offer(scheduler, scheduler.add(key, quantum, 0), 1)
     low = []
     for _ in range(400):
-        scheduler.offer(high, 1)
+        scheduler.of(high).offer(high, 1)
         assert scheduler.choose(0, PATIENCE) is high
         scheduler.serve(high, 1, None)
         low += served(scheduler, 1, 1)
@@ -206,13 +212,13 @@ def test_a_lower_class_is_served_whole_rounds_between_messages_of_a_higher() -> 
 def test_what_a_higher_class_is_owed_is_waited_for_and_no_longer_than_told() -> None:
     scheduler = ClassScheduler()
     high, low = scheduler.add("high", 2, 1), scheduler.add("low", 2, 0)
-    scheduler.offer(high, 1)
-    scheduler.offer(low, 1)
+    scheduler.of(high).offer(high, 1)
+    scheduler.of(low).offer(low, 1)
     scheduler.serve(high, 1, None, owed=True)
 
     assert scheduler.choose(0, PATIENCE) is None
     assert scheduler.deadline == PATIENCE
-    scheduler.extend(high, 5.0)
+    scheduler.of(high).extend(high, 5.0)
     assert scheduler.expire(PATIENCE) == []
     assert scheduler.choose(PATIENCE, PATIENCE) is None
     assert scheduler.expire(5.0) == [high]
@@ -222,11 +228,11 @@ def test_what_a_higher_class_is_owed_is_waited_for_and_no_longer_than_told() -> 
 def test_what_is_owed_to_a_lower_class_keeps_no_higher_one_waiting() -> None:
     scheduler = ClassScheduler()
     high, low = scheduler.add("high", 2, 1), scheduler.add("low", 2, 0)
-    scheduler.offer(low, 1)
+    scheduler.of(low).offer(low, 1)
     scheduler.serve(low, 1, None, owed=True)
     assert scheduler.choose(0, PATIENCE) is None
 
-    scheduler.offer(high, 1)
+    scheduler.of(high).offer(high, 1)
     assert scheduler.choose(0, PATIENCE) is high
 
 
@@ -235,7 +241,7 @@ def test_a_flow_that_comes_back_within_a_round_has_no_second_turn_in_it() -> Non
     flow = scheduler.add("moved", 5, 0)
     other = scheduler.add("other", 5, 0)
     for each in (flow, other):
-        scheduler.offer(each, 1)
+        scheduler.of(each).offer(each, 1)
     order = []
     for _ in range(40):
         chosen = scheduler.choose(0, PATIENCE)
@@ -251,24 +257,24 @@ def test_a_flow_that_comes_back_within_a_round_has_no_second_turn_in_it() -> Non
 def test_a_move_keeps_a_debt() -> None:
     scheduler = ClassScheduler()
     flow = scheduler.add("late", 1, 0)
-    scheduler.offer(flow, 1)
+    scheduler.of(flow).offer(flow, 1)
     assert scheduler.choose(0, PATIENCE) is flow
     scheduler.serve(flow, 1, 1)
-    scheduler.settle(flow, 7)
+    scheduler.of(flow).settle(flow, 7)
     scheduler.move(flow, 1)
     assert flow.deficit < -5
-    scheduler.offer(scheduler.add("other", 1, 1), 1)
+    offer(scheduler, scheduler.add("other", 1, 1), 1)
     assert list(served(scheduler, 1, 6)) == ["other"] * 6
 
 
 def test_the_turn_ahead_is_told() -> None:
     scheduler = ClassScheduler()
     flow, other = scheduler.add("dear", 1, 1), scheduler.add("cheap", 1, 1)
-    scheduler.offer(flow, 5)
-    scheduler.offer(other, 1)
-    assert scheduler.rounds_ahead(flow) == 0
+    scheduler.of(flow).offer(flow, 5)
+    scheduler.of(other).offer(other, 1)
+    assert scheduler.of(flow).rounds_ahead(flow) == 0
     assert scheduler.choose(0, PATIENCE) is other
-    assert scheduler.rounds_ahead(flow) == 4
+    assert scheduler.of(flow).rounds_ahead(flow) == 4
 
 
 def test_who_goes_before_is_told() -> None:
@@ -276,30 +282,30 @@ def test_who_goes_before_is_told() -> None:
     low, high = scheduler.add("low", 1), scheduler.add("high", 1, 3)
     scheduler.add("idle", 1, 5)
     for flow in (low, high):
-        scheduler.offer(flow, 1)
+        scheduler.of(flow).offer(flow, 1)
     assert (scheduler.level(low), scheduler.level(high)) == (0, 3)
     assert (scheduler.above(low), scheduler.above(high)) == ([high], [])
-    assert scheduler.before(high) == 0
+    assert scheduler.of(high).before(high) == 0
 
 
 def test_one_flow_is_held_dropped_and_given_another_quantum_within_its_class() -> None:
     scheduler = ClassScheduler()
     flow, other = scheduler.add("a", 1, 1), scheduler.add("b", 1, 1)
     for each in (flow, other):
-        scheduler.offer(each, 1)
-    scheduler.reweight(flow, 3)
+        scheduler.of(each).offer(each, 1)
+    scheduler.of(flow).reweight(flow, 3)
     assert Counter(served(scheduler, 1, 400)) == {"a": 300, "b": 100}
 
-    assert scheduler.is_backlogged(flow)
-    scheduler.hold(flow)
-    assert scheduler.is_held(flow)
-    assert not scheduler.is_backlogged(flow)
+    assert scheduler.of(flow).is_backlogged(flow)
+    scheduler.of(flow).hold(flow)
+    assert scheduler.of(flow).is_held(flow)
+    assert not scheduler.of(flow).is_backlogged(flow)
     assert set(served(scheduler, 1, 10)) == {"b"}
-    scheduler.release(flow)
-    assert not scheduler.is_held(flow)
+    scheduler.of(flow).release(flow)
+    assert not scheduler.of(flow).is_held(flow)
     assert set(served(scheduler, 1, 10)) == {"a", "b"}
 
-    scheduler.drop(flow)
+    scheduler.of(flow).drop(flow)
     assert flow.head is None
     assert set(served(scheduler, 1, 10)) == {"b"}
 

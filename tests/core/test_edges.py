@@ -59,12 +59,12 @@ def test_a_flow_says_what_it_is() -> None:
 def test_an_overdue_wait_can_be_extended_or_ended_in_any_class() -> None:
     scheduler = ClassScheduler()
     flow = scheduler.add("a", 1, level=3)
-    scheduler.offer(flow, 1)
+    scheduler.of(flow).offer(flow, 1)
     assert scheduler.choose(0.0, 1.0) is flow
     scheduler.serve(flow, 1, None, owed=True)
     assert scheduler.choose(0.0, 1.0) is None
     assert scheduler.overdue(1.0) == [flow]
-    scheduler.extend(flow, 5.0)
+    scheduler.of(flow).extend(flow, 5.0)
     assert scheduler.expire(2.0) == []
     assert scheduler.expire(5.0) == [flow]
 
@@ -72,7 +72,7 @@ def test_an_overdue_wait_can_be_extended_or_ended_in_any_class() -> None:
 def test_what_becomes_of_a_removed_flow_changes_nothing() -> None:
     scheduler = ClassScheduler()
     flow = scheduler.add("a", 1)
-    scheduler.offer(flow, 1)
+    scheduler.of(flow).offer(flow, 1)
     scheduler.remove(flow)
     scheduler.serve(flow, 1, 1)
     assert len(scheduler) == 0

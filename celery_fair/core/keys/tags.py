@@ -78,18 +78,19 @@ class Tags:
 
     Attributes:
         virtual: the virtual time.
+        weight: says what a key weighs now.
     """
 
     __slots__ = (
-        *("_finish", "_finishes", "_fresh", "_heap", "_held", "_spread", "_waiting", "_weight"),
-        "virtual",
+        *("_finish", "_finishes", "_fresh", "_heap", "_held", "_spread", "_waiting"),
+        *("virtual", "weight"),
     )
 
     def __init__(
         self, weight: Callable[[str], float], spread: Callable[[], float] = spread
     ) -> None:
         self.virtual = 0.0
-        self._weight = weight
+        self.weight = weight
         self._spread = spread
         self._waiting: dict[str, _Entry] = {}
         self._heap: list[_Entry] = []  # what is not the one in `_waiting` is out of date
@@ -141,10 +142,6 @@ class Tags:
             heappop(heap)
         return None
 
-    def weight(self, key: str) -> float:
-        """Return what a key weighs now."""
-        return self._weight(key)
-
     def tag(self, key: str) -> float | None:
         """Return a key's start tag, None if it has nothing to serve."""
         entry = self._waiting.get(key)
@@ -162,7 +159,7 @@ class Tags:
         """
         entry = self._waiting[key]
         start = entry[0]
-        step = charge / self._weight(key)
+        step = charge / self.weight(key)
         least = start if self._heap[0] is entry else self._least()
         self.virtual = max(self.virtual, least) + step / (_LAG * len(self._waiting))
         if key in self._fresh:
@@ -190,7 +187,7 @@ class Tags:
         Arguments:
             finish: what `serve` returned.
         """
-        step = difference / self._weight(key)
+        step = difference / self.weight(key)
         entry = self._waiting.get(key)
         if entry is not None:
             self._wait(key, entry[0] + step)

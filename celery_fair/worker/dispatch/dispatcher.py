@@ -158,7 +158,7 @@ class Dispatcher:
             if feed.flow.head is None and not self._chooser.is_held(feed.flow):
                 at = feed.ask_at(self._in_flight.begun)
                 if at <= now:
-                    self._chooser.scheduler.offer(feed.flow, feed.flow.last_cost)
+                    self._chooser.scheduler.of(feed.flow).offer(feed.flow, feed.flow.last_cost)
                 else:
                     soonest = min(soonest, at)
         return soonest
@@ -194,7 +194,7 @@ class Dispatcher:
         for flow in scheduler.overdue(now):
             feed = self._feeds.get(flow)  # asking one, we may hear that another's channel is closed
             if feed is not None and feed.has_more():
-                scheduler.extend(flow, self._clock() + self._meter.patience)
+                scheduler.of(flow).extend(flow, self._clock() + self._meter.patience)
         for flow in scheduler.expire(now):
             self._feeds[flow].window.disappointed()
 
@@ -214,7 +214,7 @@ class Dispatcher:
         if feed.asks:  # what was chosen was a guess
             if feed.lull.goes_on:
                 feed.lull.end(now)
-            self._chooser.scheduler.offer(feed.flow, self._prices.price(item))
+            self._chooser.scheduler.of(feed.flow).offer(feed.flow, self._prices.price(item))
         cost = feed.flow.head or 0.0
         if self._hand_over(item, cost) is _STARTED:
             self._meter.started(1)
