@@ -24,6 +24,7 @@ class ClassScheduler:
         self._classes: dict[int, DeficitRoundRobin] = {}
         self._order: list[tuple[int, DeficitRoundRobin]] = []  # the highest first
         self._of: dict[Flow, DeficitRoundRobin] = {}
+        self._keys: set[str] = set()
         self._nobodys = DeficitRoundRobin()
 
     def __len__(self) -> int:
@@ -44,11 +45,12 @@ class ClassScheduler:
 
     def add(self, key: str, quantum: float, level: int = 0) -> Flow:
         """Add an idle flow to class `level`."""
-        if any(flow.key == key for flow in self._of):
+        if key in self._keys:
             raise ValueError(f"flow {key!r} is there already")
         drr = self._class(level)
         flow = drr.add(key, quantum)
         self._of[flow] = drr
+        self._keys.add(key)
         return flow
 
     def move(self, flow: Flow, level: int) -> None:
@@ -66,6 +68,7 @@ class ClassScheduler:
 
     def remove(self, flow: Flow) -> None:
         self._of.pop(flow).remove(flow)
+        self._keys.remove(flow.key)
 
     def choose(self, now: float, patience: float) -> Flow | None:
         """Return a flow of the highest class that has one, or None; see the module's text."""
