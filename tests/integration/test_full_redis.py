@@ -12,7 +12,10 @@ from redis.exceptions import OutOfMemoryError
 
 from celery_fair.brokers.full_redis import let_work
 from tests.brokers import RedisServer
+from tests.integration.depths import ready, unsettled
+from tests.integration.gate import closing_gate
 from tests.keys.tenants import QUEUE, Tenants
+from tests.publishing import publish
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -88,3 +91,24 @@ def test_a_workers_channels_may_do_all_but_publish(own_redis: RedisServer) -> No
         for refused in (client, client.pipeline()):
             with pytest.raises(OutOfMemoryError):
                 refused.lpush("jobs", "message").execute()
+
+
+@pytest.mark.parametrize("task", ["plain", "before"])
+def test_what_has_not_started_goes_back_there(
+    own_redis: RedisServer, start_worker: StartWorker, task: str
+) -> None:
+    space = own_redis.space()
+    with closing_gate() as gate:
+        ids = publish(space.url, {"a": 20}, task, [str(gate.path)]).all()
+        own_redis.client.config_set("maxmemory", 1)
+        worker = start_worker(space, app=APP, queues=["a"], pool="threads", quiet=False)
+        worker.records.started.wait(1)
+        wait_for(lambda: unsettled(space, "a") > (task == "plain"), 30, worker.log)
+        worker.process.send(15)
+        wait_for(lambda: "Warm shutdown" in worker.log(), 30, worker.log)
+    assert worker.process.wait(60) == 0
+    started = worker.records.started.read()
+    assert ready(space, "a") == len(ids) - len(started)
+    assert unsettled(space, "a") == 0
+    next_one = start_worker(space, app=APP, queues=["a"], pool="threads")
+    next_one.records.started.wait_once({*ids} - {record.id for record in started})
