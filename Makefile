@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python -m
 # These make a Celery release; other Celerys in tox take all other pins.
 CELERY := ^(amqp|billiard|celery|kombu|redis|vine)==
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
-ASIDE := -n 5 --dist loadfile --no-loadscope-reorder
+ASIDE := -n 7 --dist loadfile --no-loadscope-reorder
 # One session of Spark serves them all, and mostly plans, on one core.
 SPARK := tests/pipeline
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
@@ -171,7 +171,7 @@ worlds: environment spark ## the audit against WORLDS=10000 random worlds whose 
 	$(RUN) tests.worlds --worlds $(WORLDS) --seed $(SEED)
 
 .PHONY: mutants
-mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes half an hour
+mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes 25 minutes
 	@$(RUN) tests.brokers.lent $(RUN) tests.mutants
 
 .PHONY: churn

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from time import monotonic
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import redis
@@ -83,6 +85,23 @@ def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> No
         second.source.acknowledge(second.feed.buffer[0])
         sleeper.source.close()
         second.source.close()
+
+
+def test_who_has_room_again_is_looked_after(listening: Listening) -> None:
+    """What Celery kept has expired, say, and nothing else happens that would wake anybody."""
+    listening.publish(1)
+    wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the message")
+    asked: list[None] = []
+    reports: Any = listening.feed.reports
+    reports.wake_up = SimpleNamespace(later=lambda: asked.append(None))
+    message = listening.feed.buffer.popleft()
+    room = listening.feed.free
+    listening.feed.aside.put(message, eta=False)
+    assert listening.feed.free == room - 1
+    assert not asked
+    listening.source.acknowledge(message)
+    assert listening.feed.free == room
+    assert asked
 
 
 NAMES = [f"q{number}" for number in range(40)]
