@@ -4,9 +4,11 @@ At its ``maxmemory``, with nothing that it may evict, Redis refuses each command
 memory, and all transactions. Kombu sends such from a worker's start on: for the names of the queue
 by which it is controlled, for locks, for what is unacknowledged. So no worker would start on a
 server that a flood has filled. But a script may go on writing once it has written: what a worker's
-channels are refused is sent again in one. What publishes is not, so that the flood ends.
+channels are refused is sent again in one. What publishes is not, so that the flood ends, but for
+retries: they take the place of what has been acknowledged, and would be lost.
 """
 
+import json
 import logging
 from time import monotonic
 from typing import Any
@@ -61,7 +63,7 @@ class _Full:
         try:
             return self._execute(*command, **options)
         except OutOfMemoryError:
-            if command[0] == _PUBLISHES:
+            if command[0] == _PUBLISHES and not _retries(command[-1]):
                 raise
         if hasattr(self._client, "_prefix_args"):
             command = tuple(self._client._prefix_args(command))
@@ -118,3 +120,11 @@ class _Full:
                 "Redis has no memory left, and refuses who publishes; this worker goes on, which"
                 " frees some. What else is kept there, such as results, is refused, too."
             )
+
+
+def _retries(payload: str | bytes) -> bool:
+    """Whether a message as kombu stores it is one that comes again."""
+    try:
+        return bool(json.loads(payload)["headers"]["retries"])
+    except (ValueError, LookupError, TypeError):
+        return False

@@ -112,3 +112,13 @@ def test_what_has_not_started_goes_back_there(
     assert unsettled(space, "a") == 0
     next_one = start_worker(space, app=APP, queues=["a"], pool="threads")
     next_one.records.started.wait_once({*ids} - {record.id for record in started})
+
+
+def test_a_retry_has_its_place(own_redis: RedisServer, start_worker: StartWorker) -> None:
+    """That of the message that was acknowledged; it would be lost."""
+    space = own_redis.space()
+    (task,) = publish(space.url, {"a": 1}, "again").all()
+    own_redis.client.config_set("maxmemory", 1)
+    worker = start_worker(space, app="tests.apps.levels", queues=["a"], quiet=False)
+    wait_for(lambda: worker.records.started.times([task]), 30, worker.log)
+    assert worker.stop() == 0
