@@ -13,11 +13,13 @@ import logging
 from time import monotonic
 from typing import Any
 
-from celery_fair.brokers.redis import in_a_script, writing_on
+from celery_fair.brokers.redis import in_a_script, is_full, writing_on
 
 logger = logging.getLogger(__name__)
 
 _PUBLISHES = "LPUSH"
+
+_CLIENTS = ("keys", "NEVER_DECODE")
 
 _SAY_AGAIN = 60.0
 """Seconds."""
@@ -74,30 +76,34 @@ class _Full:
         execute = pipe.execute
 
         def execute_all(raise_on_error: bool = True) -> Any:
-            from redis.exceptions import OutOfMemoryError
+            from redis.exceptions import ResponseError
 
-            commands = pipe.command_stack
-            whole = pipe.transaction and not pipe.watching
+            commands, watching = pipe.command_stack, pipe.watching
             try:
                 return execute(raise_on_error)
-            except OutOfMemoryError:
-                if not whole or any(command[0] == _PUBLISHES for command, _ in commands):
+            except ResponseError as exc:
+                publishes = any(command[0] == _PUBLISHES for command, _ in commands)
+                if not (is_full(exc) and pipe.transaction) or (publishes and not watching):
                     raise
-            return self._again(commands)
+            # Who watches restores: what it takes out of the unacknowledged, it puts back.
+            return self._again(commands, depend=watching)
 
         pipe.execute = execute_all
         return pipe
 
-    def _again(self, commands: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
+    def _again(
+        self, commands: list[tuple[tuple[Any, ...], dict[str, Any]]], depend: bool = False
+    ) -> list[Any]:
         """Send commands, with whole keys and with their options; return the client's answers."""
         self._say()
         if any(command[0] == "EVALSHA" for command, _ in commands):  # no script runs another
             return [self._run(*command) for command, _ in commands]
-        answers = self._send(*in_a_script(self._held, [command for command, _ in commands]))
+        words = [command for command, _ in commands]
+        answers = self._send(*in_a_script(self._held, words, depend))
         callbacks = self._client.response_callbacks
         return [
-            callbacks[command[0]](answer, **options) if command[0] in callbacks else answer
-            for (command, options), answer in zip(commands, answers, strict=True)
+            callbacks[command[0]](answer, **_meant(options)) if command[0] in callbacks else answer
+            for (command, options), answer in zip(commands, answers, strict=not depend)
         ]
 
     def _run(self, name: str, *words: Any) -> Any:
@@ -128,3 +134,8 @@ def _retries(payload: str | bytes) -> bool:
         return bool(json.loads(payload)["headers"]["retries"])
     except (ValueError, LookupError, TypeError):
         return False
+
+
+def _meant(options: dict[str, Any]) -> dict[str, Any]:
+    """A command's options without those that are the client's own."""
+    return {name: value for name, value in options.items() if name not in _CLIENTS}

@@ -126,12 +126,14 @@ class Commands:
         Raises:
             redis.ResponseError: one of them was refused, and none was carried out.
         """
-        from redis.exceptions import OutOfMemoryError
+        from redis.exceptions import ResponseError
 
         try:
             *_, answers = self.all([("MULTI",), *commands, ("EXEC",)])
-        except OutOfMemoryError:
-            answers = self(*in_a_script(self.unacked[0], commands))
+        except ResponseError as exc:
+            if not is_full(exc):
+                raise
+            answers = self(*in_a_script(commands[0][1], commands))
         return list(answers)
 
     def refused(self, commands: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -214,29 +216,40 @@ def script_text(package: str, *names: str) -> str:
     return "\n".join(files(package).joinpath(name).read_text() for name in names)
 
 
-def in_a_script(held: str, commands: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+def is_full(exc: Exception) -> bool:
+    """Whether a server has refused a command, or a transaction, since it has no memory left."""
+    from redis.exceptions import ExecAbortError, OutOfMemoryError
+
+    aborted = isinstance(exc, ExecAbortError) and "OOM" in str(exc)
+    return aborted or isinstance(exc, OutOfMemoryError)
+
+
+def in_a_script(
+    key: str, commands: Sequence[tuple[Any, ...]], depend: bool = False
+) -> tuple[Any, ...]:
     """Return a script's call that does what these commands do, on a server that is full, too.
 
     Arguments:
-        held: the key of what is unacknowledged, see `writing_on`.
+        key: one that this user may use, see `writing_on`.
         commands: with whole keys.
+        depend: whether all are left out if the first one finds nothing.
     """
-    script = writing_on(held, script_text("celery_fair.brokers", "all.lua"))
+    script = writing_on(key, script_text("celery_fair.brokers", "all.lua"))
     counted = [word for command in commands for word in (len(command), *command)]
-    return ("EVAL", script, 0, *counted)
+    return ("EVAL", script, 0, int(depend), *counted)
 
 
-def writing_on(held: str, script: str) -> str:
+def writing_on(key: str, script: str) -> str:
     """Return a script to which a full server refuses nothing.
 
     Redis refuses what may need memory to a script that has not written yet. Taking what is not
     there out of a hash is to have written.
 
     Arguments:
-        held: the key of what is unacknowledged, a hash.
+        key: what the hash's name begins with, so that users may name it who may use that key.
     """
-    key = "".join(f"\\{byte:03}" for byte in held.encode())
-    return f"redis.call('HDEL', '{key}', '')\n{script}"
+    named = "".join(f"\\{byte:03}" for byte in f"{key}:none".encode())
+    return f"redis.call('HDEL', '{named}', '')\n{script}"
 
 
 def marked(send: Commands) -> str:
@@ -247,8 +260,10 @@ def marked(send: Commands) -> str:
     from redis.exceptions import ResponseError
 
     key = send.key(MARK)
-    try:
-        _, mark = send.all([("SET", key, uuid4().hex[:12], "NX"), ("GET", key)])
+    try:  # a server that is full, or this user, may refuse to set it
+        mark = send("GET", key)
+        if mark is None:
+            _, mark = send.all([("SET", key, uuid4().hex[:12], "NX"), ("GET", key)])
     except ResponseError:
         return ""
     return mark.decode() if isinstance(mark, bytes) else str(mark or "")

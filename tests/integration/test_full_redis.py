@@ -122,3 +122,23 @@ def test_a_retry_has_its_place(own_redis: RedisServer, start_worker: StartWorker
     worker = start_worker(space, app="tests.apps.levels", queues=["a"], quiet=False)
     wait_for(lambda: worker.records.started.times([task]), 30, worker.log)
     assert worker.stop() == 0
+
+
+def test_what_a_dead_worker_held_comes_back(
+    own_redis: RedisServer, start_worker: StartWorker
+) -> None:
+    space = own_redis.space()
+    timeouts = {"visibility_timeout": 2, "unacked_restore_interval": 1}
+    options: dict[str, Any] = {"app": APP, "queues": ["a"], "pool": "threads", "concurrency": 2}
+    conf = {"broker_transport_options": timeouts}
+    with closing_gate() as gate:
+        ids = publish(space.url, {"a": 2}, "late", [str(gate.path)]).all()
+        dead = start_worker(space, conf=conf, **options)
+        dead.records.started.wait_ids(ids)
+        dead.kill()
+        own_redis.client.config_set("maxmemory", 1)
+        worker = start_worker(space, conf=conf, **options)
+        wait_for(lambda: len(worker.records.started) >= 2 * len(ids), 30, worker.log)
+    worker.records.finished.wait_ids(ids)
+    assert worker.stop() == 0
+    assert unsettled(space, "a") == ready(space, "a") == 0

@@ -14,6 +14,7 @@
 --       then tenants and costs.
 -- Returns: {the hash that goes on, how long it does, the last that was read, then what each holds}.
 local state = KEYS[1] .. ':served'
+redis.call('HDEL', state, '') -- who has written may write on, also when the server is full
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local number, since, long, told = unpack(redis.call('HMGET', state, 'n', 'from', 'for', 'told'))
