@@ -20,9 +20,10 @@ logger = logging.getLogger(__name__)
 _PUBLISHES = "LPUSH"
 
 _CLIENTS = ("keys", "NEVER_DECODE")
+"""Options of commands that are the client's own: what reads an answer does not know them."""
 
 _SAY_AGAIN = 60.0
-"""Seconds."""
+"""Seconds between two lines in the log."""
 
 _scripts: dict[str, str] = {}
 """Those that kombu has registered, by their hashes."""

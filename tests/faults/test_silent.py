@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from select import select
+from typing import Any
 
 import pytest
 from amqp import spec
@@ -35,16 +37,29 @@ PATIENCE = {
 """Options by which it does so for less long than by default."""
 
 
+@contextmanager
+def readied(space: Space, folder: Path, options: Mapping[str, Any], **kind: Any) -> Iterator[Scene]:
+    """A scene with these transport options beside those of `PATIENCE`, until the block ends."""
+    scene = Scene(space, folder, conf={OPTIONS: {**PATIENCE[space.kind], **options}}, **kind)
+    try:
+        scene.ready()
+        yield scene
+    finally:
+        scene.end()
+
+
 @pytest.fixture(params=["classic", "keyed", "gevent"])
 def scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    patience = {OPTIONS: PATIENCE[space.kind]}
-    kind = {"pool": request.param} if request.param == "gevent" else {"queue_type": request.param}
-    made = Scene(space, tmp_path, conf=patience, **kind)
-    try:
-        made.ready()
+    kind = "pool" if request.param == "gevent" else "queue_type"
+    with readied(space, tmp_path, {}, **{kind: request.param}) as made:
         yield made
-    finally:
-        made.end()
+
+
+@pytest.fixture
+def plain_scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """With what a test says of its transport options."""
+    with readied(space, tmp_path, getattr(request, "param", {})) as made:
+        yield made
 
 
 def test_a_worker_ends_when_it_is_asked_to(scene: Scene) -> None:
@@ -127,33 +142,15 @@ def test_it_says_so_and_is_at_work_again(scene: Scene) -> None:
     scene.account(ids).check(Allowed(unstarted=one, lost=one))
 
 
-@pytest.fixture
-def plain_scene(space: Space, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    options = PATIENCE[space.kind] | getattr(request, "param", {})
-    made = Scene(space, tmp_path, conf={OPTIONS: options})
-    try:
-        made.ready()
-        yield made
-    finally:
-        made.end()
-
-
 @pytest.mark.wide
 @pytest.mark.parametrize("kind", [TlsRedis, TlsRabbitMQ])
 def test_so_too_by_tls(kind: type[TlsRedis | TlsRabbitMQ], tmp_path: Path) -> None:
     for server in running(kind()):
         space = server.space()
-        conf = {OPTIONS: PATIENCE[space.kind]}
-        scene = Scene(space, tmp_path, conf=conf, door=server.door(space.place))
-        try:
-            scene.ready()
+        with readied(space, tmp_path, {}, door=server.door(space.place)) as scene:
             test_it_says_so_and_is_at_work_again(scene)
             test_an_idle_worker_notices(scene)
-            scene.proxy.hold()
-            scene.worker.process.send(15)
-            assert scene.worker.process.wait(WITHIN) == 0, scene.worker.log()
-        finally:
-            scene.end()
+            test_a_worker_ends_when_it_is_asked_to(scene)
 
 
 @pytest.mark.parametrize("how", ["up", "down", "half of an answer"])
