@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 _PUBLISHES = "LPUSH"
 
+# Options of commands that are the client's own: what reads an answer does not know them.
 _CLIENTS = ("keys", "NEVER_DECODE")
-"""Options of commands that are the client's own: what reads an answer does not know them."""
 
 _SAY_AGAIN = 60.0
 """Seconds between two lines in the log."""
