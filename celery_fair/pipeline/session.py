@@ -304,8 +304,6 @@ def _silence_loggers() -> None:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_no_py4j)
-    # What is interrupted in a batch of a stream is told here, too.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def _is_no_py4j(record: logging.LogRecord) -> bool:

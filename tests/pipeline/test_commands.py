@@ -153,14 +153,6 @@ def test_an_interrupt_has_its_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (ended.exit_code, ended.stderr) == (130, "Aborted!\n")
 
 
-def test_folder_to_watch_that_is_not_there(tmp_path: Path) -> None:
-    refused = run("stream", tmp_path / "logs", tmp_path / "alerts")
-    assert refused.exit_code == 1
-    assert refused.stderr == (
-        f"Error: {tmp_path / 'logs'} is no folder: give the one that fair_event_log names\n"
-    )
-
-
 @pytest.mark.parametrize("words", [("fairness", "w"), ("report", "w", "r.html")])
 def test_an_interval_that_is_too_short(words: tuple[str, ...]) -> None:
     refused = run(*words, "--interval", "1e-9")
@@ -199,10 +191,6 @@ def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> 
         ("advise", "w", "--slo", "a=p95:1s", "--held-out"),
         ("advise", "w", "--slo", "a=p95:1s", "--since"),
         ("whatif", "w", "--until"),
-        ("stream", "l", "o", "--starvation"),
-        ("stream", "l", "o", "--silence"),
-        ("stream", "l", "o", "--lag"),
-        ("stream", "l", "o", "--every"),
     ],
     ids=lambda words: f"{words[0]} {words[-1]}",
 )

@@ -32,7 +32,7 @@ def test_pipeline_loads_no_celery() -> None:
     assert not {"celery", "kombu", "amqp", "billiard"} & found
 
 
-@pytest.mark.parametrize("name", ["group", "context", "audit", "fairness", "stream"])
+@pytest.mark.parametrize("name", ["group", "context", "audit", "fairness"])
 def test_help_loads_no_spark(name: str) -> None:
     assert "pyspark" not in loaded(f"celery_fair.cli.pipeline.{name}")
 

@@ -20,7 +20,6 @@ _COMMANDS = {
     "whatif": "celery_fair.cli.pipeline.replay:whatif",
     "advise": "celery_fair.cli.pipeline.replay:advise",
     "report": "celery_fair.cli.pipeline.ingest_and_report:report",
-    "stream": "celery_fair.cli.pipeline.stream:stream",
     "doctor": "celery_fair.cli.pipeline.group:doctor",
     "seal": "celery_fair.cli.pipeline.seal:seal",
 }
