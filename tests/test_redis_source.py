@@ -104,6 +104,55 @@ def test_who_has_room_again_is_looked_after(listening: Listening) -> None:
     assert asked
 
 
+def test_acknowledgements_are_sent_together(redis_space: Space, listening: Listening) -> None:
+    """A round trip for each would keep a process waiting that has nothing to do."""
+    source, feed = listening.source, listening.feed
+    listening.publish(WINDOW + 1)
+    listening.wait_full()
+    with redis.Redis.from_url(redis_space.url) as client:
+        for _ in range(WINDOW - 1):
+            feed.buffer.popleft().ack()
+        assert client.hlen("unacked") == WINDOW
+        before = client.info("commandstats")["cmdstat_zrem"]["calls"]
+        source.flush()
+        assert client.info("commandstats")["cmdstat_zrem"]["calls"] == before + 1
+        assert client.hlen("unacked") == client.zcard("unacked_index") == 1
+
+        feed.buffer[0].ack()
+        source.last()
+        assert client.hlen("unacked") == 0
+        feed.buffer.clear()
+        source.fetch()
+        feed.buffer[0].ack()  # nobody comes by any more
+        assert client.hlen("unacked") == client.zcard("unacked_index") == 0
+
+
+def test_what_may_not_be_acknowledged_is_said_and_comes_again(
+    redis_space: Space, caplog: pytest.LogCaptureFixture
+) -> None:
+    with redis.Redis.from_url(redis_space.url) as client:
+        rights = ["+@all", "-zrem"]
+        client.acl_setuser(
+            "no-zrem", enabled=True, nopass=True, keys="*", channels="*", commands=rights
+        )
+        url = redis_space.url.replace("redis://", "redis://no-zrem:any@")
+        with Connection(url) as connection:
+            listening = Listening(connection, redis_space.url)
+            listening.publish(WINDOW)
+            listening.wait_full()
+            for message in listening.feed.buffer:
+                message.ack()
+            listening.source.flush()
+            assert client.hlen("unacked") == WINDOW
+            client.acl_setuser("no-zrem", commands=["+zrem"])  # kombu gives all of it back
+            listening.source.close()
+        client.acl_deluser("no-zrem")
+    [record] = caplog.records
+    assert record.getMessage() == (
+        f"Redis refuses the acknowledgements of {WINDOW} messages; they come again"
+    )
+
+
 NAMES = [f"q{number}" for number in range(40)]
 
 

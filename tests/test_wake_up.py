@@ -14,6 +14,8 @@ from amqp import RecoverableConnectionError
 from kombu.asynchronous import Hub
 
 from celery_fair.worker import patches
+from celery_fair.worker.launch.in_flight import InFlight
+from celery_fair.worker.launch.pool import ObservedPool, PlainWay
 from celery_fair.worker.wake_up import HubWakeUp, Interruptible, SocketWakeUp, SyncWakeUp
 
 LONG = 60.0
@@ -76,6 +78,51 @@ def test_news_wakes_it_once_until_it_has_looked(woken: Woken) -> None:
     woken.wake_up.soon()
     woken.wait(3)
     assert woken.count == 3
+
+
+def test_a_slot_that_becomes_free_is_filled_at_once(woken: Woken) -> None:
+    woken.wake_up.freed()
+    assert woken.count == 1
+
+
+@pytest.mark.parametrize("call", ["flush", "shrink"])
+def test_what_ends_while_the_pool_is_tidied_starts_nothing(woken: Woken, call: str) -> None:
+    """The connection may be lost, and nobody here have been told."""
+    tidy = {call: lambda *_: woken.wake_up.freed()}
+    pool: Any = SimpleNamespace(apply_async=None, **tidy)
+    way = PlainWay().into(pool, woken.wake_up.freed)
+    getattr(ObservedPool(pool, InFlight(), way, quiet=woken.wake_up.held), call)()
+    assert woken.count == 0
+    woken.wait(1)
+
+
+def test_what_fails_as_a_slot_becomes_free_is_raised_in_the_loop(woken: Woken) -> None:
+    def fail(until: float) -> bool:
+        raise ConnectionResetError("cut")
+
+    woken.wake_up.listen(fail)
+    woken.wake_up.freed()
+    with pytest.raises(ConnectionResetError):
+        woken.wait(1)
+
+
+def test_what_is_called_soon_as_a_slot_becomes_free_is_called_soon(woken: Woken) -> None:
+    """Kombu's loop would sleep before it, as it has called by then what it was to call soon."""
+    called: list[None] = []
+
+    def run(until: float) -> bool:
+        if not called:
+            woken.hub.call_soon(called.append, None)
+        return True
+
+    woken.wake_up.listen(run)
+    woken.hub.timer.call_after(0, woken.wake_up.freed)
+    woken.hub.timer.call_after(LONG, lambda: None)
+    begun = time.monotonic()
+    for _ in woken.hub.create_loop():
+        if called:
+            break
+    assert time.monotonic() - begun < SOON
 
 
 class Aside:

@@ -120,7 +120,7 @@ class Parts:
         recorder = recorder_for(c, settings, self.feeds, self.chooser)
         self.recorders = () if recorder is None else (recorder,)
 
-        self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders)
+        self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders, self.wake_up.held)
         self.handover = Handover(self.wake_up)
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
         self.served = Served()

@@ -68,6 +68,7 @@ NEEDED = (
     _seam("celery.worker.request:Request", "_already_revoked _payload on_failure time_limits"),
     _seam("celery.worker.state", "reserved_requests revoked task_ready task_reserved"),
     _seam("celery.worker.strategy:default", takes="task app consumer"),
+    _seam("kombu.asynchronous.hub:Hub", "_ready"),
     _seam("kombu.message:Message", "_reraise_error accept errors payload"),
     _seam("kombu.transport.virtual:Channel", "_size"),
     _seam("kombu.transport.virtual:Message", "_raw"),

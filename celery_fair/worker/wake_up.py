@@ -3,11 +3,13 @@
 Whoever has something to report asks for it: a delivery, a free slot, a change of settings. The
 wake-up knows nobody; who wants to be woken listens, for as long as a connection lasts.
 
-With an event loop everything runs on the loop's thread, and always from a *reader* callback: who
+With an event loop everything runs on the loop's thread, as a rule from a *reader* callback: who
 asks writes to a pipe, and the loop finds it readable. Kombu's loop polls after what was called
 soon, after its timers and after its ticks without looking for what these have called soon in turn,
 so that from there an acknowledgement, or a task written to a prefork child, could sit until the
-next event, seconds later.
+next event, seconds later. A slot that becomes free is filled at once, wherever that is; a turn of
+the loop is what a process would wait for its next task. If something was called soon meanwhile, the
+loop has one more turn.
 
 Without one (gevent, eventlet, Windows, memory broker) Celery's synchronous loop blocks until the
 broker has something. On AMQP it is made to wait for the broker's socket *or* for this, so that the
@@ -21,8 +23,8 @@ import os
 import select
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock, get_ident
 from time import monotonic
 from typing import Any
@@ -124,6 +126,10 @@ class WakeUp(ABC):
             with self._busy:
                 pass
 
+    def held(self) -> AbstractContextManager[None]:
+        """Within it, slots that become free are filled by nobody; the next run does."""
+        return nullcontext()
+
     def freed(self) -> None:
         """A slot is free: the run that is under way looks again, or one is asked for."""
         self.pending = True
@@ -157,6 +163,8 @@ class HubWakeUp(WakeUp):
     def __init__(self, hub: Any) -> None:
         super().__init__(hub.timer)
         self._hub = hub
+        self._thread = 0
+        self._error: Exception | None = None
         self._asked = False
         self._pipe, self._button = os.pipe()
         os.set_blocking(self._pipe, False)
@@ -164,6 +172,8 @@ class HubWakeUp(WakeUp):
 
     def listen(self, run: Callable[[float], bool]) -> None:
         super().listen(run)
+        self._error = None
+        self._thread = get_ident()
         self._hub.add_reader(self._pipe, self._on_readable)  # again after each of the loop's resets
 
     def soon(self) -> None:
@@ -173,6 +183,30 @@ class HubWakeUp(WakeUp):
                 os.write(self._button, b"\0")
 
     arrived = soon
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        held = self._busy.acquire(blocking=False)
+        try:
+            yield
+        finally:
+            if held:
+                self._busy.release()
+                self.soon()
+
+    def freed(self) -> None:
+        self.pending = True
+        if self._busy.locked():
+            return
+        if get_ident() != self._thread:
+            self.soon()
+            return
+        try:
+            self.answer()
+        except Exception as exc:  # noqa: BLE001 - raised in the loop: the pool would swallow it
+            self._error = exc
+        if self._error or self._hub._ready:
+            self.soon()
 
     def close(self) -> None:
         super().close()
@@ -185,6 +219,8 @@ class HubWakeUp(WakeUp):
         with suppress(BlockingIOError):
             os.read(self._pipe, 64)
         self._asked = False
+        if self._error is not None:
+            raise self._error
         self.answer()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,6 +55,9 @@ class Crew:
     def offer(self, message: Any) -> Any:
         return self.outcome(message) or Request(message)
 
+    def prepare(self, message: Any) -> Any:
+        return Request(message)
+
     def take(self, request: Any) -> Outcome:
         self.started.append(request)
         return Outcome.STARTED
@@ -76,9 +80,12 @@ class Supply:
     """Nothing comes but what a test puts there."""
 
     def __init__(self) -> None:
-        self.sought = 0
+        self.sought = self.rested = 0
 
     def look(self, now: float) -> None: ...
+
+    def rest(self, now: float) -> None:
+        self.rested += 1
 
     def seek(self) -> None:
         self.sought += 1
@@ -133,6 +140,38 @@ def test_quanta_decide_and_nothing_starts_without_a_slot() -> None:
     scene.launcher.end(3)
     assert scene.run() == "aABbCDcEF"
     assert dict(scene.served.count) == {"one": 3, "two": 6}
+
+
+def test_while_no_slot_is_free_what_comes_next_is_made_ready() -> None:
+    scene = Scene(slots=2)
+    one, two = scene.queue("one"), scene.queue("two")
+    one.put(*"abc")
+    assert scene.run() == "ab"
+    two.put(*"AB")
+    assert scene.run() == "ab"
+    assert scene.supply.rested == 2
+    assert [isinstance(feed.buffer[0], Request) for feed in (one, two)] == [True, True]
+    assert not isinstance(two.buffer[1], Request)
+    assert len(scene.launcher) == 2
+    scene.launcher.end(2)
+    assert scene.run() == "abAc"
+
+
+def test_what_a_key_has_chosen_is_not_made_ready() -> None:
+    """It may be somebody else's turn by then."""
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    one.by_key = SimpleNamespace(charged=lambda item, cost: None)  # type: ignore[assignment]
+    one.put(*"ab")
+    assert scene.run() == "a"
+    assert not isinstance(one.buffer[0], Request)
+
+
+def test_with_a_free_slot_nothing_is_made_ready() -> None:
+    scene = Scene(slots=9)
+    scene.queue("one").put(*"abc")
+    assert scene.run() == "abc"
+    assert scene.supply.rested == 0
 
 
 def test_time_is_up_before_all_is_done() -> None:

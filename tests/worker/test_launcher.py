@@ -25,7 +25,7 @@ class Scene:
         self.in_flight = InFlight()
         slots: Any = SimpleNamespace(count=lambda: 9, fill=self._fill, in_flight=self.in_flight)
         self.handover = Handover(Silent())
-        requests: Any = SimpleNamespace(offer=partial(self.handover.offer, Request))
+        requests: Any = SimpleNamespace(offer=partial(self.handover.offer, Request), prepare=None)
         self.launcher = Launcher(
             slots,
             requests,
@@ -77,8 +77,17 @@ def test_they_depart_together() -> None:
     assert scene.log == []
     assert len(scene.in_flight) == 2
     assert scene.launcher.launch()
-    assert scene.log == ["more", "note a", "a", "note b", "b", "handed over"]
+    assert scene.log == ["note a", "a", "note b", "b", "handed over"]
     assert not scene.launcher.launch()
+
+
+def test_the_last_slot_waits_for_no_other() -> None:
+    scene = Scene()
+    for name in "abcdefgh":
+        scene.launcher.take(scene.request(name))
+    assert scene.log == []
+    scene.launcher.take(scene.request("i"))
+    assert scene.log[-1] == "handed over"
 
 
 def test_a_non_repeatable_one_waits_for_no_other() -> None:

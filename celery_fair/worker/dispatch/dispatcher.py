@@ -4,6 +4,10 @@ Nothing is chosen before a slot is free, and what has been chosen starts at once
 Celery puts off instead (an ETA, a rate limit), drops (revoked, expired) or refuses (malformed)
 takes no slot and costs its queue nothing; a request that comes due later waits at the head of its
 queue's buffer for the queue's turn.
+
+A process that has ended its task waits until the next one is chosen and here. So while all slots
+are taken what any choice would need is made ready: the broker is asked what has come, and of the
+message at the head of a queue a request is made, which waits there for the queue's turn.
 """
 
 import math
@@ -85,6 +89,7 @@ class Dispatcher:
         self._after_turn = after_turn
         self._clock = clock
         self._orphans: deque[Any] = deque()  # come due after their queue was cancelled
+        self._unprepared: list[Feed] = []  # what is at their heads has come there in this run
         self._closed = False
 
     def close(self) -> None:
@@ -101,12 +106,23 @@ class Dispatcher:
         """Start what can be started; return whether that was all, or the time was up before."""
         if self._closed:
             return True
-        self._supply.flush()
         done = self._turn(until)
         self._launcher.launch()
         self._supply.flush()
         self._after_turn(self._clock())
+        if done and len(self._in_flight) >= self._launcher.slots():
+            self._prepare(until)
+        self._unprepared.clear()
         return done
+
+    def _prepare(self, until: float) -> None:
+        self._supply.rest(self._clock())
+        for feed in self._unprepared:
+            if self._clock() >= until:
+                break
+            head = feed.buffer[0] if feed.buffer and feed.by_key is None else None
+            if isinstance(head, Message):
+                feed.buffer[0] = self._launcher.prepare(head)
 
     def _turn(self, until: float) -> bool:
         launcher, in_flight, reports = self._launcher, self._in_flight, self._reports
@@ -167,6 +183,7 @@ class Dispatcher:
         now = self._clock()
         if feed.flow.head is None:
             feed.lull.end(now)
+        self._unprepared.append(feed)
         cost = self._prices.price(feed.buffer[0])
         self._chooser.offer(feed.flow, cost, feed.waits_since, now)
 
@@ -241,6 +258,7 @@ class Dispatcher:
     def _look_at_next(self, feed: Feed, cost: float) -> None:
         if not feed.buffer:
             feed.refill()
+        self._unprepared.append(feed)
         head = feed.next_cost(self._prices.price)
         if head is None:
             feed.lull.begin(self._clock(), feed.owed)

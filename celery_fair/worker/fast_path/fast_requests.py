@@ -78,7 +78,6 @@ class FastRequests:
             headers=headers,
         )
         self._announce(request)
-        state.task_reserved(request)
         return request
 
     def _is_unusual(self, message: Any, headers: Any, name: str) -> bool:

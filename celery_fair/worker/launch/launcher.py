@@ -41,6 +41,7 @@ class Launcher:
 
     Attributes:
         offer: returns the request that Celery makes of a message, or an `Outcome` if it makes none.
+        prepare: returns a request that is made of a message ahead of its turn, or the message.
         in_flight: what has a slot.
         slots: returns how many may have one, now.
 
@@ -78,7 +79,7 @@ class Launcher:
         self._once_ready = 0
         self._unsent = 0
         self.in_flight, self.slots = slots.in_flight, slots.count
-        self.offer = requests.offer
+        self.offer, self.prepare = requests.offer, requests.prepare
 
     def take(self, request: Any) -> Outcome:
         """Let a request be launched, if it may start; else see to what becomes of it."""
@@ -87,6 +88,7 @@ class Launcher:
             check_time_limits(request)
             if self._starts_once(request):
                 check_options(request)
+            state.task_reserved(request)
             hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
                 return outcome
@@ -94,7 +96,8 @@ class Launcher:
                 self.in_flight.add(request)
                 self._ready.append(request)
                 self._once_ready += self._starts_once(request)
-                if self._once_ready >= self._batch or self._outbox.asks:
+                full = len(self.in_flight) >= self.slots()
+                if full or self._once_ready >= self._batch or self._outbox.asks:
                     self.launch()
                 return _STARTED
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
@@ -117,7 +120,8 @@ class Launcher:
         ready, self._ready = self._ready, []
         if ready:
             try:
-                self._outbox.flush(more=self._more_may_follow())
+                if self._acks_first or self._once_ready:
+                    self._outbox.flush(more=self._more_may_follow())
             except Exception as exc:  # noqa: BLE001 - any doubt about an acknowledgement
                 self._break_off(ready, exc)
             else:

@@ -10,7 +10,7 @@ anything is thrown away the processes are waited for to accept what they were se
 import logging
 import select
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Protocol
 
@@ -63,16 +63,23 @@ class ObservedPool:
     Arguments:
         way: into the pool.
         watches: told of what was broken off.
+        quiet: within it, ends of requests start nothing.
     """
 
     def __init__(
-        self, pool: Any, in_flight: InFlight, way: Way, watches: Sequence[BreakWatch] = ()
+        self,
+        pool: Any,
+        in_flight: InFlight,
+        way: Way,
+        watches: Sequence[BreakWatch] = (),
+        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._observed = pool
         self._in_flight = in_flight
         self._apply = way.apply
         self._waits = way.waits
         self._watches = tuple(watches)
+        self._quiet = quiet
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._observed, name)
@@ -84,7 +91,8 @@ class ObservedPool:
 
     def shrink(self, n: int = 1) -> None:
         """As the pool's own, but what runs is let be."""
-        shrink(self._observed, n)
+        with self._quiet():
+            shrink(self._observed, n)
 
     def apply_async(
         self,
@@ -121,8 +129,8 @@ class ObservedPool:
             try:
                 error_callback(error)
             finally:
-                remove(request)
                 self._failed(request, error)
+                remove(request)
 
         def on_timeout(soft: bool, timeout: float) -> None:
             try:
@@ -176,10 +184,14 @@ class ObservedPool:
             write_now(self._observed)
 
     def flush(self) -> None:
-        """As the pool's own, if it has one: that throws away what no process has accepted."""
-        settle(self._observed)
-        if self._observed.flush is not None:
-            self._observed.flush()
+        """As the pool's own, if it has one: that throws away what no process has accepted.
+
+        Celery calls it when the connection is lost, before anybody else here knows of that.
+        """
+        with self._quiet():
+            settle(self._observed)
+            if self._observed.flush is not None:
+                self._observed.flush()
 
     def settle(self) -> None:
         """Wait until processes, or threads, have what was handed over.

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -136,6 +137,26 @@ class Requests:
         """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
         return self._handover.offer(self._receive, message)
 
+    def prepare(self, message: Any) -> Any:
+        """Return the request that is made of a message the short way, or the message itself.
+
+        One that waits for its queue's turn as a request may still be given back.
+        """
+        queue = message.feed.name
+        if queue in self._tokens or queue in self._priorities_back:
+            return message  # which is written to when it is received
+        with suppress(Exception):  # it fails again when it is its turn, and is refused then
+            if message.headers is not None and not message.errors:
+                return self._shortly(message) or message
+        return message
+
+    def _shortly(self, message: Any) -> Any:
+        for way in self._short_ways:
+            request = way(message)
+            if request is not None:
+                return request
+        return None
+
     def _receive(self, message: Any) -> Any:
         """Return a message's request, or None if Celery is to say what becomes of it, or has.
 
@@ -149,10 +170,9 @@ class Requests:
         token = self._tokens.get(queue)
         if token is not None:
             message.come_into(queue, token)
-        for way in self._short_ways:
-            request = way(message)
-            if request is not None:
-                return request
+        request = self._shortly(message)
+        if request is not None:
+            return request
         self._refuse_mapped(message)
         handler = self._consumer.on_message
         assert handler is not None, (

@@ -105,8 +105,10 @@ class RedisSource(Source):
         self._restores = not hub  # as it looks
         self._timers: list[Any] = []
         self._wake_up = wake_up_for(channel, hub, self._changed, interval) if hub else None
+        self._acks = Acks(self.send, channel.qos, soon)
         if hub:
             self._timers.append(hub.call_repeatedly(every, self._restore_overdue))
+            patches.acknowledge_by(channel, self._acks.ack)
         else:
             turns = Semaphore(max(1, channel.max_connections - _OTHERS))
             patches.adopt(channel, patient_class(channel.Message, turns))
@@ -140,6 +142,11 @@ class RedisSource(Source):
     def look(self, now: float) -> None:
         """Fetch before a choice, unless that was done just now."""
         if now - self._looked > _LOOK_AGAIN:
+            self.fetch()
+
+    def rest(self, now: float) -> None:
+        # The next choice need not look, then: a process would wait for the answer.
+        if now - self._looked > _LOOK_AGAIN / 2:
             self.fetch()
 
     def seek(self) -> None:
@@ -216,6 +223,12 @@ class RedisSource(Source):
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(self.send, message)
 
+    def flush(self, more: bool = False) -> None:
+        self._acks.flush()
+
+    def last(self) -> None:
+        self._acks.write_through()
+
     def _changed(self, quiet: Collection[str]) -> None:
         """What has woken the worker: all but these lists may have something."""
         for feed in self._feeds.values():
@@ -233,6 +246,60 @@ class RedisSource(Source):
                 exc,
                 self._restore_every,
             )
+
+
+class Acks:
+    """Acknowledgements of one turn of the event loop, sent in one round trip.
+
+    Kombu makes a round trip for each, in which nothing is started.
+
+    Arguments:
+        send: sends commands to the server.
+        qos: kombu's account of what is unacknowledged.
+        on_first: told when something waits; `flush` is to be called soon.
+    """
+
+    def __init__(self, send: Commands, qos: Any, on_first: Callable[[], object]) -> None:
+        self._send = send
+        self._qos = qos
+        self._on_first = on_first
+        self._waiting: list[str] = []
+        self._keeps = True
+
+    def ack(self, channel: Any, tag: str, multiple: bool = False) -> None:
+        """As the channel's own ``basic_ack``."""
+        self._waiting.append(tag)
+        if not self._keeps:
+            self.flush()
+        elif len(self._waiting) == 1:
+            self._on_first()
+
+    def flush(self) -> None:
+        """Send what waits.
+
+        Raises:
+            OSError, redis.ConnectionError: it may have arrived, or not.
+        """
+        from redis.exceptions import ResponseError
+
+        tags, self._waiting = self._waiting, []
+        if not tags:
+            return
+        held, index = self._send.unacked
+        try:
+            self._send.at_once([("ZREM", index, *tags), ("HDEL", held, *tags)])
+        except ResponseError:  # it is a replica by now, say
+            logger.exception(
+                "Redis refuses the acknowledgements of %d messages; they come again", len(tags)
+            )
+            return
+        for tag in tags:
+            virtual.QoS.ack(self._qos, tag)
+
+    def write_through(self) -> None:
+        """Keep nothing from now on: nobody may come by to send it."""
+        self._keeps = False
+        self.flush()
 
 
 class RedisFeed(Feed):

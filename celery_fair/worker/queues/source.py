@@ -30,6 +30,9 @@ class Source(ABC):
     def look(self, now: float) -> None:
         """A message is about to be chosen: take in what has come meanwhile, if nobody pushes it."""
 
+    def rest(self, now: float) -> None:
+        """Every slot is taken: what is to be known for the next choice can be asked for now."""
+
     def seek(self) -> None:
         """Slots are free and nothing can be started: see to it that something will come."""
 
