@@ -1,5 +1,6 @@
 """An app whose tasks do nothing but count, or then take some time."""
 
+from collections.abc import Callable
 from time import sleep
 
 from benchmarks.counts import Counter
@@ -15,26 +16,20 @@ def nothing(seq: int) -> None:  # noqa: ARG001 - the publisher's
     _start()
 
 
-def one_ms(seq: int) -> None:  # noqa: ARG001
-    _start()
-    sleep(0.001)
+def waiting(ms: int) -> Callable[[int], None]:
+    """Return a task's function that waits so long."""
 
+    def wait(seq: int) -> None:  # noqa: ARG001
+        _start()
+        sleep(ms / 1000)
 
-def five_ms(seq: int) -> None:  # noqa: ARG001
-    _start()
-    sleep(0.005)
-
-
-def ten_ms(seq: int) -> None:  # noqa: ARG001
-    _start()
-    sleep(0.01)
+    return wait
 
 
 app.task(name="plain")(nothing)
 app.task(name="kept", ignore_result=False)(nothing)
-app.task(name="1 ms")(one_ms)
-app.task(name="5 ms")(five_ms)
-app.task(name="10 ms")(ten_ms)
+for ms in (1, 3, 5, 10, 30):
+    app.task(name=f"{ms} ms")(waiting(ms))
 for ack in ("before", "after"):
     app.task(base=NonRepeatableTask, name=ack, ack=ack)(nothing)
 app.task(base=NonRepeatableTask, name="confirmed", confirm=True)(nothing)

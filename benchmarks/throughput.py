@@ -16,7 +16,8 @@ results         results are kept in Redis
 sentry          with Sentry's SDK as in its quick start, on a transport that sends nothing
 opentelemetry   with OpenTelemetry's instrumentation, and an exporter that drops all
 log             the fair worker writes an event log
-1 ms, 10 ms     tasks that wait so long
+both            both of these
+1 ms … 30 ms    tasks that wait so long
 once            non-repeatable tasks, acknowledged before they start, against vanilla's early
                 acknowledgement
 plain           `default` again, without the fast path
@@ -44,7 +45,8 @@ FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.i
 BROKERS: dict[str, type[Server]] = {"rabbitmq": RabbitMQ, "redis": RedisServer}
 POOLS = {"solo": 1, "threads": 8, "prefork": 2}
 GREEN = {"gevent": 100, "eventlet": 100}
-SLOTS = POOLS | GREEN
+WIDE = {"prefork-8": 8}
+SLOTS = POOLS | GREEN | WIDE
 PLAIN = FAIR | {"fair_fast_path": False}
 MULTIPLIERS = (4, 32, 256)
 WARM_UP = 500
@@ -72,11 +74,11 @@ CONFIGURATIONS = {
     "info": Configuration(),
     "events": Configuration(INFO | {"args": ["-E"]}),
     "results": Configuration(task="kept", keeps_results=True),
+    "both": Configuration(INFO | {"args": ["-E"]}, task="kept", keeps_results=True),
     "sentry": Configuration(AFRESH | {"app": "benchmarks.reporting"}),
     "opentelemetry": Configuration(AFRESH | {"app": "benchmarks.tracing"}),
     "log": Configuration(writes_a_log=True),
-    "1 ms": Configuration(task="1 ms"),
-    "10 ms": Configuration(task="10 ms"),
+    **{each: Configuration(task=each) for each in ("1 ms", "3 ms", "10 ms", "30 ms")},
     "once": Configuration(DEFAULT, fair_task="before"),
     "plain": Configuration(DEFAULT, fair={"fair_fast_path": False}),
     "laboratory": Configuration({}),
@@ -87,7 +89,7 @@ def contestants(
     stack: ExitStack, server: Server, pool: str, how: Configuration, redis: RedisServer
 ) -> list[Contestant]:
     """The fair worker, then vanilla ones."""
-    options = {"pool": pool, "concurrency": SLOTS[pool], **how.options}
+    options = {"pool": _kind(pool), "concurrency": SLOTS[pool], **how.options}
     even = dict.fromkeys(QUANTA, 1)
     fair = FAIR | dict(how.fair)
     if how.writes_a_log:
@@ -129,7 +131,7 @@ def row(broker: str, pool: str, fair: Contestant, vanilla: Contestant) -> dict[s
     ratios = sorted(ours.speed / theirs.speed for ours, theirs in turns)
     return {
         "broker": broker,
-        "pool": f"{pool} {SLOTS[pool]}",
+        "pool": f"{_kind(pool)} {SLOTS[pool]}",
         "multiplier": int(vanilla.name),
         "vanilla_speed": median(run.speed for run in vanilla.runs),
         "fair_speed": median(run.speed for run in fair.runs),
@@ -139,6 +141,10 @@ def row(broker: str, pool: str, fair: Contestant, vanilla: Contestant) -> dict[s
         "vanilla_cpu": median(run.cost for run in vanilla.runs),
         "fair_cpu": median(run.cost for run in fair.runs),
     }
+
+
+def _kind(pool: str) -> str:
+    return pool.partition("-")[0]
 
 
 HEADINGS = (

@@ -38,6 +38,8 @@ class Supply:
 
     def look(self, now: float) -> None: ...
 
+    def rest(self, now: float) -> None: ...
+
     def seek(self) -> None: ...
 
     def flush(self) -> None: ...
@@ -101,6 +103,9 @@ class Worker:
 
     def launch(self) -> bool:
         return False
+
+    def prepare(self, message: Any) -> Any:
+        return message
 
     def take(self, request: Any) -> Outcome:
         self.in_flight.add(request)
