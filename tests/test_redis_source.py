@@ -35,13 +35,23 @@ class Listening:
 
     def __init__(self, connection: Connection, url: str) -> None:
         self.url = url
-        self.source = RedisSource(connection, Hub(), lambda: None, lambda _: None)
+        self.hub = Hub()
+        self.woken: list[None] = []
+        self.source = RedisSource(connection, self.hub, self._wake, lambda _: None)
         flow = Flow("a", 1.0)
         self.feed: RedisFeed = self.source.feed(
             queue=Queue("a"), flow=flow, window=WINDOW, gate=gate(), ports=ports()
         )
         self.feed.open()
         self.source.seek()
+
+    def _wake(self) -> None:
+        self.woken.append(None)
+
+    def wait_woken(self) -> None:
+        for _ in self.hub.create_loop():
+            if self.woken:
+                return
 
     def publish(self, count: int) -> list[str]:
         return publish(self.url, {"a": count}).all()
@@ -102,6 +112,26 @@ def test_who_has_room_again_is_looked_after(listening: Listening) -> None:
     listening.source.acknowledge(message)
     assert listening.feed.free == room
     assert asked
+
+
+def test_who_is_told_of_what_comes_need_not_look(redis_space: Space, listening: Listening) -> None:
+    """A process with nothing to do would wait for the answer, before each choice."""
+    source = listening.source
+    source.rest(monotonic())
+    before, now = scripts_run(redis_space), monotonic()
+    source.look(now + 0.5)
+    source.rest(now + 0.4)
+    assert scripts_run(redis_space) == before
+
+    listening.publish(1)
+    listening.wait_woken()
+    source.look(now + 0.5)
+    assert len(listening.ids) == 1
+    source.rest(monotonic())
+    before = scripts_run(redis_space)
+    wait_for(partial(worth_a_look, listening.feed), 5, "the time for a look")
+    source.look(monotonic() + 1.5)  # the word may be lost on its way
+    assert scripts_run(redis_space) == before + 1
 
 
 def test_acknowledgements_are_sent_together(redis_space: Space, listening: Listening) -> None:

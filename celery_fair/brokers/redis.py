@@ -1,7 +1,8 @@
 """Kombu's queues as they are in Redis: commands about them, and what a worker holds of them."""
 
+import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.resources import files
@@ -10,6 +11,8 @@ from typing import Any
 from uuid import uuid4
 
 from kombu.transport import virtual
+
+logger = logging.getLogger(__name__)
 
 MARK = "celery-fair:broker"
 """The key in which a database has a name of its own, below the transport's prefix."""
@@ -286,6 +289,60 @@ def acknowledge_held(send: Commands, message: Any) -> None:
     book_settled(message)
     if not removed:
         raise NotHeldError("its visibility timeout is over; the broker has restored it")
+
+
+class Acks:
+    """Acknowledgements of one turn of the event loop, sent in one round trip.
+
+    Kombu makes a round trip for each, in which nothing is started.
+
+    Arguments:
+        send: sends commands to the server.
+        qos: kombu's account of what is unacknowledged.
+        on_first: told when something waits; `flush` is to be called soon.
+    """
+
+    def __init__(self, send: Commands, qos: Any, on_first: Callable[[], object]) -> None:
+        self._send = send
+        self._qos = qos
+        self._on_first = on_first
+        self._waiting: list[str] = []
+        self._keeps = True
+
+    def ack(self, channel: Any, tag: str, multiple: bool = False) -> None:
+        """As the channel's own ``basic_ack``."""
+        self._waiting.append(tag)
+        if not self._keeps:
+            self.flush()
+        elif len(self._waiting) == 1:
+            self._on_first()
+
+    def flush(self) -> None:
+        """Send what waits.
+
+        Raises:
+            OSError, redis.ConnectionError: it may have arrived, or not.
+        """
+        from redis.exceptions import ResponseError
+
+        tags, self._waiting = self._waiting, []
+        if not tags:
+            return
+        held, index = self._send.unacked
+        try:
+            self._send.at_once([("ZREM", index, *tags), ("HDEL", held, *tags)])
+        except ResponseError:  # it is a replica by now, say
+            logger.exception(
+                "Redis refuses the acknowledgements of %d messages; they come again", len(tags)
+            )
+            return
+        for tag in tags:
+            virtual.QoS.ack(self._qos, tag)
+
+    def write_through(self) -> None:
+        """Keep nothing from now on: nobody may come by to send it."""
+        self._keeps = False
+        self.flush()
 
 
 def book_settled(message: Any) -> None:

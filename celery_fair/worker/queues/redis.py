@@ -7,8 +7,8 @@ an empty buffer with nothing left is proof that the queue is idle, and no wait i
 While something waits here and slots are free, the dispatcher is running, and fetches as it goes:
 when a buffer runs empty, and before a choice if the last look is some milliseconds ago, or what is
 urgent would wait until a window of something else is used up. Of many queues that were empty it is
-asked first whether all of them still are, in one word. When nothing can be started, the worker is
-woken by the next message (see `redis_wakeup`).
+asked first whether all of them still are, in one word. While nothing can be started, the worker is
+told of the next message in any of them (see `redis_wakeup`), and need not look before it chooses.
 
 One that cannot be woken, as its server or its rights do not allow it or it has no event loop
 (gevent, eventlet), looks again after a while, and with many queues so rarely that looking takes a
@@ -27,7 +27,14 @@ from uuid import uuid4
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
-from celery_fair.brokers.redis import Commands, Script, acknowledge_held, release_idle, script_text
+from celery_fair.brokers.redis import (
+    Acks,
+    Commands,
+    Script,
+    acknowledge_held,
+    release_idle,
+    script_text,
+)
 from celery_fair.worker import patches
 from celery_fair.worker.queues.delivery import patient_class
 from celery_fair.worker.queues.feed import Feed
@@ -39,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 0.02
 """Seconds between two looks at queues that were empty, while others have work."""
+
+_TOLD = 1.0
+"""The same, in seconds, of a worker that is told when something comes."""
 
 _FEW = 16
 """Queues of which it is not asked first whether they are empty still."""
@@ -99,6 +109,7 @@ class RedisSource(Source):
         self._empty: list[RedisFeed] = []
         self._question: list[bytes] = []  # whether these are empty still
         self._looked = 0.0
+        self._told = False  # it would be told of whatever has come since the last look
         self._tags, self._takings = str(uuid4()), count(1)
         every = getattr(channel, "unacked_restore_interval", 10)  # kombu before 5.6
         self._restore_every, self._restored = every, monotonic()
@@ -126,6 +137,7 @@ class RedisSource(Source):
 
     def attach(self, feed: "RedisFeed", fetches: bool) -> None:
         """Fetch for this feed from now on, or no more."""
+        self._told = False
         if fetches:
             self._feeds[feed.name] = feed
         else:
@@ -141,13 +153,17 @@ class RedisSource(Source):
 
     def look(self, now: float) -> None:
         """Fetch before a choice, unless that was done just now."""
-        if now - self._looked > _LOOK_AGAIN:
+        if now - self._looked > (_TOLD if self._told else _LOOK_AGAIN):
             self.fetch()
 
     def rest(self, now: float) -> None:
         # The next choice need not look, then: a process would wait for the answer.
-        if now - self._looked > _LOOK_AGAIN / 2:
+        if now - self._looked > (_TOLD if self._told else _LOOK_AGAIN) / 2:
             self.fetch()
+        if self._wake_up is not None and not self._told:
+            empty = [feed for feed in self._feeds.values() if not feed.left]
+            self._wake_up.listen([key for feed in empty for key in feed.lists])
+            self._told = True
 
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then wait."""
@@ -164,6 +180,7 @@ class RedisSource(Source):
         """Fill the feeds that have room and may have messages, in one round trip."""
         before = thread_time()
         now = self._looked = monotonic()
+        self._told = False
         if self._restores and now - self._restored >= self._restore_every:
             self._restored = now
             self._restore_overdue()
@@ -231,6 +248,7 @@ class RedisSource(Source):
 
     def _changed(self, quiet: Collection[str]) -> None:
         """What has woken the worker: all but these lists may have something."""
+        self._told = False
         for feed in self._feeds.values():
             if not feed.left and any(key not in quiet for key in feed.lists):
                 feed.left = 1
@@ -246,60 +264,6 @@ class RedisSource(Source):
                 exc,
                 self._restore_every,
             )
-
-
-class Acks:
-    """Acknowledgements of one turn of the event loop, sent in one round trip.
-
-    Kombu makes a round trip for each, in which nothing is started.
-
-    Arguments:
-        send: sends commands to the server.
-        qos: kombu's account of what is unacknowledged.
-        on_first: told when something waits; `flush` is to be called soon.
-    """
-
-    def __init__(self, send: Commands, qos: Any, on_first: Callable[[], object]) -> None:
-        self._send = send
-        self._qos = qos
-        self._on_first = on_first
-        self._waiting: list[str] = []
-        self._keeps = True
-
-    def ack(self, channel: Any, tag: str, multiple: bool = False) -> None:
-        """As the channel's own ``basic_ack``."""
-        self._waiting.append(tag)
-        if not self._keeps:
-            self.flush()
-        elif len(self._waiting) == 1:
-            self._on_first()
-
-    def flush(self) -> None:
-        """Send what waits.
-
-        Raises:
-            OSError, redis.ConnectionError: it may have arrived, or not.
-        """
-        from redis.exceptions import ResponseError
-
-        tags, self._waiting = self._waiting, []
-        if not tags:
-            return
-        held, index = self._send.unacked
-        try:
-            self._send.at_once([("ZREM", index, *tags), ("HDEL", held, *tags)])
-        except ResponseError:  # it is a replica by now, say
-            logger.exception(
-                "Redis refuses the acknowledgements of %d messages; they come again", len(tags)
-            )
-            return
-        for tag in tags:
-            virtual.QoS.ack(self._qos, tag)
-
-    def write_through(self) -> None:
-        """Keep nothing from now on: nobody may come by to send it."""
-        self._keeps = False
-        self.flush()
 
 
 class RedisFeed(Feed):
