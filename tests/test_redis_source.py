@@ -134,6 +134,17 @@ def test_who_is_told_of_what_comes_need_not_look(redis_space: Space, listening: 
     assert scripts_run(redis_space) == before + 1
 
 
+def test_what_was_chosen_starts_before_redis_is_asked(listening: Listening) -> None:
+    asked: list[int] = []
+    listening.source.before_asking(lambda: asked.append(len(listening.ids)))
+    listening.publish(WINDOW + 1)
+    listening.wait_full()
+    assert set(asked) == {0}
+    asked.clear()
+    listening.source.fetch()  # there is no room for any
+    assert asked == []
+
+
 def test_acknowledgements_are_sent_together(redis_space: Space, listening: Listening) -> None:
     """A round trip for each would keep a process waiting that has nothing to do."""
     source, feed = listening.source, listening.feed

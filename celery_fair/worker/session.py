@@ -133,6 +133,7 @@ class Session:
             acks_first=pool.body_can_be_buffer and not pool.is_green,
             watches=(*parts.recorders, *parts.key_figures),
         )
+        self._source.before_asking(self._launcher.launch)
         choice = Choice(
             parts.chooser, parts.feeds, parts.prices, parts.meter, parts.served, parts.observed
         )

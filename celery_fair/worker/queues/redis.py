@@ -86,6 +86,8 @@ class RedisSource(Source):
         send: sends commands to the server.
     """
 
+    asks = False
+
     def __init__(
         self,
         connection: Any,
@@ -187,6 +189,7 @@ class RedisSource(Source):
         feeds = [feed for feed in self._feeds.values() if feed.free > 0 and feed.worth_a_look(now)]
         if not feeds:
             return
+        self._before_asking()
         some = self._without_empty(feeds, now) if len(feeds) > _FEW else feeds
         for feed, left, messages in self._taken(some) if some else ():
             feed.fetched(messages, left, now)

@@ -1,6 +1,7 @@
 """Where a worker's messages come from: one source per connection, which makes the feeds."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from celery_fair.worker.queues.feed import Feed
@@ -11,6 +12,15 @@ class Source(ABC):
 
     asks = True
     """Whether messages are asked for between two choices; what was chosen starts before that."""
+
+    _before_asking: Callable[[], object] = staticmethod(lambda: None)
+
+    def before_asking(self, start: Callable[[], object]) -> None:
+        """Have this called before messages are asked for: what was chosen is not to wait for them.
+
+        It is called by who `asks` only now and then, as of several queues at once.
+        """
+        self._before_asking = start
 
     @abstractmethod
     def feed(self, **options: Any) -> Feed:
