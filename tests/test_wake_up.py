@@ -122,7 +122,7 @@ def test_what_is_called_soon_as_a_slot_becomes_free_is_called_soon(woken: Woken)
     for _ in woken.hub.create_loop():
         if called:
             break
-    assert time.monotonic() - begun < SOON
+    assert time.monotonic() - begun < 2.5, "it slept for as long as kombu's loop may"
 
 
 class Aside:
