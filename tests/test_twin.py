@@ -104,8 +104,7 @@ class Worker:
     def launch(self) -> bool:
         return False
 
-    def prepare(self, message: Any) -> Any:
-        return message
+    def prepare(self, message: Any) -> None: ...
 
     def take(self, request: Any) -> Outcome:
         self.in_flight.add(request)

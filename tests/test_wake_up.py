@@ -85,15 +85,32 @@ def test_a_slot_that_becomes_free_is_filled_at_once(woken: Woken) -> None:
     assert woken.count == 1
 
 
-@pytest.mark.parametrize("call", ["flush", "shrink"])
+@pytest.mark.parametrize("call", ["flush", "shrink", "grow", "maintain_pool"])
 def test_what_ends_while_the_pool_is_tidied_starts_nothing(woken: Woken, call: str) -> None:
-    """The connection may be lost, and nobody here have been told."""
-    tidy = {call: lambda *_: woken.wake_up.freed()}
-    pool: Any = SimpleNamespace(apply_async=None, **tidy)
+    """The connection may be lost, and nobody here have been told; or the pool is amid a change."""
+    calls = dict.fromkeys(("flush", "shrink", "grow", "maintain_pool"), lambda *_: None)
+    calls["maintain_pool" if call == "grow" else call] = lambda *_: woken.wake_up.freed()
+    pool: Any = SimpleNamespace(apply_async=None, **calls)
     way = PlainWay().into(pool, woken.wake_up.freed)
     getattr(ObservedPool(pool, InFlight(), way, quiet=woken.wake_up.held), call)()
     assert woken.count == 0
     woken.wait(1)
+
+
+def test_nor_what_ends_while_a_process_is_replaced(woken: Woken) -> None:
+    """Billiard's own timer, and the end of a process, have it done."""
+
+    class Inner:
+        def maintain_pool(self) -> None:
+            woken.wake_up.freed()
+
+    inner = Inner()
+    for _ in range(2):  # connections
+        patches.maintain_quietly(SimpleNamespace(_pool=inner), woken.wake_up.held)
+    inner.maintain_pool()
+    assert woken.count == 0
+    woken.wait(1)
+    patches.maintain_quietly(SimpleNamespace(), woken.wake_up.held)  # a pool of another kind
 
 
 def test_what_fails_as_a_slot_becomes_free_is_raised_in_the_loop(woken: Woken) -> None:

@@ -95,9 +95,7 @@ class AmqpLetters(LetterQueue):
         try:
             self.remove(letter)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the copy is published
-            error = ReplayError(f"it was replayed, and is still a dead letter: {exc}; purge it")
-            error.__cause__ = exc
-            return error
+            return _for(exc, f"it was replayed, and is still a dead letter: {exc}; purge it")
         return None
 
     def remove(self, letter: Letter) -> None:
@@ -214,13 +212,17 @@ class _Copies:
 
 
 def _unroutable(exchange: str, key: str, error: Exception) -> ReplayError:
-    found = ReplayError(
-        f"no queue is bound to exchange {exchange!r} for routing key {key!r}; declare one"
-        if exchange
-        else f"there is no queue {key!r}; declare it"
-    )
-    found.__cause__ = error
-    return found
+    if exchange:
+        text = f"no queue is bound to exchange {exchange!r} for routing key {key!r}; declare one"
+    else:
+        text = f"there is no queue {key!r}; declare it"
+    return _for(error, text)
+
+
+def _for(cause: Exception, text: str) -> ReplayError:
+    error = ReplayError(text)
+    error.__cause__ = cause
+    return error
 
 
 def _got(channel: Any, queue: str, most: int) -> Iterator[_Got]:

@@ -5,7 +5,7 @@ Most of it has no seam made for it; each function says what was there, and who t
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache, partial
 from heapq import heapify
 from time import monotonic
@@ -39,6 +39,24 @@ def replace_pool(c: Any, pool: Any) -> None:
     for holder in (c, c.controller, getattr(c.controller, "autoscaler", None)):
         if holder is not None:
             holder.pool = pool
+
+
+def maintain_quietly(pool: Any, quiet: Callable[[], AbstractContextManager[None]]) -> None:
+    """How a prefork pool that runs replaces processes: amid that, ends of requests start nothing.
+
+    Of a process that has died the last results are read amid it. A start may grow the pool, which
+    replaces processes in turn.
+    """
+    inner: Any = getattr(pool, "_pool", None)
+    if not hasattr(inner, "maintain_pool") or "maintain_pool" in vars(inner):
+        return  # of another kind, or done on an earlier connection
+    maintain = inner.maintain_pool
+
+    def quietly() -> None:
+        with quiet():
+            maintain()
+
+    inner.maintain_pool = quietly
 
 
 def look_at_tracer_again() -> None:

@@ -104,6 +104,7 @@ class Session:
         )
         if isinstance(broker_of(c.connection), AmqpBroker):
             SilenceWatch(vanilla.channel, self._call_later, raises=bool(c.hub))
+        patches.maintain_quietly(pool, parts.wake_up.held)
         patches.replace_events(c)
         patches.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)

@@ -80,6 +80,22 @@ WINDOWS = {0: [2, 2, 2], 1: [2, 2, 2], 26: [2, 10, 40]}
 """By the prefetch multiplier, of a worker with two slots: at least two, else as the quanta."""
 
 
+LOOKING = """
+from tests.apps.shares import *
+
+@worker_ready.connect
+def say_whether(sender, **_):
+    pool = sender.pool._pool
+    print("quiet" if "maintain_pool" in vars(pool) and pool.maintain_pool in pool.timers else "not")
+"""
+
+
+def test_processes_are_replaced_quietly(redis_space: Space, start_worker: StartWorker) -> None:
+    """Else one that dies, and whose last result is read then, could have the pool grow amid it."""
+    worker = start_worker(redis_space, app=LOOKING, pool="prefork", queues=["a"])
+    wait_equal(lambda: "quiet\n" in worker.log(), True)
+
+
 @pytest.mark.parametrize("multiplier", WINDOWS)
 def test_prefetch_multiplier_is_what_all_windows_hold(
     rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, multiplier: int

@@ -11,7 +11,7 @@ import pytest
 
 from tests.brokers import Space
 from tests.integration.depths import left, ready
-from tests.integration.gate import Gate
+from tests.integration.gate import Gate, closing_gate
 from tests.publishing import publish
 from tests.waiting import wait_equal
 from tests.workers import StartWorker, WorkerProcess
@@ -137,3 +137,21 @@ def test_nothing_is_left_unsettled(worker: WorkerProcess, module_space: Space) -
     assert worker.running
     wait_equal(lambda: left(module_space, *QUEUES), 0)
     assert "Traceback" not in worker.log()
+
+
+def test_a_rate_limit_holds_for_what_is_prepared_already(
+    redis_space: Space, start_worker: StartWorker
+) -> None:
+    """While the only slot is taken, a request is made of each queue's first message."""
+    queues = [*QUEUES, "c"]
+    worker = start_worker(redis_space, pool="prefork", queues=queues, loglevel="INFO")
+    with closing_gate() as gate:
+        gate.hold(worker, "a")
+        limited = publish(redis_space.url, dict.fromkeys(queues, 1), "spin", [0]).all()
+        said = [f"Task spin[{each}] received" for each in limited]
+        wait_equal(lambda: all(line in worker.log() for line in said), True)
+        assert "ok" in worker.control("rate_limit", task_name="spin", rate_limit="1/h")
+        free = publish(redis_space.url, dict.fromkeys(queues, 1)).all()
+    worker.records.started.wait_once(free)
+    # Before kombu 5.7 a bucket that was full gives its second token at once.
+    assert len(worker.records.started.times(limited)) <= 2

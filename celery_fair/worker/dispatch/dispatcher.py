@@ -7,7 +7,7 @@ queue's buffer for the queue's turn.
 
 A process that has ended its task waits until the next one is chosen and here. So while all slots
 are taken what any choice would need is made ready: the broker is asked what has come, and of the
-message at the head of a queue a request is made, which waits there for the queue's turn.
+message at the head of a queue a request is made, ahead of the queue's turn.
 """
 
 import math
@@ -106,13 +106,13 @@ class Dispatcher:
         """Start what can be started; return whether that was all, or the time was up before."""
         if self._closed:
             return True
+        self._unprepared.clear()
         done = self._turn(until)
         self._launcher.launch()
         self._supply.flush()
         self._after_turn(self._clock())
         if done and len(self._in_flight) >= self._launcher.slots():
             self._prepare(until)
-        self._unprepared.clear()
         return done
 
     def _prepare(self, until: float) -> None:
@@ -122,7 +122,7 @@ class Dispatcher:
                 break
             head = feed.buffer[0] if feed.buffer and feed.by_key is None else None
             if isinstance(head, Message):
-                feed.buffer[0] = self._launcher.prepare(head)
+                self._launcher.prepare(head)
 
     def _turn(self, until: float) -> bool:
         launcher, in_flight, reports = self._launcher, self._in_flight, self._reports

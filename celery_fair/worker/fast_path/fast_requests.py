@@ -65,6 +65,8 @@ class FastRequests:
             if "task" not in headers:
                 return None
             make = self._makers[name] = self._maker(name)
+        if message.prepared:
+            return None if self._c.task_buckets[name] else message.prepared  # limited since then
         if make is None or self._is_unusual(message, headers, name):
             return None
         ack, reject = message.ack_log_error, message.reject_log_error

@@ -41,7 +41,7 @@ class Launcher:
 
     Attributes:
         offer: returns the request that Celery makes of a message, or an `Outcome` if it makes none.
-        prepare: returns a request that is made of a message ahead of its turn, or the message.
+        prepare: makes a request of a message ahead of its turn, if it can.
         in_flight: what has a slot.
         slots: returns how many may have one, now.
 
@@ -83,7 +83,19 @@ class Launcher:
 
     def take(self, request: Any) -> Outcome:
         """Let a request be launched, if it may start; else see to what becomes of it."""
-        outcome = _DROPPED
+        outcome = self._outcome(request)
+        if outcome is not _STARTED:
+            state.task_ready(request)
+            return outcome
+        self.in_flight.add(request)
+        self._ready.append(request)
+        self._once_ready += self._starts_once(request)
+        full = len(self.in_flight) >= self.slots()
+        if full or self._once_ready >= self._batch or self._outbox.asks:
+            self.launch()
+        return outcome
+
+    def _outcome(self, request: Any) -> Outcome:
         try:
             check_time_limits(request)
             if self._starts_once(request):
@@ -91,20 +103,12 @@ class Launcher:
             state.task_reserved(request)
             hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
-                return outcome
-            if self._admission.admits(request) and self._acknowledged(request):
-                self.in_flight.add(request)
-                self._ready.append(request)
-                self._once_ready += self._starts_once(request)
-                full = len(self.in_flight) >= self.slots()
-                if full or self._once_ready >= self._batch or self._outbox.asks:
-                    self.launch()
-                return _STARTED
+                return _DROPPED
+            starts = self._admission.admits(request) and self._acknowledged(request)
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
-            outcome = Outcome.REFUSED
-        state.task_ready(request)
-        return outcome
+            return Outcome.REFUSED
+        return _STARTED if starts else _DROPPED
 
     def _acknowledged(self, request: Any) -> bool:
         if request.acknowledged or not self._acks_early(request):

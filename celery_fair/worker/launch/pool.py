@@ -87,7 +87,12 @@ class ObservedPool:
     def grow(self, n: int = 1) -> None:
         """As the pool's own, but at once: prefork would start processes within five seconds."""
         self._observed.grow(n)
-        self._observed.maintain_pool()
+        self.maintain_pool()
+
+    def maintain_pool(self) -> None:
+        """As the pool's own, but nothing starts amid it; see `patches.maintain_quietly`."""
+        with self._quiet():
+            self._observed.maintain_pool()
 
     def shrink(self, n: int = 1) -> None:
         """As the pool's own, but what runs is let be."""

@@ -137,18 +137,14 @@ class Requests:
         """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
         return self._handover.offer(self._receive, message)
 
-    def prepare(self, message: Any) -> Any:
-        """Return the request that is made of a message the short way, or the message itself.
-
-        One that waits for its queue's turn as a request may still be given back.
-        """
+    def prepare(self, message: Any) -> None:
+        """Make a request of a message ahead of its turn, if the short way does; once."""
         queue = message.feed.name
-        if queue in self._tokens or queue in self._priorities_back:
-            return message  # which is written to when it is received
+        if message.prepared or queue in self._tokens or queue in self._priorities_back:
+            return  # of the latter, the message is written to when it is received
         with suppress(Exception):  # it fails again when it is its turn, and is refused then
             if message.headers is not None and not message.errors:
-                return self._shortly(message) or message
-        return message
+                message.prepare(self._shortly(message))
 
     def _shortly(self, message: Any) -> Any:
         for way in self._short_ways:

@@ -19,6 +19,7 @@ class Notes:
 
     headers: Any
     delivery_info: Any
+    prepared: Any = None  # the request that was made of it ahead of its turn
     arrived = 0.0  # here, on the monotonic clock
     subscription: str | None = None  # by which it came, if a broker keeps account of it
     aside = ""  # kept by Celery for its "eta", or a rate "limit"; or "stranded"
@@ -35,6 +36,10 @@ class Notes:
         self.arrived, self.subscription = now, subscription
         if accept is not None:
             self.accept = accept
+
+    def prepare(self, request: Any) -> None:
+        """This request was made of it, ahead of its turn."""
+        self.prepared = request
 
     def put_aside(self, what_for: str) -> None:
         """It keeps its place for another reason than its turn; or, with "", no longer."""
