@@ -14,6 +14,7 @@ from amqp import RecoverableConnectionError
 from kombu.asynchronous import Hub
 
 from celery_fair.worker import patches
+from celery_fair.worker import wake_up as wake_up_module
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.pool import ObservedPool, PlainWay
 from celery_fair.worker.wake_up import HubWakeUp, Interruptible, SocketWakeUp, SyncWakeUp
@@ -83,6 +84,37 @@ def test_news_wakes_it_once_until_it_has_looked(woken: Woken) -> None:
 def test_a_slot_that_becomes_free_is_filled_at_once(woken: Woken) -> None:
     woken.wake_up.freed()
     assert woken.count == 1
+
+
+def test_a_loop_that_is_busy_fills_slots_together(
+    woken: Woken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall, spent = [1000.0], [0.0]
+    monkeypatch.setattr(wake_up_module, "monotonic", lambda: wall[0])
+    monkeypatch.setattr(wake_up_module, "thread_time", lambda: spent[0])
+
+    def turn(seconds: float, computed: float) -> None:
+        wall[0] += seconds
+        spent[0] += computed
+        before = woken.count
+        woken.wake_up.soon()
+        woken.wait(before + 1)
+
+    turn(0.1, 0.0)
+    turn(0.1, 0.06)
+    before = woken.count
+    woken.wake_up.freed()
+    woken.wake_up.freed()
+    assert (woken.count, woken.wake_up.hurried) == (before, True)
+    woken.wait(before + 1)
+    assert woken.count == before + 1
+
+    turn(0.01, 0.0)  # too short to tell
+    assert woken.wake_up.hurried
+    turn(0.1, 0.04)
+    before = woken.count
+    woken.wake_up.freed()
+    assert (woken.count, woken.wake_up.hurried) == (before + 1, False)
 
 
 @pytest.mark.parametrize("call", ["flush", "shrink", "grow", "maintain_pool"])

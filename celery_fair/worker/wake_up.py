@@ -9,7 +9,8 @@ soon, after its timers and after its ticks without looking for what these have c
 so that from there an acknowledgement, or a task written to a prefork child, could sit until the
 next event, seconds later. A slot that becomes free is filled at once, wherever that is; a turn of
 the loop is what a process would wait for its next task. If something was called soon meanwhile, the
-loop has one more turn.
+loop has one more turn. But a loop that is busy most of the time does more by doing things together:
+it fills slots once a turn.
 
 Without one (gevent, eventlet, Windows, memory broker) Celery's synchronous loop blocks until the
 broker has something. On AMQP it is made to wait for the broker's socket *or* for this, so that the
@@ -26,13 +27,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock, get_ident
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any
 
 from amqp import RecoverableConnectionError
 
 _TURN = 0.01
 """Seconds after which the event loop gets its turn: acks go out and deliveries come in there."""
+
+_BUSY = 0.5
+"""The part of its time that a loop computes, from which on it is short of it: processes and broker
+want processors, too."""
+
+_SPAN = 0.02
+"""Seconds for which that is measured."""
 
 _MOST = 500
 """Deliveries taken in at once, after which the dispatcher gets its turn."""
@@ -80,6 +88,7 @@ class WakeUp(ABC):
 
     Attributes:
         pending: whether there is something that the listener has not seen yet.
+        hurried: whether who calls is short of time: things are done together then, and none ahead.
 
     Arguments:
         timer: Celery's.
@@ -87,7 +96,7 @@ class WakeUp(ABC):
 
     def __init__(self, timer: Any) -> None:
         self.alarm = Alarm(timer, self.soon)
-        self.pending = False
+        self.pending = self.hurried = False
         self._busy = Lock()
         self._by = 0  # the thread, or greenlet, that calls
         self._listeners: list[Callable[[float], bool]] = []
@@ -163,6 +172,7 @@ class HubWakeUp(WakeUp):
     def __init__(self, hub: Any) -> None:
         super().__init__(hub.timer)
         self._hub = hub
+        self._measured = self._spent = 0.0
         self._thread = 0
         self._error: Exception | None = None
         self._asked = False
@@ -198,7 +208,7 @@ class HubWakeUp(WakeUp):
         self.pending = True
         if self._busy.locked():
             return
-        if get_ident() != self._thread:
+        if self.hurried or get_ident() != self._thread:
             self.soon()
             return
         try:
@@ -221,7 +231,15 @@ class HubWakeUp(WakeUp):
         self._asked = False
         if self._error is not None:
             raise self._error
+        self._measure()
         self.answer()
+
+    def _measure(self) -> None:
+        now = monotonic()
+        if now - self._measured >= _SPAN:
+            spent = thread_time()
+            self.hurried = spent - self._spent > _BUSY * (now - self._measured)
+            self._measured, self._spent = now, spent
 
 
 class SyncWakeUp(WakeUp):

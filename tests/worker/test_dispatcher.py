@@ -167,6 +167,14 @@ def test_what_a_key_has_chosen_is_not_made_ready() -> None:
     assert scene.launcher.prepared == []
 
 
+def test_who_is_short_of_time_makes_nothing_ready() -> None:
+    scene = Scene(slots=1)
+    scene.wake_up.hurried = True
+    scene.queue("one").put(*"ab")
+    assert scene.run() == "a"
+    assert (scene.supply.rested, scene.launcher.prepared) == (0, [])
+
+
 def test_with_a_free_slot_nothing_is_made_ready() -> None:
     scene = Scene(slots=9)
     scene.queue("one").put(*"abc")

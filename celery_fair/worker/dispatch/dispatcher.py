@@ -111,7 +111,8 @@ class Dispatcher:
         self._launcher.launch()
         self._supply.flush()
         self._after_turn(self._clock())
-        if done and len(self._in_flight) >= self._launcher.slots():
+        full = len(self._in_flight) >= self._launcher.slots()
+        if done and full and not self._reports.wake_up.hurried:
             self._prepare(until)
         return done
 
