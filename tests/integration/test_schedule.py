@@ -154,4 +154,5 @@ def test_a_rate_limit_holds_for_what_is_prepared_already(
         free = publish(redis_space.url, dict.fromkeys(queues, 1)).all()
     worker.records.started.wait_once(free)
     # Before kombu 5.7 a bucket that was full gives its second token at once.
-    assert len(worker.records.started.times(limited)) <= 2
+    most = 1 if kombu.VERSION >= (5, 7) else 2
+    assert len(worker.records.started.times(limited)) <= most
