@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from celery_fair.cli.screen import Line, Part, Rows, Table
+from celery_fair.operate.sums import aim_in_words
 from celery_fair.operate.text import duration, figure
 
 
@@ -77,6 +78,10 @@ def _limits(row: Row) -> str:
     return "; ".join(limits)
 
 
+def _aim(row: Row) -> str:
+    return aim_in_words(row.figures.get("aim"))
+
+
 def _per_second(row: Row) -> str:
     return "–" if row.per_second is None else figure(row.per_second)
 
@@ -116,21 +121,22 @@ COLUMNS = {
     "at_workers": Column("at workers", _number("buffered"), "at\nworkers"),
     "oldest": Column("oldest", _known("oldest_seconds", duration), "old-\nest"),
     "empty": Column("empty in", _known("empty_in_seconds", _until), "empty\nin"),
+    "aim": Column("wait, target", _aim),
     "held": Column("held back", _held, "held\nback"),
     "limits": Column("limits", _limits),
 }
 
 STATUS = (
     *("queue", "quantum", "class", "target", "share", "credit", "window", "buffered", "in_flight"),
-    *("served", "waiting", "held", "limits"),
+    *("served", "waiting", "aim", "held", "limits"),
 )
 LIVE = (
     *("queue", "quantum", "class", "target", "share", "trend", "credit", "window", "buffered"),
-    *("in_flight", "per_second", "waiting", "held", "limits"),
+    *("in_flight", "per_second", "waiting", "aim", "held", "limits"),
 )
 SUMMED = (
     *("queue", "workers", "class", "target", "share", "trend", "per_second", "in_flight"),
-    *("at_workers", "at_broker", "oldest", "empty", "held"),
+    *("at_workers", "at_broker", "oldest", "empty", "aim", "held"),
 )
 """Of a queue over all workers; the trend is left out where there is none."""
 SPARED = {"quantum", "credit", "window"}
@@ -138,7 +144,7 @@ SPARED = {"quantum", "credit", "window"}
 
 _SPARED = {STATUS: {"window"}, LIVE: SPARED, SUMMED: {"trend", "workers"}}
 
-_IF_ANY = {"class": "0", "limits": "", "held": "", "trend": ""}
+_IF_ANY = {"class": "0", "limits": "", "held": "", "trend": "", "aim": ""}
 """Columns that are shown if any queue has something else there."""
 
 _MARKED = (COLUMNS["held"].head, COLUMNS["held"].short.head)

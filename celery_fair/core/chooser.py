@@ -2,8 +2,8 @@
 
 The scheduler says whose turn it is. The gate of that queue may hold it back; it is then left out
 until the gate may be open again. Heads that have waited for a long time rise to a higher class
-(ageing). The cost of a message that has ended is settled, and quanta follow the unit in which costs
-are counted (pricing).
+(ageing), or go first in time for their target. The cost of a message that has ended is settled, and
+quanta follow the unit in which costs are counted (pricing).
 
 The caller keeps the messages, the slots and the clock. It says what has arrived (`offer`), asks
 whose turn it is while a slot is free (`advance`, `choose`), and says what came of the choice
@@ -11,13 +11,14 @@ whose turn it is while a slot is free (`advance`, `choose`), and says what came 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate, Hold
 from celery_fair.core.pricing import Price, Pricing
+from celery_fair.core.targets import FLOOR, Target, Urgency
 
 
 class Running(Protocol):
@@ -51,6 +52,28 @@ class Ended(NamedTuple):
     seconds: float
 
 
+class Targets(NamedTuple):
+    """What queues with a target are chosen by; see `celery_fair.core.targets`."""
+
+    of: Mapping[str, Target]
+    in_proportion: bool = False
+    floor: float = FLOOR
+
+
+def targets_of(
+    queues: Mapping[str, tuple[Target | None, int]],
+    in_proportion: bool = False,
+    floor: float = FLOOR,
+) -> Targets | None:
+    """Return the targets of queues, by target and importance of each; None if there is none."""
+    found = {
+        name: target
+        for name, (target, _) in sorted(queues.items(), key=lambda item: -item[1][1])
+        if target is not None
+    }
+    return Targets(found, in_proportion, floor) if found else None
+
+
 class Chooser:
     """Says which queue to serve next.
 
@@ -60,9 +83,11 @@ class Chooser:
         max_wait: seconds of waiting that count for one class, if heads age; only with `strict`.
         pricing: what costs and quanta are converted by, if costs are run times.
         watches: told of who is held back.
+        targets: which queues have one, if any; not with `strict`.
 
     Attributes:
         ages: whether heads that have waited for long rise.
+        urgency: lets them, if queues have targets.
     """
 
     def __init__(
@@ -72,10 +97,14 @@ class Chooser:
         max_wait: float | None = None,
         pricing: Pricing | None = None,
         watches: Sequence[HoldWatch] = (),
+        targets: Targets | None = None,
     ) -> None:
         self.scheduler = ClassScheduler()
         self._strict = strict
-        self._ageing = Ageing(self.scheduler, max_wait) if strict and max_wait is not None else None
+        self.urgency = None if targets is None else Urgency(self.scheduler, *targets)
+        self._ageing: Ageing | Urgency | None = self.urgency
+        if strict and max_wait is not None:
+            self._ageing = Ageing(self.scheduler, max_wait)
         self.ages = self._ageing is not None
         self._pricing = pricing
         self._running = running
@@ -145,11 +174,17 @@ class Chooser:
 
     # Messages -------------------------------------------------------------------
 
-    def offer(self, flow: Flow, cost: float, since: float, now: float) -> None:
-        """The queue's next message is here, costs `cost`, and waits since `since`."""
+    def offer(
+        self, flow: Flow, cost: float, since: float, now: float, is_here: bool = True
+    ) -> None:
+        """The queue's next message costs `cost`, and waits since `since`.
+
+        Arguments:
+            is_here: whether it is, or may be there for the asking.
+        """
         self.scheduler.of(flow).offer(flow, cost)
         if self._ageing is not None:
-            self._ageing.heads(flow, since, now)
+            self._ageing.heads(flow, since, now, is_here)
 
     def advance(self, now: float) -> None:
         """Let time pass: gates open, heads that have waited for long rise."""
@@ -166,7 +201,8 @@ class Chooser:
         Arguments:
             patience: seconds for which a message is waited for that is owed to a queue.
         """
-        choose, gates, running = self.scheduler.choose, self._gates, self._running
+        choose = (self.scheduler if self.urgency is None else self.urgency).choose
+        gates, running = self._gates, self._running
         while (flow := choose(now, patience)) is not None:
             hold = gates[flow].hold(now, running.of(flow.key))
             if hold is None:
@@ -188,6 +224,7 @@ class Chooser:
         owed: bool,
         since: float | None = None,
         now: float = 0.0,
+        is_here: bool = True,
     ) -> None:
         """The message of the chosen queue is gone, `cost` (0 if it did not start) is charged.
 
@@ -196,13 +233,16 @@ class Chooser:
             owed: with no head: whether more is known to be on its way.
             since: when the next message began to wait, None when none is here; it and `now` only
                 need be said where heads age.
+            is_here: whether it is, or may be there for the asking.
         """
         self.scheduler.serve(flow, cost, head, owed)
+        if self.urgency is not None and cost:
+            self.urgency.served(flow, cost)
         if self._ageing is not None:
             if since is None:
-                self._ageing.runs_empty(flow)
+                self._ageing.runs_empty(flow, owed)
             else:
-                self._ageing.heads(flow, since, now)
+                self._ageing.heads(flow, since, now, is_here)
 
     def ended(self, ended: Sequence[Ended], price: Callable[[Flow], float | None]) -> None:
         """Learn what these took, and charge their queues the difference.

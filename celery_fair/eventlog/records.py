@@ -105,6 +105,8 @@ KINDS: Final[dict[str, Kind]] = {
         "max_wait": ("double", "seconds of waiting that count for one class, under strict"),
         "quantum": ("double", "its quantum"),
         "level": ("long", "its class"),
+        "target": ("string", "what its messages may wait; null: it has no target"),
+        "importance": ("long", "which target is missed last: the highest one's"),
         "rate": ("double", "starts per second that its leash allows; null: it has none"),
         "burst": ("long", "starts that its leash allows at once"),
         "scope": ("string", "whose leash that is: worker, or cluster, of all workers together"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any
 
+from celery_fair.core.targets import in_words
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.workers import Workers
 
@@ -50,8 +51,36 @@ def _sum(rows: Sequence[_Figures]) -> dict[str, Any]:
         "workers": len(rows),
         "held_workers": len(held),
         **{name: first[name] for name in ("quantum", "class", "held", "max_in_flight")},
+        "aim": aim_of([row.get("aim") for row in rows]),
         "throttled_seconds": min((row["throttled_seconds"] for row in held), default=0.0),
     }
+
+
+Aim = Mapping[str, Any]
+"""How a queue's target is kept, as in the answer to ``fair_status``."""
+
+
+def aim_of(aims: Sequence[Aim | None]) -> dict[str, Any] | None:
+    """Return how a queue's target is kept by all workers: as by the worst, with all their slots."""
+    known = [aim for aim in aims if aim is not None]
+    if not known:
+        return None
+    slots = {name: sum(aim[name] for aim in known) for name in ("slots", "slots_needed")}
+    worst = max(known, key=lambda aim: (aim["missed"], aim["wait"] or 0.0))
+    return {**worst, **slots}
+
+
+def aim_in_words(aim: Aim | None) -> str:
+    """Say what a queue's messages wait, and may wait; nothing if it has no target."""
+    if aim is None:
+        return ""
+    if aim["wait"] is None:
+        return f"–, {aim['asked']}"
+    said = f"{in_words(aim['wait'])}, {aim['asked']}"
+    if not aim["missed"]:
+        return said
+    more = aim["slots_needed"] > aim["slots"]
+    return f"{said} MISSED" + (f", {aim['slots_needed']} slots would do" if more else "")
 
 
 def _shares(answers: Mapping[str, Mapping[str, _Figures]]) -> dict[str, tuple[float, float]]:

@@ -37,25 +37,19 @@ _HINTS = {
     " it away",
     "FileNotFoundException": "a file has been removed meanwhile: run it again",
 }
-_OF_WAREHOUSE = ("is not a Parquet file", "PATH_NOT_FOUND")
-"""Of which a hint says what to do with a warehouse."""
 
 
-def root_cause(exc: BaseException, said: str = "", of_warehouse: bool = True) -> str:
+def root_cause(exc: BaseException, said: str = "") -> str:
     """Return, in one line, what is behind an error of Spark's, and what to do where that is known.
 
     Arguments:
         said: what Java has said on standard error, if that is known.
-        of_warehouse: whether what is read is a warehouse, and no file of somebody else's.
     """
     told = [*_causes(exc), said]
     deepest = next((found for text in told for found in _deepest(text)), None)
     line = deepest or next(iter(str(exc).splitlines()), "") or type(exc).__name__
     whole = "\n".join([str(exc), *told])
-    words = (word for word in _HINTS if of_warehouse or word not in _OF_WAREHOUSE)
-    hint = next((_HINTS[word] for word in words if word in whole), None)
-    if not of_warehouse and "is not a Parquet file" in whole:
-        hint = "say with --format what it is"
+    hint = next((_HINTS[word] for word in _HINTS if word in whole), None)
     plain = _NAMED.sub("", _CLASS.sub(r"\1", line.strip().rstrip("."))) + _file(whole, line)
     return plain if hint is None else f"{plain}; {hint}"
 

@@ -6,10 +6,13 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.core.chooser import Targets, targets_of
+from celery_fair.core.targets import FLOOR
 from celery_fair.settings.keys import (
     KeyedQueue,
     KeyLimits,
@@ -51,6 +54,7 @@ from celery_fair.settings.values import (
     function,
     harmless,
     listening,
+    part,
     seconds_or_none,
 )
 
@@ -118,6 +122,10 @@ class Settings:
     """Whether all queues share the worker, or those of a higher class go first."""
     max_wait: Annotated[float | None, seconds_or_none] = None
     """Seconds after which a message that waits is treated as one class higher."""
+    overload: Annotated[str, choice("importance", "proportion")] = "importance"
+    """Whether the least important targets are missed first, or all in proportion."""
+    floor: Annotated[float, partial(part, most=0.1)] = FLOOR
+    """What a queue without a target has of the worker at the least."""
     leash_url: RedisUrl = field(default=None, repr=False)
     """The Redis that keeps the leashes of all workers together."""
     metrics: Annotated[Address | None, listening] = None
@@ -188,6 +196,12 @@ class Settings:
             leash_prefix="" if each.leash_url else _prefix(conf),
             key_store=key_store,
         )
+
+    @property
+    def targets(self) -> Targets | None:
+        """What queues with a target are chosen by; None if there is none."""
+        queues = {name: (each.target, each.importance) for name, each in self.queues.items()}
+        return targets_of(queues, self.overload == "proportion", self.floor)
 
     @property
     def partitions(self) -> dict[str, list[str]]:
@@ -279,6 +293,11 @@ def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> 
             raise ImproperlyConfigured(
                 f"fair_queues[{name!r}]['class']: {options.level} has no meaning with fair_policy ="
                 f" {settings.policy!r}; set fair_policy = 'strict', or leave the class out"
+            )
+        if options.target is not None and settings.policy == "strict":
+            raise ImproperlyConfigured(
+                f"fair_queues[{name!r}]['target'] has no meaning with fair_policy = 'strict', where"
+                " classes say who goes first; leave one of the two out"
             )
     if settings.max_wait is not None and settings.policy != "strict":
         raise ImproperlyConfigured(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.settings.table import from_options, table
-from celery_fair.settings.values import Burst, Cap, Flag, Quantum, Rate, choice, whole
+from celery_fair.settings.values import Burst, Cap, Flag, Quantum, Rate, Wait, choice, whole
 
 LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
@@ -24,6 +24,10 @@ class QueueOptions:
     """The queue's window in messages; without it, the window adapts."""
     level: Annotated[int, partial(whole, least=0)] = field(default=0, metadata={"name": "class"})
     """With the policy `"strict"`, a queue of a higher class goes first."""
+    target: Wait = None
+    """What its messages may wait, such as "95% < 0.5s": in time for it they go before others."""
+    importance: Annotated[int, partial(whole, least=0)] = 0
+    """Which target is missed last when there is more work than slots: the highest one's."""
     rate: Rate = None
     """Starts per second at the most, in the long run: the queue's leash."""
     burst: Burst = 1
@@ -84,6 +88,8 @@ def options_of(name: str, options: Mapping[str, Any], default_quantum: float) ->
         raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")
     if parsed.get("scope") == "cluster" and parsed.get("rate") is None:
         raise ImproperlyConfigured(f"{where}: 'scope' needs a 'rate', such as '10/s'")
+    if parsed.get("importance") and parsed.get("target") is None:
+        raise ImproperlyConfigured(f"{where}: 'importance' needs a 'target', such as '95% < 0.5s'")
     if parsed.get("fetch") == "pull":
         for option in ("prefetch", "exclusive"):
             if parsed.get(option):

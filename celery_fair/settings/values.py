@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.dwrr import check_quantum
+from celery_fair.core.targets import Target, parse_target
 from celery_fair.core.token_bucket import parse_rate
 
 Check = Callable[[str, Any], Any]
@@ -108,6 +109,19 @@ def rate(where: str, value: Any) -> float | None:
         return None if value is None else parse_rate(value)
     except ValueError as exc:
         raise ImproperlyConfigured(f"{where}: {exc}") from None
+
+
+def target(where: str, value: Any) -> Target | None:
+    try:
+        return None if value is None else parse_target(value)
+    except ValueError as exc:
+        raise ImproperlyConfigured(f"{where}: {exc}") from None
+
+
+def part(where: str, value: Any, most: float) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most:
+        return float(value)
+    raise ImproperlyConfigured(f"{where} must be a number above 0 and up to {most}, not {value!r}")
 
 
 def flag(where: str, value: Any) -> bool:
@@ -254,5 +268,6 @@ QueueName = Annotated[str, queue_name]
 Rate = Annotated[float | None, rate]
 RedisUrl = Annotated[str | None, redis_url]
 Seconds = Annotated[float, seconds]
+Wait = Annotated[Target | None, target]
 Text = Annotated[str | None, text]
 Url = Annotated[str | None, url]

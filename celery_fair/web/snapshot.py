@@ -12,6 +12,7 @@ from itertools import pairwise
 from marshal import dumps, loads
 from typing import Any, NamedTuple
 
+from celery_fair.operate.sums import aim_in_words, aim_of
 from celery_fair.worker.observe.figures import BOUNDS
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -102,6 +103,7 @@ class Queue(Sum):
         held: what holds it back, at which workers.
         limits: rates, bursts and caps, with how many workers have each.
         waits: messages that were started lately, by how long they had waited at their worker.
+        aims: how its target is kept by each of them.
     """
 
     quanta: set[float] = field(default_factory=set)
@@ -117,6 +119,7 @@ class Queue(Sum):
     held: dict[str, int] = field(default_factory=dict)
     limits: dict[tuple[Any, Any, Any], int] = field(default_factory=dict)
     waits: list[int] = field(default_factory=list)
+    aims: list[Any] = field(default_factory=list)
 
     def add(
         self,
@@ -138,6 +141,7 @@ class Queue(Sum):
         self.by_key = row.get("by_key", False)
         self.target += row["target_share"] * weight
         self.share += row["share"] * weight
+        self.aims.append(row.get("aim"))
         self.credit += row["credit"]
         self.window += row["window"]
         if before is not None:
@@ -163,6 +167,20 @@ class Queue(Sum):
     def quantum(self) -> float:
         """The largest that it has at a worker."""
         return max(self.quanta)
+
+    @property
+    def aim(self) -> Mapping[str, Any] | None:
+        """How its target is kept by all of them; None if it has none."""
+        return aim_of(self.aims)
+
+    @property
+    def missed(self) -> bool:
+        """Whether it has a target that is missed."""
+        return self.aim is not None and bool(self.aim["missed"])
+
+    @property
+    def aim_in_words(self) -> str:
+        return aim_in_words(self.aim)
 
     @property
     def backlog(self) -> int:

@@ -27,10 +27,11 @@ from celery_fair.worker.launch.requests import Handover
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.figures import KeyFigures, Labels, LetterFigures, Observed
 from celery_fair.worker.observe.recorder import recorder_for
+from celery_fair.worker.observe.targets import watching
 from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
-from celery_fair.worker.wake_up import wake_up_of
+from celery_fair.worker.wake_up import WakeUp, wake_up_of
 
 _METRICS_QUEUES = 100
 """Queues that have figures of their own; a queue has some thirty series in each worker."""
@@ -100,11 +101,8 @@ class Parts:
                 ended.append(_key_is_charged)
         else:
             self.prices = Costs(settings.cost)
-        freed: Callable[[], object] = self.wake_up.freed if c.hub else self.wake_up.soon
-        if c.pool.is_green:  # one that ends still occupies its slot, and would wait for itself
-            freed = self.wake_up.later
         self.path = _path(settings)
-        way = self.path.into(c.pool, freed)
+        way = self.path.into(c.pool, _freed(c, self.wake_up))
         self.in_flight = InFlight(way.ended, ended)
 
         labels = Labels(_METRICS_QUEUES, settings.queues)
@@ -114,7 +112,12 @@ class Parts:
         )
         self.letter_figures = tuple(LetterFigures(labels.of) for _ in self.observed)
         self.chooser = Chooser(
-            self.in_flight, settings.policy == "strict", settings.max_wait, pricing, self.observed
+            self.in_flight,
+            settings.policy == "strict",
+            settings.max_wait,
+            pricing,
+            self.observed,
+            settings.targets,
         )
         self.feeds = OpenFeeds(self.chooser)
         recorder = recorder_for(c, settings, self.feeds, self.chooser)
@@ -123,6 +126,8 @@ class Parts:
         self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders, self.wake_up.held)
         self.handover = Handover(self.wake_up)
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
+        self.targets = watching(self.chooser, self.slots, settings.floor)
+        ended += [each.ended for each in self.targets]
         self.served = Served()
         self.claims = Claims(
             None if settings.ledger is None else ledger_at(settings.ledger, settings.ledger_expiry),
@@ -136,6 +141,7 @@ class Parts:
             self.served,
             self.observed,
             c.app.main or "",
+            self.targets,
         )
         self.servers = tuple(
             each for watch in self.observed for each in self._metrics(c, labels, watch)
@@ -184,6 +190,13 @@ class Parts:
             server.close()
         for recorder in self.recorders:
             recorder.queues.close()
+
+
+def _freed(c: Any, wake_up: WakeUp) -> Callable[[], object]:
+    """Return what is called when a slot has become free."""
+    if c.pool.is_green:  # one that ends still occupies its slot, and would wait for itself
+        return wake_up.later
+    return wake_up.freed if c.hub else wake_up.soon
 
 
 def _settings(c: Any, broker: Broker) -> Settings:

@@ -203,6 +203,8 @@ class Session:
         parts = self._parts
         if not parts.sizing.adapt(parts.feeds, now, self._c.initial_prefetch_count):
             parts.wake_up.later()
+        for each in parts.targets:
+            each.after_turn(now)
 
     def _look_at_windows(self) -> None:
         """Soon, not for each message that comes due."""

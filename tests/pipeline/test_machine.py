@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from celery_fair.core.gate import SLACK
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.replay.advice import Advice, Goal, Outcomes, advise
 from celery_fair.pipeline.replay.machine import Machine, Message, Start
-from celery_fair.pipeline.replay.outcome import COLUMNS, outcomes, quantile
+from celery_fair.pipeline.replay.outcome import quantile
 from celery_fair.pipeline.replay.scenario import KeyPlan, Plan, Scenario, named, parse_scenario
 
 
@@ -188,61 +187,6 @@ def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [quantile(values, each) for each in (50, 95, 99, 100)] == [50.0, 95.0, 99.0, 100.0]
     assert quantile([7.0], 50) == 7.0
-
-
-def run(trace: list[Message], scenarios: list[Scenario]) -> Outcomes:
-    found = {}
-    for scenario in scenarios:
-        for (queue, _), outcome in outcomes(Machine(scenario).run(trace)).items():
-            row = dict(zip(COLUMNS, outcome.row(scenario.name, queue), strict=True))
-            found[scenario.name, queue] = row
-    return found
-
-
-def advised(base: Scenario, *goals: Goal, margin: bool = False) -> Advice:
-    """A backlog of bulk work from the beginning, an interactive message every 10 s."""
-    trace = [message(0.0, "bulk") for _ in range(500)]
-    trace += [message(10.0 * n + 0.3, "interactive") for n in range(40)]
-    trace += [message(10.0 * n, "chat") for n in range(40)]
-    return advise(base, list(goals), lambda scenarios: run(sorted(trace), scenarios), margin)
-
-
-def base(**quanta: float) -> Scenario:
-    return Scenario("recorded", queues={queue: Plan(quantum=q) for queue, q in quanta.items()})
-
-
-def test_advice() -> None:
-    slow = base(bulk=64, interactive=1, chat=1)
-    goal = Goal("interactive", 95, 12.0)
-    nothing = advised(base(bulk=1, interactive=1, chat=1), goal)
-    assert (nothing.means, nothing.tried) == ("nothing", 1)
-
-    quanta = advised(slow, goal)
-    assert quanta.means == "quanta"
-    assert goal.met(quanta.scenario.name, quanta.outcomes)
-    chosen = quanta.scenario.plan("interactive").quantum
-    half = slow.with_plan("interactive", quantum=chosen / 2)
-    trace_of_half = advised(half, goal)
-    assert trace_of_half.means != "nothing"  # half of it would not have done
-
-    # A slot that is free comes at full seconds, whoever is served first, until bulk is through.
-    slots = advised(slow, Goal("interactive", 95, 0.5))
-    assert (slots.means, slots.scenario.concurrency) == ("slots", 32)
-    never = advised(slow, Goal("bulk", 50, 0.0))
-    assert never.means is None
-
-
-def test_advice_has_a_margin() -> None:
-    """What the quantile meets and its bound does not is no advice, but without a margin."""
-    slow = base(bulk=64, interactive=1, chat=1)
-    row = advised(slow, Goal("interactive", 50, math.inf)).outcomes["recorded", "interactive"]
-    between = (row["p50"] + row["p50_bound"]) / 2
-    assert row["p50"] < between < row["p50_bound"]
-    goal = Goal("interactive", 50, between)
-    assert advised(slow, goal).means == "nothing"
-    careful = advised(slow, goal, margin=True)
-    assert careful.means == "quanta"
-    assert goal.met(careful.scenario.name, careful.outcomes, margin=True)
 
 
 def test_scenarios_are_parsed() -> None:

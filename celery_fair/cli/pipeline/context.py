@@ -51,7 +51,6 @@ class Context:
         as_json: whether the result is printed as JSON.
         quiet: whether progress is not told.
         publishes: whether the command writes to a warehouse.
-        of_warehouse: whether it is about a warehouse, and no trace, which is somebody else's file.
     """
 
     master: str | None
@@ -60,7 +59,6 @@ class Context:
     as_json: bool
     quiet: bool
     publishes: bool = False
-    of_warehouse: bool = True
     _session: "SparkSession | None" = field(default=None, init=False)
 
     def say(self, what: str) -> None:
@@ -264,7 +262,7 @@ def with_spark(command: F, publishes: bool = False) -> F:
     def wrapped(**options: Any) -> None:
         given = {name: options.pop(name) for name in _OF_CONTEXT if name in options}
         context = Context(**given, publishes=publishes)
-        with _told_in_one_line(context):
+        with _told_in_one_line():
             found = command(context, **options)
             if found is not None:
                 conclude(found, context.as_json)
@@ -292,7 +290,7 @@ def by_key_option(text: str) -> Callable[[F], F]:
 
 
 @contextmanager
-def _told_in_one_line(context: Context) -> Iterator[None]:
+def _told_in_one_line() -> Iterator[None]:
     from celery_fair.pipeline.errors import PipelineError, RefusedError
 
     try:
@@ -312,15 +310,15 @@ def _told_in_one_line(context: Context) -> Iterator[None]:
     except Exception as exc:  # Spark's errors have no common class; others are re-raised
         if not type(exc).__module__.startswith(("pyspark.", "py4j.")):
             raise
-        raise click.ClickException(f"Spark failed: {_cause(exc, context.of_warehouse)}") from exc
+        raise click.ClickException(f"Spark failed: {_cause(exc)}") from exc
 
 
-def _cause(exc: Exception, of_warehouse: bool = True) -> str:
+def _cause(exc: Exception) -> str:
     from celery_fair.pipeline.errors import root_cause
     from celery_fair.pipeline.session import memory_ran_out
 
     said = memory_ran_out()
-    return root_cause(RuntimeError(said) if said else exc, of_warehouse=of_warehouse)
+    return root_cause(RuntimeError(said) if said else exc)
 
 
 Row = dict[str, Any]

@@ -18,7 +18,6 @@ _COMMANDS = {
     "waits": "celery_fair.cli.pipeline.waits_and_costs:waits",
     "costs": "celery_fair.cli.pipeline.waits_and_costs:costs",
     "whatif": "celery_fair.cli.pipeline.replay:whatif",
-    "advise": "celery_fair.cli.pipeline.replay:advise",
     "report": "celery_fair.cli.pipeline.ingest_and_report:report",
     "doctor": "celery_fair.cli.pipeline.group:doctor",
     "seal": "celery_fair.cli.pipeline.seal:seal",

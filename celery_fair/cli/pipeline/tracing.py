@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from celery_fair.cli.options import NUMBER, Named
 from celery_fair.cli.pipeline.context import with_options
-from celery_fair.operate.text import escaped
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.log_files import unglobbed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,18 +18,12 @@ if TYPE_CHECKING:
     from celery_fair.pipeline.replay.scenario import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
-_TABLES = ("csv", "jsonl", "parquet")
-_FORMATS = ("warehouse", *_TABLES)
 
 
 class Source(NamedTuple):
-    """A trace's file, and how to read it."""
+    """A warehouse, and what of it."""
 
     path: Path
-    format: str
-    columns: str
-    units: str
-    runtime: str | None
     since: float | None
     until: float | None
     base: str
@@ -48,27 +39,13 @@ class Source(NamedTuple):
 
         base = f"recorded: {self.base}"
         parse_scenario(base, Scenario("recorded"))  # before Spark starts for what is mistyped
-        if self.format == "warehouse":
-            warehouse = context.warehouse(self.path)
-            attempts = warehouse.table("attempts")
-            recorded = recorded_scenario(warehouse.table("events"), attempts)
-            trace = recorded_trace(attempts, warehouse.table("processes"), recorded)
-        else:
-            recorded, trace = Scenario("recorded"), self._foreign(context)
-        trace = self._cut(trace)
+        warehouse = context.warehouse(self.path)
+        attempts = warehouse.table("attempts")
+        recorded = recorded_scenario(warehouse.table("events"), attempts)
+        trace = self._cut(recorded_trace(attempts, warehouse.table("processes"), recorded))
         scenario = parse_scenario(base, recorded)
         refuse_absent([base], trace)
         return trace, scenario
-
-    def _foreign(self, context: "Context") -> "DataFrame":
-        from celery_fair.pipeline.traces.foreign import parse_columns, table_trace
-
-        context.of_warehouse = False
-        if not self.path.exists():
-            raise click.BadParameter(f"there is no {self.path}", param_hint="SOURCE")
-        path = f"file:{unglobbed(str(self.path.absolute()))}"
-        columns = parse_columns(self.columns, self.units, self.runtime)
-        return table_trace(context.spark(), path, self.format, columns, _warn)
 
     def _cut(self, trace: "DataFrame") -> "DataFrame":
         from pyspark.sql.functions import col
@@ -77,8 +54,7 @@ class Source(NamedTuple):
             trace = trace.where(col("published") >= self.since)
         if self.until is not None:
             trace = trace.where(col("published") < self.until)
-        if self.format == "warehouse":  # others are kept as they were read
-            trace = trace.cache()
+        trace = trace.cache()
         if trace.isEmpty():
             if (self.since, self.until) == (None, None):
                 raise PipelineError(f"{self.path} has no message that could be replayed")
@@ -92,19 +68,6 @@ class Source(NamedTuple):
                 f"--since {_plain(self.since)} is not before --until {_plain(self.until)}, and so"
                 " no message is between them: exchange them, or name another time"
             )
-        if self.format == "warehouse" and self.path.is_file():
-            raise click.BadParameter(
-                f"{self.path} is a file, and a warehouse is a folder: say with --format what it is,"
-                f" {', '.join(_FORMATS[1:-1])} or {_FORMATS[-1]}",
-                param_hint="SOURCE",
-            )
-        source_of = click.get_current_context().get_parameter_source
-        for name in ("columns", "units", "runtime"):
-            if self.format == "warehouse" and source_of(name) is not ParameterSource.DEFAULT:
-                raise click.UsageError(
-                    f"--{name} is for --format {' or '.join(_TABLES)}, and the format is"
-                    f" warehouse: say another, or leave --{name} out"
-                )
 
     def _when(self) -> str:
         """In words, which time is looked at."""
@@ -113,43 +76,13 @@ class Source(NamedTuple):
         return " and ".join(filter(None, (since, until)))
 
 
-def _warn(text: str) -> None:
-    """Tell on stderr what is wrong with a trace, also to who asked for no progress."""
-    click.echo(escaped(text), err=True)
-
-
 def _plain(seconds: float) -> str:
     """As it was given, or nearly so."""
     return f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
 _OPTIONS = (
-    click.argument("path", metavar="SOURCE", type=Named(path_type=Path)),
-    click.option(
-        "--format",
-        type=click.Choice(_FORMATS),
-        default="warehouse",
-        help="What SOURCE is.",
-    ),
-    click.option(
-        "--columns",
-        metavar="FIELD=COLUMN,…",
-        default="",
-        show_default=False,
-        help="Of a table: which column is published, runtime, queue, task, cost_key, key, id.",
-    ),
-    click.option(
-        "--units",
-        metavar="FIELD=UNIT,…",
-        default="",
-        show_default=False,
-        help="Of these: the units of published and runtime, if not s: ms, us, ns, m, h.",
-    ),
-    click.option(
-        "--runtime",
-        metavar="EXPRESSION",
-        help="Of these: the run time, in Spark's SQL, such as 'tokens * 0.03'.",
-    ),
+    click.argument("path", metavar="WAREHOUSE", type=Named(path_type=Path)),
     click.option(
         "--since",
         metavar="SECONDS",
@@ -175,7 +108,7 @@ _OPTIONS = (
 
 
 def on_trace(command: F) -> F:
-    """Give a command the argument SOURCE and the options that say how to read it."""
+    """Give a command the argument WAREHOUSE and the options that say how to read it."""
 
     @wraps(command)
     def wrapped(**options: Any) -> Any:

@@ -6,5 +6,4 @@
     machine.py    the worker's own scheduler on a virtual clock
     outcome.py    what each queue's messages waited
     fanout.py     many scenarios at once, by Spark
-    advice.py     quanta that meet a target, or what capacity would
 """

@@ -51,11 +51,16 @@ class Start(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A message that is to start, and by which turn of its key's."""
+    """A message that is to start, and by which turn of its key's.
+
+    Attributes:
+        is_first: whether nothing of its key waited when it came, or there are no keys.
+    """
 
     message: Message
     turn: Served | None = None
     charge: float = 0.0
+    is_first: bool = True
 
 
 class Line(Protocol):
@@ -123,6 +128,8 @@ class KeyedLine:
         )
         self._lanes: dict[tuple[str, str], deque[Message]] = {}
         self._running: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._first: dict[str, Message] = {}
         self._leashes: dict[str, LocalLeash] = {}
         self._held: dict[str, float] = {}
         self.wake_at = math.inf
@@ -142,6 +149,9 @@ class KeyedLine:
         if lane is None:
             lane = self._lanes[key] = deque()
         lane.append(message)
+        if not self._waiting[key[0]]:
+            self._first[key[0]] = message
+        self._waiting[key[0]] += 1
         if len(lane) == 1:
             self._tags.arrive(*key)
         return True
@@ -170,7 +180,11 @@ class KeyedLine:
         self._running[tenant] += 1
         if tenant in self._leashes:
             self._leashes[tenant].take(now)
-        return Taken(message, turn, usual)
+        self._waiting[tenant] -= 1
+        is_first = self._first.get(tenant) is message
+        if is_first:
+            del self._first[tenant]
+        return Taken(message, turn, usual, is_first)
 
     def ended(self, taken: Taken, cost: float) -> bool:
         turn = taken.turn

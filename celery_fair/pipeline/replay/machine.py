@@ -78,7 +78,10 @@ class Crew:
         self._slots = 0
         self._pricing = Pricing() if scenario.cost == "runtime" else None
         # Without classes strict priority is none.
-        self.chooser = Chooser(running, True, scenario.max_wait, self._pricing)
+        targets = scenario.targets
+        strict = targets is None
+        self.chooser = Chooser(running, strict, scenario.max_wait, self._pricing, targets=targets)
+        self._aims = self.chooser.urgency
         self._flows: dict[str, Flow] = {}
         self._gates: dict[str, Gate[Plan]] = {}
         self._heads: dict[Flow, tuple[Message, Price]] = {}
@@ -130,7 +133,7 @@ class Crew:
         elif known is None or known[0] is not head:
             price = self._price_of(head)
             self._heads[flow] = head, price
-            self.chooser.offer(flow, price.cost, head.arrives, now)
+            self.chooser.offer(flow, price.cost, self._since(queue, head, now), now)
 
     # Messages -------------------------------------------------------------------
 
@@ -158,10 +161,19 @@ class Crew:
             next_price = self._price_of(head)
             self._heads[flow] = head, next_price
             cost = next_price.cost
-            since = head.arrives if self.chooser.ages else now
+            since = self._since(flow.key, head, now) if self.chooser.ages else now
+        if self._aims is not None and taken.is_first:
+            self._aims.started(flow, now - taken.message.published, now)
         self.chooser.served(flow, price.cost, cost, flow.key in self.backlogged, since, now)
         self.free -= 1
         return Work(self, flow, taken, price)
+
+    def _since(self, queue: str, head: Message, now: float) -> float:
+        """Since when a head counts as waiting."""
+        if self._aims is None:
+            return head.arrives
+        # By key the next one to come may be of a key that had none.
+        return head.published if self._gates[queue].options.usual is None else now
 
     def end(self, work: Work) -> float:
         """A message has ended; return what it cost."""

@@ -7,7 +7,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from celery_fair.core.chooser import Targets, targets_of
 from celery_fair.core.dwrr import check_quantum
+from celery_fair.core.targets import Target, parse_target
 from celery_fair.core.token_bucket import parse_rate
 from celery_fair.pipeline.errors import RefusedError
 
@@ -41,6 +43,8 @@ class Plan:
         pauses: pairs of seconds since the trace's first message, in order: from when until when.
         usual: of each key that has no plan of its own; None: the queue is not shared by key.
         keys: those that have one.
+        target: what its messages may wait; then classes mean nothing, to any queue.
+        importance: which target is missed last.
     """
 
     quantum: float = 1.0
@@ -52,6 +56,8 @@ class Plan:
     pauses: tuple[tuple[float, float], ...] = ()
     usual: KeyPlan | None = None
     keys: dict[str, KeyPlan] = field(default_factory=dict)
+    target: Target | None = None
+    importance: int = 0
 
     def with_key(self, key: str, **options: Any) -> "Plan":
         """Return a plan in which a key, or `*` each that has no plan of its own, has others."""
@@ -122,6 +128,11 @@ class Scenario:
         """Return a queue's options after all changes."""
         later = [change.plan for change in self.changes if change.queue == queue]
         return later[-1] if later else self.plan(queue)
+
+    @property
+    def targets(self) -> Targets | None:
+        """What queues with a target are chosen by; None if there is none."""
+        return targets_of({name: (p.target, p.importance) for name, p in self.queues.items()})
 
     def with_plan(self, queue: str, **options: Any) -> "Scenario":
         """Return a scenario in which a queue has other options, all the time."""
@@ -254,7 +265,14 @@ def _cost(text: str) -> str:
 _FIELDS = {"class": "level", "paused": "pauses"}
 _LIMITS = {"rate": parse_rate, "burst": _at_least_one, "max_in_flight": _at_least_one}
 _OF_KEY: dict[str, Any] = {"weight": _quantum, **_LIMITS}
-_OF_QUEUE: dict[str, Any] = {"quantum": _quantum, "class": _whole, **_LIMITS, "paused": _pauses}
+_OF_QUEUE: dict[str, Any] = {
+    "quantum": _quantum,
+    "class": _whole,
+    "target": parse_target,
+    "importance": _whole,
+    **_LIMITS,
+    "paused": _pauses,
+}
 _OF_ALL: dict[str, Any] = {
     "concurrency": _at_least_one,
     "cost": _cost,

@@ -33,6 +33,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from celery_fair.core.targets import parse_target
 from celery_fair.eventlog.records import KINDS
 from celery_fair.pipeline.replay.scenario import Change, Fleet, KeyPlan, Plan, Scenario
 from celery_fair.pipeline.silver.clocks import is_true
@@ -159,7 +160,7 @@ def _while_needed(
 def _plan(said: Said, workers: int) -> Plan:
     rate, cap = said.get("rate"), said.get("cap")
     many = 1 if said.get("scope") == "cluster" else workers
-    keyed = said.get("key_weight") is not None
+    keyed, target = said.get("key_weight") is not None, said.get("target")
     return Plan(
         quantum=said.get("quantum") or 1.0,
         level=int(said.get("level") or 0) if said.get("policy") == "strict" else 0,
@@ -169,6 +170,8 @@ def _plan(said: Said, workers: int) -> Plan:
         ahead=None if said.get("ahead") is None else int(said["ahead"]) * workers,
         usual=_usual(said) if keyed else None,
         keys=_keys(said) if keyed else {},
+        target=None if target is None else parse_target(target),
+        importance=int(said.get("importance") or 0),
     )
 
 

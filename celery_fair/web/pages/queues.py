@@ -31,7 +31,7 @@ _NOT_KEPT = (
 # What lists can be sorted by.
 _QUEUES = (
     *("name", "quantum", "target", "share", "per_second", "p95", "backlog", "oldest", "in_flight"),
-    "held_at",
+    *("missed", "held_at"),
 )
 _WORKERS = ("name", "rows", "per_second", "buffered", "in_flight", "held_at")
 _ROWS = ("name", "class", "target_share", "share", "buffered", "in_flight", "served", "held")
@@ -51,7 +51,13 @@ class QueuePages:
         queues = snapshot.queues.values()
         with_waits = any(queue.waits for queue in queues)
         listed = listing(queues, query, _QUEUES, "name")
-        return {"snapshot": snapshot, "listing": listed, "with_waits": with_waits}
+        with_aims = any(queue.aim for queue in queues)
+        return {
+            "snapshot": snapshot,
+            "listing": listed,
+            "with_waits": with_waits,
+            "with_aims": with_aims,
+        }
 
     def queue(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Fill in the page of one queue.

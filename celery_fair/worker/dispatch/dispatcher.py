@@ -24,6 +24,7 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.launcher import Launcher
 from celery_fair.worker.launch.requests import Outcome
+from celery_fair.worker.queues.delivery import message_of, published_since
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.queues.reports import Reports
@@ -82,6 +83,7 @@ class Dispatcher:
     ) -> None:
         self._chooser, self._feeds, self._prices, self._meter, self._served, self._watches = choice
         self._charges_ends = choice.prices.after
+        self._aims = choice.chooser.urgency
         self._reports = reports
         self._supply = supply
         self._launcher = launcher
@@ -175,7 +177,7 @@ class Dispatcher:
             if feed.flow.head is None and not self._chooser.is_held(feed.flow):
                 at = feed.ask_at(self._in_flight.begun)
                 if at <= now:
-                    self._chooser.scheduler.of(feed.flow).offer(feed.flow, feed.flow.last_cost)
+                    self._chooser.offer(feed.flow, feed.flow.last_cost, feed.empty_at, now, False)
                 else:
                     soonest = min(soonest, at)
         return soonest
@@ -186,7 +188,7 @@ class Dispatcher:
             feed.lull.end(now)
         self._unprepared.append(feed)
         cost = self._prices.price(feed.buffer[0])
-        self._chooser.offer(feed.flow, cost, feed.waits_since, now)
+        self._chooser.offer(feed.flow, cost, _heads_since(feed), now)
 
     def _price_now(self, flow: Flow) -> float | None:
         buffer = self._feeds[flow].buffer
@@ -229,6 +231,7 @@ class Dispatcher:
             feed.gate.give_back(now)
             self._look_at_next(feed, 0.0)
             return
+        since = None if self._aims is None else self._since(feed, item)
         if feed.asks:  # what was chosen was a guess
             if feed.lull.goes_on:
                 feed.lull.end(now)
@@ -239,12 +242,24 @@ class Dispatcher:
             self._served.add(feed.name, 0.0 if self._charges_ends else cost, self._clock())
             for watch in self._watches:
                 watch.started(feed.name, waited)
+            if self._aims is not None and since is not None:
+                self._aims.started(feed.flow, now - since, now)
         else:
             feed.gate.give_back(self._clock())
             cost = 0.0
         if feed.by_key is not None and not (cost and self._charges_ends):
             feed.by_key.charged(item, cost)
-        self._look_at_next(feed, cost)
+        self._look_at_next(feed, cost, since)
+
+    def _since(self, feed: Feed, item: Any) -> float | None:
+        """Return since when a message has waited that a target is for; None if none is.
+
+        Where the queue is shared by key, it is for the first of each.
+        """
+        if feed.gate.options.target is None:
+            return None
+        turn = message_of(item).turn
+        return None if turn is not None and not turn.begins else published_since(item)
 
     def _hand_over(self, item: Any, cost: float) -> Outcome:
         if isinstance(item, Message):
@@ -256,7 +271,13 @@ class Dispatcher:
             item.message.charge(cost)
         return self._launcher.take(item)
 
-    def _look_at_next(self, feed: Feed, cost: float) -> None:
+    def _look_at_next(self, feed: Feed, cost: float, since: float | None = None) -> None:
+        """Say what is next of a queue of which so much was served.
+
+        Arguments:
+            since: when what was served was published. What a queue will give for the asking was
+                published no earlier, and if it is shared by key may have just been.
+        """
         if not feed.buffer:
             feed.refill()
         self._unprepared.append(feed)
@@ -264,7 +285,20 @@ class Dispatcher:
         if head is None:
             feed.lull.begin(self._clock(), feed.owed)
         if self._chooser.ages:
-            since = feed.waits_since if feed.buffer else None
-            self._chooser.served(feed.flow, cost, head, feed.owed, since, self._clock())
+            now = self._clock()
+            if feed.buffer:
+                since = _heads_since(feed)
+            elif head is None:
+                since = None
+            elif since is None or feed.by_key is not None:
+                since = now
+            is_here = bool(feed.buffer)
+            self._chooser.served(feed.flow, cost, head, feed.owed, since, now, is_here)
         else:
             self._chooser.served(feed.flow, cost, head, feed.owed)
+
+
+def _heads_since(feed: Feed) -> float:
+    """Return since when the oldest message here counts as waiting: with a target, all the while."""
+    aims = feed.gate.options.target is not None
+    return published_since(feed.buffer[0]) if aims else feed.waits_since

@@ -47,8 +47,9 @@ class Sizing:
         asked = frozenset([*(q.name for q in queues), queue]), least_total
         if asked != self._planned:  # a worker starts all its queues one after the other
             options = {name: self._options_of(name) for name in asked[0]}
-            weights = {name: self._weight(o.quantum, o) for name, o in options.items()}
-            self._planned, self._plan_of_all = asked, self._plan(weights, least_total)
+            messages = {name: each.quantum for name, each in options.items()}
+            self._planned = asked
+            self._plan_of_all = self._plan(_weights(messages, options), least_total)
         return self._bounded(self._options_of(queue), self._plan_of_all[queue])
 
     def at_once(self) -> None:
@@ -79,17 +80,11 @@ class Sizing:
         return not self._due
 
     def _windows(self, feeds: list[Feed], least_total: int) -> Iterator[tuple[Feed, int]]:
-        weights = {
-            feed.name: self._weight(feed.flow.quantum / feed.flow.last_cost, feed.gate.options)
-            for feed in feeds
-        }
+        messages = {feed.name: feed.flow.quantum / feed.flow.last_cost for feed in feeds}
+        weights = _weights(messages, {feed.name: feed.gate.options for feed in feeds})
         windows = self._plan(weights, least_total) if weights else {}
         for feed in feeds:
             yield feed, self._bounded(feed.gate.options, windows[feed.name])
-
-    def _weight(self, messages: float, options: QueueOptions) -> float:
-        """Windows double per class: what is urgent shall not wait for its refill."""
-        return messages * 2.0 ** min(options.level, _MOST_DOUBLINGS)
 
     @staticmethod
     def _bounded(options: QueueOptions, window: int) -> int:
@@ -101,6 +96,23 @@ class Sizing:
 
     def _plan(self, weights: Mapping[str, float], least_total: int) -> dict[str, int]:
         return plan(weights, self._meter.rate, self._meter.delay, least_total)
+
+
+def _weights(
+    messages: Mapping[str, float], options: Mapping[str, QueueOptions]
+) -> dict[str, float]:
+    """Return what windows are in proportion to: messages that a round serves, as a rule.
+
+    What is urgent shall not wait for its refill: windows double per class, and one of a queue with
+    a target is as large as any.
+    """
+    found = {
+        name: count * 2.0 ** min(options[name].level, _MOST_DOUBLINGS)
+        for name, count in messages.items()
+    }
+    largest = max(found.values(), default=0.0)
+    aimed = (name for name in found if options[name].target is not None)
+    return found | dict.fromkeys(aimed, largest)
 
 
 def _most(options: QueueOptions) -> float:

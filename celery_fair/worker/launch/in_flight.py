@@ -22,7 +22,8 @@ class InFlight:
 
     Arguments:
         freed: called at each end, on any thread.
-        ended: told of each request that has ended, and its run time if that is known.
+        ended: told of each request that has ended, and its run time if that is known; there may
+            be more of them later.
 
     Attributes:
         begun: how many requests were ever handed to the pool.
@@ -35,7 +36,7 @@ class InFlight:
         ended: Sequence[Callable[[Any, float | None], object]] = (),
     ) -> None:
         self._freed = freed
-        self._ended = tuple(ended)
+        self._ended = ended
         self._requests: dict[int, Any] = {}
         self.begun = 0
         self.ended_count = 0

@@ -13,6 +13,7 @@ from celery_fair.settings import Settings
 from celery_fair.worker.dispatch.prices import Served
 from celery_fair.worker.launch.in_flight import Slots
 from celery_fair.worker.observe.figures import Observed
+from celery_fair.worker.observe.targets import Looked, TargetWatch
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import NotConsumedError, OpenFeeds
@@ -24,6 +25,7 @@ _TEXTS = {
     "no_message": "no message is here{owed}",
     "keys": "{withheld} messages wait, of keys that may start none now; see `fair keys list"
     " {queue}`",
+    "urgent": "what is urgent for its target goes first: {urgent}",
     "class": "higher classes go first: {urgent}; it is in class {level}",
     "no_credit": "its credit is used up: {credit:.3g} of a quantum of {quantum:g}. Its turn is"
     " {rounds} round(s) ahead, after the others'",
@@ -41,6 +43,7 @@ class Answers:
         slots: of the pool, and what occupies them.
         observed: what counts how long messages waited, if anything does.
         app: the app's name, so that others on the same broker know that it is not theirs.
+        targets: watches targets, if queues have any.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Answers:
         served: Served,
         observed: Collection[Observed] = (),
         app: str = "",
+        targets: Collection[TargetWatch] = (),
     ) -> None:
         self._settings = settings
         self.feeds = feeds
@@ -60,15 +64,18 @@ class Answers:
         self.served = served
         self._observed = observed
         self._app = app
+        self._targets = targets
 
     def status(self) -> dict[str, Any]:
         """Every queue's figures, by name. Shares are of the last ten seconds."""
         now = monotonic()
         shares, speeds = self.shares(now), self.served.per_second(now)
+        targets = self.targets(now)
         waits = {name: each for some in self._observed for name, each in some.waits().items()}
         rows = {}
         for feed in self.feeds:
             row = rows[feed.name] = self._row(feed, now)
+            row["aim"] = None if targets is None else targets.told(feed.name)
             row["per_second"], row["cost_per_second"] = speeds.get(feed.name, (0.0, 0.0))
             row["target_share"], row["share"] = shares.get(feed.name, (0.0, 0.0))
             if feed.name in waits:
@@ -90,6 +97,10 @@ class Answers:
             for feed in feeds
         }
 
+    def targets(self, now: float) -> Looked | None:
+        """What targets are like now, if there are any. From any thread."""
+        return next((each.look(now) for each in self._targets), None)
+
     def explain(self, queue: str) -> dict[str, Any]:
         """Why nothing of the queue starts now: a code and a sentence.
 
@@ -104,7 +115,8 @@ class Answers:
         rounds = self._chooser.scheduler.of(feed.flow).rounds_ahead(feed.flow)
         level, above = self._chooser.above(feed.flow)
         if reason is None:
-            reason = _why_waiting(feed, rounds, busy >= slots, bool(above))
+            outranked = "" if not above else "urgent" if self._targets else "class"
+            reason = _why_waiting(feed, rounds, busy >= slots, outranked)
         options = feed.gate.options
         before = self._chooser.scheduler.of(feed.flow).before(feed.flow)
         text = _TEXTS[reason].format(
@@ -124,6 +136,9 @@ class Answers:
             level=level,
             urgent=_some(above),
         )
+        targets = self.targets(now)
+        if targets is not None:
+            text += targets.sentence(queue)
         return {
             "queue": queue,
             "reason": reason,
@@ -189,13 +204,13 @@ def _oldest(feed: Feed) -> float | None:
     return None
 
 
-def _why_waiting(feed: Feed, rounds: int, full: bool, outranked: bool) -> str:
+def _why_waiting(feed: Feed, rounds: int, full: bool, outranked: str) -> str:
     if feed.asks and full:  # nobody asks then, and so nobody knows
         return "no_slot"
     if feed.next_cost(lambda _: 0.0) is None:
         return "keys" if feed.withheld else "no_message"
     if outranked:
-        return "class"
+        return outranked
     if rounds > 0:
         return "no_credit"
     return "no_slot" if full else "starting"

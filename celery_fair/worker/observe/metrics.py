@@ -187,6 +187,7 @@ class FairCollector(Collector):
         yield from self._waiting(feeds)
         yield from self._dead()
         yield from self._slots()
+        yield from self._targets()
         for keys in self._keys:
             yield from self._of_keys(keys)
 
@@ -262,6 +263,32 @@ class FairCollector(Collector):
         slots, busy = self._answers.slots.here(), len(self._answers.in_flight)
         yield GaugeMetricFamily("celery_fair_slots", "Tasks that the pool runs at once.", slots)
         yield GaugeMetricFamily("celery_fair_busy_slots", "Tasks that it runs now.", busy)
+
+    def _targets(self) -> Iterator[Metric]:
+        looked = self._answers.targets(monotonic())
+        if looked is None:
+            return
+        yield GaugeMetricFamily(
+            "celery_fair_slots_needed",
+            "Slots that would do for the targets to be kept, at this worker's part of the load.",
+            looked.needed,
+        )
+        kept = looked.kept.values()
+        for name, text, values in (
+            ("seconds", "What its messages may wait.", {k.queue: k.target.seconds for k in kept}),
+            ("part", "How many of them, at the least.", {k.queue: k.target.part for k in kept}),
+            (
+                "wait_seconds",
+                "Within which that part of them started, in the last minute.",
+                {k.queue: k.wait for k in kept if k.wait is not None},
+            ),
+            (
+                "in_time_part",
+                "How many of them were in time, in the last minute.",
+                {k.queue: k.in_time for k in kept if k.in_time is not None},
+            ),
+        ):
+            yield self._gauge(f"target_{name}", text, values)
 
     def _of_keys(self, keys: KeyFigures) -> Iterator[Metric]:
         place = ["queue", "key"]

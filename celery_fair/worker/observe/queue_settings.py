@@ -68,6 +68,8 @@ class QueueSettings:
             "max_wait": settings.max_wait,
             "quantum": options.quantum,
             "level": options.level,
+            "target": None if options.target is None else str(options.target),
+            "importance": options.importance or None,
             "rate": options.rate,
             "burst": options.burst if leashed else None,
             "scope": options.scope if leashed else None,

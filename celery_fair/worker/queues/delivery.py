@@ -1,17 +1,34 @@
 """A broker's delivery that tells its feed when it is settled."""
 
 import sys
+from contextlib import suppress
 from threading import Semaphore
+from time import monotonic, time
 from typing import Any
 
 from kombu.message import Message
 
-from celery_fair.headers import TOKEN
+from celery_fair.headers import PUBLISHED, TOKEN, time_of
 
 
 def message_of(item: Any) -> Any:
     """Return a message itself, and that of a request."""
     return item if isinstance(item, Message) else item.message
+
+
+def published_since(item: Any) -> float:
+    """Return when a message was published, on the monotonic clock.
+
+    Of one whose publisher does not say so, whose clock is ahead, or that has been put off for an
+    ETA: when it came here, or came due.
+    """
+    arrived = float(message_of(item).arrived)
+    if isinstance(item, Message):
+        with suppress(Exception):  # anything may be in a message, and it is not decoded yet
+            published = time_of(item.headers.get(PUBLISHED))
+            if published is not None:
+                return min(arrived, monotonic() - (time() - published))
+    return arrived
 
 
 class Notes:

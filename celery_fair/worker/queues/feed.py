@@ -147,8 +147,7 @@ class Feed(ABC):
         name: the queue's name.
         dispositions: sees to its messages that do not simply start.
         reports: told of what comes.
-        buffer: what waits here, oldest first: deliveries, and requests whose ETA or rate limit has
-            come due.
+        buffer: what waits here, oldest first: deliveries, and requests that have come due.
         window: the deliveries allowed, held and owed.
         room: what the window is to be.
         aside: what Celery keeps.

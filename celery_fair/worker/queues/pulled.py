@@ -11,6 +11,7 @@ message at the most.
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 from celery_fair.headers import KEY
@@ -69,6 +70,9 @@ class Pulled(Feed):
         interval: seconds between two questions to an empty queue at the most.
         eager: whether an empty queue is asked again as soon as another message was started.
         order: given where keys of the queue run beside each other.
+
+    Attributes:
+        empty_at: when it was found empty last; what has come since may have waited since then.
     """
 
     asks = True
@@ -89,6 +93,7 @@ class Pulled(Feed):
         self._left = 0
         self._wait = self._ask_at = 0.0
         self._asked_after = -1
+        self.empty_at = monotonic()
 
     def open(self) -> None:
         self._is_open = True
@@ -138,7 +143,7 @@ class Pulled(Feed):
         if not self._is_full:
             self._left = 0
         self._wait = min(max(2 * self._wait, _FIRST_WAIT), self._interval)
-        self._ask_at = now + self._wait
+        self._ask_at, self.empty_at = now + self._wait, now
         self._asked_after = started
         return None
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from celery_fair.pipeline.replay.advice import Goal, advise, tried
+
 from celery_fair.pipeline.replay.line import Message
 from celery_fair.pipeline.replay.machine import Machine
 from celery_fair.pipeline.replay.outcome import COLUMNS, outcomes

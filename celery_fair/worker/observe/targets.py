@@ -1,0 +1,164 @@
+"""Whether queues' targets are kept, said where people look: the log, answers, metrics.
+
+The rule is `celery_fair.core.targets`'. Here is what only the worker knows: how long tasks run, and
+how many slots there are.
+"""
+
+import logging
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any, NamedTuple
+
+from celery_fair.core.chooser import Chooser
+from celery_fair.core.targets import PERIOD, Kept, Urgency, in_words, slots_needed
+from celery_fair.worker.launch.in_flight import Slots
+
+logger = logging.getLogger(__name__)
+
+_EVERY = 5.0
+"""Seconds between two looks: what is missed is said within a minute of it."""
+
+_WEIGHT = 0.05
+"""Of a run time in the running mean."""
+
+
+class Looked(NamedTuple):
+    """What targets are like now.
+
+    Attributes:
+        kept: by queue.
+        needed: slots that would do, at this worker's part of the load.
+        slots: slots that there are.
+    """
+
+    kept: Mapping[str, Kept]
+    needed: int
+    slots: int
+
+    def told(self, queue: str) -> dict[str, Any] | None:
+        """Return a queue's as figures; None if it has no target."""
+        kept = self.kept.get(queue)
+        if kept is None:
+            return None
+        return {
+            "asked": str(kept.target),
+            "seconds": kept.target.seconds,
+            "part": kept.target.part,
+            "started": kept.started,
+            "wait": kept.wait,
+            "in_time": kept.in_time,
+            "missed": kept.missed,
+            "lead": kept.lead,
+            "slots_needed": self.needed,
+            "slots": self.slots,
+        }
+
+    def sentence(self, queue: str) -> str:
+        """Say how a queue's target is kept, after what else is said of it."""
+        kept = self.kept.get(queue)
+        if kept is None:
+            return ""
+        urgent = f" Its messages go first from {in_words(kept.lead)} before they are due on."
+        if kept.wait is None:
+            return f". Its target is {kept.target}; nothing of it has started for a minute.{urgent}"
+        return (
+            f". Its target is {kept.target}; in the last minute {100 * kept.target.part:g}% of"
+            f" {kept.started} started within {in_words(kept.wait)}.{urgent}"
+        )
+
+
+class RunTimes:
+    """What tasks take, as running means.
+
+    Attributes:
+        usual: seconds that a task of any queue takes; 0 as long as none has ended.
+    """
+
+    def __init__(self) -> None:
+        self.usual = 0.0
+        self._of: dict[str, float] = {}
+
+    def ended(self, request: Any, seconds: float | None) -> None:
+        """A task has ended, in the pool's thread; it ran so long, if that is known."""
+        if seconds is None:
+            seconds = monotonic() - request.message.begun_at
+        self.usual += _WEIGHT * (seconds - self.usual) if self.usual else seconds
+        queue = request.message.feed.name
+        known = self._of.get(queue, seconds)
+        self._of[queue] = known + _WEIGHT * (seconds - known)
+
+    def of(self, queue: str) -> float:
+        """Return the seconds that a task of a queue takes; 0 as long as none has ended."""
+        return self._of.get(queue, 0.0)
+
+
+def watching(chooser: Chooser, slots: Slots, floor: float) -> "tuple[TargetWatch, ...]":
+    """Return what watches targets, if there are any."""
+    urgency = chooser.urgency
+    return () if urgency is None else (TargetWatch(chooser, urgency, slots, floor),)
+
+
+class TargetWatch:
+    """Watches one worker's.
+
+    Arguments:
+        chooser: knows who is held back.
+        urgency: knows what waited how long.
+        slots: of the pool.
+        floor: the part of the worker that each queue without a target has.
+    """
+
+    def __init__(self, chooser: Chooser, urgency: Urgency, slots: Slots, floor: float) -> None:
+        self._chooser, self._urgency = chooser, urgency
+        self._slots, self._floor = slots, floor
+        self._run_times = RunTimes()
+        self.ended = self._run_times.ended
+        self._look_at = 0.0
+        self._said: dict[str, float] = {}  # when it was last said that a queue's is missed
+
+    def look(self, now: float) -> Looked:
+        """Return what targets are like now. From any thread."""
+        kept = self._urgency.kept(now)
+        work = sum(each.load * self._run_times.of(each.queue) for each in kept)
+        targets, usual = [each.target for each in kept], self._run_times.usual
+        needed = slots_needed(work, targets, usual, self._floor)
+        return Looked({each.queue: each for each in kept}, needed, self._slots.count())
+
+    def after_turn(self, now: float) -> None:
+        """Say now and then in the log what is missed, and what is kept again."""
+        if now < self._look_at:
+            return
+        self._look_at = now + _EVERY
+        looked = self.look(now)
+        for kept in looked.kept.values():
+            if not kept.missed:
+                if self._said.pop(kept.queue, None) is not None:
+                    logger.info(
+                        "The target of queue %s (%s) is kept again", kept.queue, kept.target
+                    )
+            elif now >= self._said.get(kept.queue, -PERIOD) + PERIOD:
+                self._said[kept.queue] = now
+                self._say(kept, looked, now)
+
+    def _say(self, kept: Kept, looked: Looked, now: float) -> None:
+        assert kept.wait is not None
+        assert kept.in_time is not None
+        logger.warning(
+            "The target of queue %s (%s) is missed: of %d messages in the last minute %.3g%%"
+            " started in time, and %g%% within %s; %s",
+            kept.queue,
+            kept.target,
+            kept.started,
+            100 * kept.in_time,
+            100 * kept.target.part,
+            in_words(kept.wait),
+            self._why(kept, looked, now),
+        )
+
+    def _why(self, kept: Kept, looked: Looked, now: float) -> str:
+        held = self._chooser.why(kept.flow, now)[0]
+        if held is not None:
+            return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
+        if looked.needed > looked.slots:
+            return f"{looked.needed} slots would do, there are {looked.slots}"
+        return f"the {looked.slots} slots here would do: this was a burst, or the worker was away"

@@ -1,0 +1,390 @@
+"""Laws of targets: in time for its own a queue goes first, earlier after misses, never for all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from celery_fair.core.chooser import Chooser, Targets
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.gate import Gate
+from celery_fair.core.targets import (
+    Lead,
+    Target,
+    Urgency,
+    arrivals,
+    in_words,
+    parse_target,
+    slots_needed,
+)
+
+SOON = Target(0.95, 1.0)
+LATER = Target(0.95, 100.0)
+
+
+class Idle:
+    ended_count = 0
+
+    def of(self, _queue: str) -> int:
+        return 0
+
+
+class Limits:
+    max_in_flight = None
+    rate = None
+
+
+class Slot:
+    """One slot that runs a task of each message for as long as it takes; time is simulated."""
+
+    def __init__(self, targets: Targets, quanta: Mapping[str, float], seconds: float = 0.1) -> None:
+        self.chooser = Chooser(Idle(), targets=targets)
+        self.flows = {name: self.chooser.add(name, q, 0, gate()) for name, q in quanta.items()}
+        self.waiting: dict[str, deque[float]] = {name: deque() for name in quanta}
+        self.started: list[tuple[str, float, float]] = []
+        self.now = 0.0
+        self.seconds = seconds
+
+    @property
+    def urgency(self) -> Urgency:
+        assert self.chooser.urgency is not None
+        return self.chooser.urgency
+
+    def publish(self, queue: str, count: int = 1, at: float | None = None) -> None:
+        for _ in range(count):
+            self.waiting[queue].append(self.now if at is None else at)
+        if len(self.waiting[queue]) == count:
+            self.chooser.offer(self.flows[queue], 1.0, self.waiting[queue][0], self.now)
+
+    def run(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self.now < until:
+            self.chooser.advance(self.now)
+            flow = self.chooser.choose(self.now, 0.0)
+            if flow is not None:
+                self._start(flow)
+            self.now += self.seconds
+
+    def _start(self, flow: Flow) -> None:
+        line = self.waiting[flow.key]
+        wait = self.now - line.popleft()
+        self.started.append((flow.key, self.now, wait))
+        self.urgency.started(flow, wait, self.now)
+        head, since = (1.0, line[0]) if line else (None, None)
+        self.chooser.served(flow, 1.0, head, False, since, self.now)
+
+    def count(self) -> Counter[str]:
+        return Counter(queue for queue, _, _ in self.started)
+
+
+def gate() -> Gate[Limits]:
+    return Gate(Limits(), None)
+
+
+def slot(
+    targets: Mapping[str, Target], *others: str, floor: float = 0.01, in_proportion: bool = False
+) -> Slot:
+    quanta = {**dict.fromkeys(targets, 1.0), **dict.fromkeys(others, 1.0)}
+    return Slot(Targets(targets, in_proportion, floor), quanta)
+
+
+def relax(slot: Slot, *queues: str) -> None:
+    """Let a queue be known to start in time."""
+    for _ in range(1000):
+        for queue in queues:
+            slot.urgency.started(slot.flows[queue], 0.0, -math.inf)
+
+
+# What is written ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "said"),
+    [
+        ("95% < 0.5s", Target(0.95, 0.5), "95% < 500ms"),
+        (" 99.9 %<5min ", Target(0.999, 300.0), "99.9% < 5min"),
+        ("50% < 20ms", Target(0.5, 0.02), "50% < 20ms"),
+        ("90% < 1.5h", Target(0.9, 5400.0), "90% < 1.5h"),
+    ],
+)
+def test_targets_are_read(text: str, target: Target, said: str) -> None:
+    found = parse_target(text)
+    assert found == pytest.approx(target)
+    assert str(found) == said
+    assert parse_target(said) == pytest.approx(target)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is written like '95% < 0.5s'"),
+        ("0.5s", "is written like"),
+        ("95% < 0.5", "is written like"),
+        ("95% > 0.5s", "is written like"),
+        ("95% < 0.5 days", "is written like"),
+        (0.5, "not 0.5"),
+        (None, "not None"),
+        ("100% < 1s", "not 100%"),
+        ("30% < 1s", "not 30%"),
+        ("95% < 0s", "not 0s"),
+        ("95% < 9999h", "not 9999h"),
+    ],
+)
+def test_nonsense_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match="target") as refused:
+        parse_target(text)
+    assert says in str(refused.value)
+
+
+def test_times_are_told_in_their_unit() -> None:
+    assert [in_words(each) for each in (0.0414, 1.0, 59.9, 90, 7200)] == [
+        *("41.4ms", "1s", "59.9s", "1.5min", "2h")
+    ]
+
+
+# The lead -------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 2), max_size=200), st.integers(0, 200), st.floats(0, 1))
+def test_a_longer_wait_never_shortens_the_lead(waits: list[float], place: int, more: float) -> None:
+    """Monotonous in the miss, and always from half of the target to all of it."""
+    lead, later = Lead(SOON), Lead(SOON)
+    for number, wait in enumerate(waits):
+        lead.started(wait)
+        later.started(wait + (more if number == place else 0.0))
+        assert 0.5 <= lead.seconds <= later.seconds <= 1.0
+
+
+def test_a_lead_forgets_and_converges() -> None:
+    lead = Lead(SOON)
+    assert lead.seconds == 1.0
+    for _ in range(500):
+        lead.started(0.1)
+    assert lead.seconds == 0.5
+    for _ in range(10):
+        lead.started(5.0)
+    assert lead.seconds == pytest.approx(1.0, abs=0.02)
+    for _ in range(500):
+        lead.started(0.1)
+    assert lead.seconds == 0.5
+    even = Lead(Target(0.9, 1.0))  # one of twenty late: as many as are to be
+    for _ in range(5):
+        even.started(0.1)
+    before = even.seconds
+    for number in range(2000):
+        even.started(5.0 if number % 20 == 0 else 0.1)
+    assert even.seconds == pytest.approx(before, abs=0.06)
+
+
+# Who is first -----------------------------------------------------------------------
+
+
+def test_what_is_urgent_goes_first_and_what_is_not_shares_by_quanta() -> None:
+    made = slot({"a": LATER}, "bulk")
+    relax(made, "a")
+    made.publish("bulk", 2000)
+    made.publish("a", 600)
+    made.run(48.0)  # half of the target is not over
+    count = made.count()
+    assert abs(count["a"] - count["bulk"]) <= 1
+    made.run(52.0)
+    assert all(wait <= 100.0 for queue, _, wait in made.started if queue == "a")
+    assert made.count()["a"] == 600
+
+
+def test_a_flood_without_a_target_does_not_keep_a_target_from_being_met() -> None:
+    made = slot({"a": SOON}, *(f"bulk{n}" for n in range(50)))
+    for n in range(50):
+        made.publish(f"bulk{n}", 1000)
+    for _ in range(300):
+        made.publish("a")
+        made.run(0.75)
+    [kept] = made.urgency.kept(made.now)
+    assert (kept.queue, kept.target, kept.missed) == ("a", SOON, False)
+    assert kept.in_time == 1.0
+    assert kept.wait is not None
+    assert 0.0 < kept.wait <= 1.0
+    assert kept.started == pytest.approx(60 / 0.8, abs=2)  # of the last minute
+    assert made.count()["bulk0"] > 20  # though 50 share what is left
+
+
+def test_what_is_due_first_goes_first_whatever_its_importance() -> None:
+    """As long as all can be kept."""
+    made = slot({"reports": LATER, "mail": SOON}, "bulk")
+    made.publish("bulk", 5000)
+    made.publish("reports", 500, at=-30.0)
+    for _ in range(40):
+        made.publish("mail")
+        made.run(1.0)
+    assert all(wait <= 1.0 for queue, _, wait in made.started if queue == "mail")
+    assert made.count()["mail"] == 40
+    made.run(30.0)
+    assert all(wait <= 100.0 for queue, _, wait in made.started if queue == "reports")
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_targets_are_missed_from_the_least_important_on(first: str) -> None:
+    second = "b" if first == "a" else "a"
+    made = slot({first: SOON, second: SOON}, "bulk")
+    made.publish("bulk", 1000)
+    for _ in range(100):
+        made.publish(first, 7)
+        made.publish(second, 7)
+        made.run(1.0)  # ten of fourteen
+    kept = {each.queue: each for each in made.urgency.kept(made.now)}
+    assert not kept[first].missed
+    assert kept[second].missed
+    assert made.count()["bulk"] == pytest.approx(10, abs=2)
+
+
+def test_in_proportion_what_is_urgent_shares_by_quanta() -> None:
+    made = Slot(
+        Targets({"a": SOON, "b": SOON}, in_proportion=True), {"a": 1.0, "b": 3.0, "bulk": 1.0}
+    )
+    made.publish("bulk", 1000)
+    for queue in "ab":
+        made.publish(queue, 3000)
+    made.run(100.0)
+    count = made.count()
+    assert count["b"] / count["a"] == pytest.approx(3, rel=0.05)
+    assert all(each.missed for each in made.urgency.kept(made.now))
+
+
+def test_overdue_queues_are_between_what_is_more_and_less_important() -> None:
+    made = slot({"top": LATER, "over": SOON, "low": SOON}, "bulk")
+    made.publish("over", 50, at=-5.0)
+    made.publish("low", 50, at=0.0)
+    made.publish("top", 50, at=-50.0)
+    made.run(15.0)
+    order = [queue for queue, _, _ in made.started]
+    assert order[:50] == ["top"] * 50
+    assert order[50:100] == ["over"] * 50
+
+
+# Nobody starves ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("floor", "others"), [(0.01, 1), (0.05, 3), (0.1, 20)])
+def test_floors_hold_under_endless_overload(floor: float, others: int) -> None:
+    names = [f"bulk{n}" for n in range(others)]
+    made = slot({"a": SOON}, *names, floor=floor)
+    made.publish("a", 10_000, at=-10.0)
+    for name in names:
+        made.publish(name, 1000)
+    made.run(500.0)
+    count = made.count()
+    total = sum(count.values())
+    for name in names:
+        assert count[name] >= min(floor, 0.5 / others) * total - 1.5
+    assert count["a"] >= 0.5 * total - 1
+    assert sum(count[name] for name in names) <= min(floor * others, 0.5) * total + 2
+
+
+def test_a_floor_is_not_saved_up() -> None:
+    """After an hour without anything else, nothing has a claim to more than its floor."""
+    made = slot({"a": SOON}, "bulk")
+    made.publish("a", 2000, at=-10.0)
+    made.run(100.0)
+    made.publish("bulk", 500)
+    made.run(50.0)
+    assert made.count()["bulk"] <= 7
+
+
+def test_a_queue_without_messages_has_no_floor() -> None:
+    made = slot({"a": SOON}, "bulk", "idle")
+    made.publish("a", 2000, at=-10.0)
+    made.publish("bulk", 3)
+    made.run(150.0)
+    assert made.count()["bulk"] == 3
+    assert made.count()["a"] >= 1490
+
+
+def test_a_queue_that_is_held_back_keeps_nobody_waiting() -> None:
+    made = slot({"a": SOON}, "bulk")
+    made.publish("a", 100, at=-10.0)
+    made.publish("bulk", 10)
+    made.chooser.scheduler.of(made.flows["bulk"]).hold(made.flows["bulk"])
+    made.run(5.0)
+    assert made.count()["a"] >= 50
+    assert not made.count()["bulk"]
+
+
+# Queues come and go -----------------------------------------------------------------
+
+
+def test_queues_that_go_and_come_keep_what_was_learned() -> None:
+    made = slot({"a": SOON, "b": SOON}, "bulk")
+    relax(made, "a")
+    lead = {each.queue: each.lead for each in made.urgency.kept(0.0)}
+    assert lead == {"a": 0.5, "b": 1.0}
+    for queue in ("a", "b"):
+        made.publish(queue, 10, at=-10.0)
+    made.publish("bulk")
+    made.run(0.3)
+    for queue in ("a", "b", "bulk"):
+        made.chooser.remove(made.flows[queue], made.now)
+    assert made.urgency.kept(made.now) == []
+    assert not made.urgency.urgent(made.flows["a"])
+    made.flows["a"] = made.chooser.add("a", 1.0, 0, gate())
+    [kept] = made.urgency.kept(made.now)
+    assert kept.started == 2  # and one of the other's floor
+
+
+def test_what_went_while_it_was_served_leaves_nothing() -> None:
+    made = slot({"a": SOON}, "bulk")
+    for queue in ("a", "bulk"):
+        made.publish(queue, 2)
+        made.chooser.remove(made.flows[queue], 0.0)
+        made.urgency.started(made.flows[queue], 0.5, 0.0)
+        made.chooser.served(made.flows[queue], 1.0, 1.0, False, 0.0, 0.0)
+    assert made.urgency.kept(0.0) == []
+    made.run(1.0)
+    assert made.started == []
+
+
+def test_an_overdue_head_counts_before_it_has_started() -> None:
+    made = slot({"a": SOON}, "bulk")
+    [none] = made.urgency.kept(5.0)
+    assert (none.wait, none.in_time, none.missed) == (None, None, False)
+    made.publish("a", at=0.0)
+    [kept] = made.urgency.kept(5.0)
+    assert (kept.started, kept.wait, kept.in_time, kept.missed) == (1, 5.0, 0.0, True)
+    assert made.urgency.urgent(made.flows["a"])
+    made.urgency.heads(made.flows["a"], 0.0, 5.0, is_here=False)  # there may be one
+    assert made.urgency.urgent(made.flows["a"])
+    assert [each.started for each in made.urgency.kept(5.0)] == [0]
+    made.run(0.1)
+    assert not made.urgency.urgent(made.flows["a"])
+
+
+# How many slots would do --------------------------------------------------------------
+
+
+def known(published: Iterable[float], at: float = 100.0) -> list[tuple[float, float]]:
+    return [(at, at - each) for each in published]
+
+
+def test_arrivals_are_told_by_what_has_started() -> None:
+    assert arrivals([], 1.0) == arrivals(known([5.0]), 1.0) == 0.0
+    assert arrivals(known(0.5 * n for n in range(101)), 1.0) == pytest.approx(2.0)
+    assert arrivals(known([7.0] * 51), 5.0) == pytest.approx(10.0)
+    assert arrivals(known(n for n in range(61)), 3600.0) == pytest.approx(1.0)
+
+
+def test_slots_that_would_do() -> None:
+    assert slots_needed(0.0, [SOON], 0.0) == 1
+    assert slots_needed(99.0, [SOON], 0.1, floor=0.01) == 110
+    # Of n tasks of 10 s one ends within a second with 95 % if n is 29: 0.9 ** 29 = 0.047.
+    assert slots_needed(0.1, [SOON], 10.0) == 29
+    assert slots_needed(0.1, [LATER], 10.0) == 1
+
+
+@given(st.floats(0, 1000), st.floats(0, 100))
+def test_more_work_never_takes_fewer_slots(work: float, more: float) -> None:
+    needed = slots_needed(work, [SOON], 0.1)
+    assert work <= needed <= slots_needed(work + more, [SOON], 0.1)
