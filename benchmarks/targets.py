@@ -1,183 +1,537 @@
-"""How often advice meets its target on a part of a trace that it was not made from.
+"""Are targets met that some fixed quanta would meet, and what do they leave to the others?
 
-    python -m benchmarks.advice [--data FOLDER] [--jobs N] [--json]
+    python -m benchmarks.targets [--data FOLDER] [--jobs N] [--json] [WORKLOAD ...]
 
-Real traces: requests to two services of language models (Azure Public Dataset), in `../shared/data`
-beside the checkout unless another folder is named. Each is replayed with as many slots as make it
-busy to some degree. It is cut into six blocks of one length; advice is made on the blocks so far,
-for targets from easy to hard, and checked on the next one. A case is *feasible* if anything that
-was tried, with the slots that there are, or what was advised, meets the target on that block.
-Target: met in 90 % of feasible cases. *Without margin* is what the quantile itself would have
-advised.
+Twelve workloads on a simulated clock, with the worker's own scheduler: an hour of requests to two
+services of language models (Azure Public Dataset, in `../shared/data` beside the checkout unless
+another folder is named), and ten that are drawn at random. Each has some queues with targets and
+others, mostly with a backlog. Of each, all combinations of fixed quanta are tried, from 1 to 512
+for each queue with a target; and targets of several ease, from near what a class of its own would
+give to near what equal quanta do.
+
+A minute is *met* if of the messages published in it as many started in time as the target asks for;
+the first two minutes do not count. A case is *feasible* if some fixed quanta meet every target in
+95 % of its minutes. Then the targets are to be met in 95 % of all feasible cases' minutes, and the
+queues without one are to have, by the last publication, 90 % of what the best of these quanta
+leave them. *Equal* is what quanta of 1 each would have met. *Else* are the minutes of cases that no
+fixed quanta meet: what targets met of them, and what the best quanta did.
+
+    python -m benchmarks.targets --fleet [--json]
+
+A fleet of workers on the workload *day*, without a backlog, whose slots are set once a minute to
+what `celery_fair_slots_needed` says, 32 at the most: how many there were, and how many would have
+been needed all the time.
+
+    python -m benchmarks.targets --live [--minutes N] [--json]
+
+Workers with two slots on RabbitMQ and Redis, prefork and threads, all at the same time: mail at
+four a second, of 20 ms, and every half minute ten times as much for three seconds (95% < 0.5s);
+every minute a hundred reports of 50 ms (95% < 20s); and a backlog of tasks of 100 ms. Beside each
+one without targets, of equal quanta. By broker and pool: minutes met after the first two, of all,
+and how many tasks of the backlog were started.
 """
 
 import argparse
 import csv
 import json
 import math
+import random
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise, product, repeat
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from time import sleep, time
+from typing import Any, NamedTuple
 
-from celery_fair.pipeline.replay.advice import Goal, advise, tried
-
+from benchmarks.turns import serving
+from celery_fair.core.targets import Target, slots_needed
+from celery_fair.headers import PUBLISHED
 from celery_fair.pipeline.replay.line import Message
-from celery_fair.pipeline.replay.machine import Machine
-from celery_fair.pipeline.replay.outcome import COLUMNS, outcomes
+from celery_fair.pipeline.replay.machine import Machine, Start
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
+from tests.brokers import RabbitMQ, RedisServer
+from tests.publishing import publish
+from tests.workers import WorkerProcess, starting_workers
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
-SERVICES = ("code", "conv")
-READ, WRITTEN = 0.0002, 0.03
-BUSY = (0.6, 0.75, 0.9)
-BLOCKS = 6
-EASE = (0.2, 0.4, 0.6, 0.8)
-"""Where targets lie between what the best class and what equal quanta give, on a log scale."""
-PERCENTS = (50, 95)
-TARGET = 0.9
+QUANTA = (1.0, 8.0, 64.0, 512.0)
+EASE = (0.25, 0.5, 0.75)
+"""Where targets lie between what a class of its own and what equal quanta give, on a log scale."""
+PART = 0.95
+SETTLING, MINUTE, HOUR = 120.0, 60.0, 3600.0
+MET, LEFT = 0.95, 0.9
+READ, WRITTEN, BUSY = 0.0002, 0.03, 0.9
 
 
-@dataclass
-class Counted:
-    """What came of one trace."""
+class Workload(NamedTuple):
+    """What is published, to how many slots, and which queues have targets."""
 
-    cases: int = 0
-    feasible: int = 0
-    met: int = 0
-    met_without_margin: int = 0
-
-    def add(self, other: "Counted") -> None:
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
+    messages: list[Message]
+    slots: int
+    aimed: tuple[str, ...]
 
 
-def requests(folder: Path) -> dict[str, list[Message]]:
-    """Traces by name: each service with its long requests apart, and both services together."""
-    both = {service: list(_requests(folder, service)) for service in SERVICES}
-    made = {f"{service}, short and long": _by_length(each) for service, each in both.items()}
-    made["code and conv"] = sorted(message for each in both.values() for message in each)
-    return made
+# What is published --------------------------------------------------------------
 
 
-def _requests(folder: Path, service: str) -> Iterator[Message]:
+def _poisson(
+    draw: random.Random,
+    queue: str,
+    rate: Callable[[float], float],
+    takes: Callable[[float], float],
+    most: float,
+    until: float = HOUR,
+) -> Iterator[Message]:
+    """Messages at random, at a rate that changes; `most` is the highest it gets."""
+    at = 0.0
+    while (at := at + draw.expovariate(most)) < until:
+        if draw.random() * most < rate(at):
+            yield Message(at, queue, "t", None, draw.expovariate(1 / takes(at)))
+
+
+def _batch(queue: str, at: float, count: int, takes: float) -> Iterator[Message]:
+    return (Message(at + n * 1e-4, queue, "t", None, takes) for n in range(count))
+
+
+def _bulk(count: int, takes: float, at: float = 0.0) -> Iterator[Message]:
+    return _batch("bulk", at, count, takes)
+
+
+def _steady(value: float) -> Callable[[float], float]:
+    return lambda at: value
+
+
+def day(draw: random.Random) -> Workload:
+    """Four slots; mail between nothing and three quarters of them, in waves; a backlog."""
+
+    def rate(at: float) -> float:
+        return 15 * (1 + math.sin(2 * math.pi * at / 1200))
+
+    mail = _poisson(draw, "mail", rate, _steady(0.1), 30)
+    return Workload([*mail, *_bulk(60_000, 0.25)], 4, ("mail",))
+
+
+def bursts(draw: random.Random) -> Workload:
+    """Ten times as much mail for ten seconds, every two minutes."""
+
+    def rate(at: float) -> float:
+        return 30.0 if at % 120 < 10 else 3.0
+
+    mail = _poisson(draw, "mail", rate, _steady(0.1), 30)
+    return Workload([*mail, *_bulk(60_000, 0.25)], 4, ("mail",))
+
+
+def longer(draw: random.Random) -> Workload:
+    """After half an hour mail takes five times as long."""
+
+    def takes(at: float) -> float:
+        return 0.05 if at < HOUR / 2 else 0.25
+
+    mail = _poisson(draw, "mail", _steady(8.0), takes, 8)
+    return Workload([*mail, *_bulk(60_000, 0.25)], 4, ("mail",))
+
+
+def tenants(draw: random.Random) -> Workload:
+    """Two tenants with targets; one of them floods for a while, now and then."""
+
+    def flood(at: float) -> float:
+        return 12.0 if at % 600 < 60 else 2.0
+
+    one = _poisson(draw, "one", _steady(4.0), _steady(0.1), 4)
+    two = _poisson(draw, "two", flood, _steady(0.2), 12)
+    return Workload([*one, *two, *_bulk(60_000, 0.25)], 4, ("one", "two"))
+
+
+def long_tasks(draw: random.Random) -> Workload:
+    """A backlog of tasks of two seconds on eight slots."""
+    mail = _poisson(draw, "mail", _steady(5.0), _steady(0.1), 5)
+    return Workload([*mail, *_bulk(16_000, 2.0)], 8, ("mail",))
+
+
+def three(draw: random.Random) -> Workload:
+    """Clicks, mail and reports, each with another target."""
+    click = _poisson(draw, "click", _steady(4.0), _steady(0.05), 4)
+    mail = _poisson(draw, "mail", _steady(2.0), _steady(0.3), 2)
+    reports = _poisson(draw, "reports", _steady(0.1), _steady(8.0), 0.1)
+    return Workload([*click, *mail, *reports, *_bulk(40_000, 0.4)], 4, ("click", "mail", "reports"))
+
+
+def batches(draw: random.Random) -> Workload:
+    """Five hundred reports every ten minutes, beside mail."""
+    mail = _poisson(draw, "mail", _steady(3.0), _steady(0.1), 3)
+    reports = [m for at in range(30, 3600, 600) for m in _batch("reports", float(at), 500, 0.8)]
+    return Workload([*mail, *reports, *_bulk(40_000, 0.4)], 4, ("mail", "reports"))
+
+
+def rare(draw: random.Random) -> Workload:
+    """A message a minute."""
+    mail = _poisson(draw, "mail", _steady(1 / 60), _steady(0.5), 1 / 60)
+    return Workload([*mail, *_bulk(60_000, 0.25)], 2, ("mail",))
+
+
+def half_idle(draw: random.Random) -> Workload:
+    """Two queues at random that keep seven tenths of four slots busy; no backlog."""
+    mail = _poisson(draw, "mail", _steady(8.0), _steady(0.1), 8)
+    bulk = _poisson(draw, "bulk", _steady(2.0), _steady(1.0), 2)
+    return Workload([*mail, *bulk], 4, ("mail",))
+
+
+def waves(draw: random.Random) -> Workload:
+    """A backlog that comes anew every ten minutes and is worked off in eight."""
+    mail = _poisson(draw, "mail", _steady(6.0), _steady(0.1), 6)
+    bulk = [m for at in range(0, 3600, 600) for m in _bulk(8000, 0.2, float(at))]
+    return Workload([*mail, *bulk], 4, ("mail",))
+
+
+def _requests(folder: Path, service: str) -> list[Message]:
+    found = []
     with (folder / f"AzureLLMInferenceTrace_{service}.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             read, written = int(row["ContextTokens"]), int(row["GeneratedTokens"])
             at = datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp()
-            size = f"2^{math.ceil(math.log2(max(read, 1)))}"
-            yield Message(at, service, "inference", size, read * READ + written * WRITTEN)
+            found.append(Message(at, service, "t", None, read * READ + written * WRITTEN))
+    begin = found[0].published
+    return [message._replace(published=message.published - begin) for message in found]
 
 
-def _by_length(messages: list[Message]) -> list[Message]:
-    usual = sorted(message.runtime for message in messages)[len(messages) // 2]
-    return [
-        message._replace(queue="long" if message.runtime > usual else "short")
-        for message in messages
-    ]
+def _slots(messages: list[Message]) -> int:
+    last = max(message.published for message in messages)
+    return math.ceil(sum(message.runtime for message in messages) / last / BUSY)
 
 
-class Replays:
-    """Of one part of a trace: each scenario once, however often it is asked for."""
-
-    def __init__(self, trace: list[Message]) -> None:
-        self._trace = trace
-        self._known: dict[str, dict[tuple[str, str], Any]] = {}
-
-    def __call__(self, scenarios: list[Scenario]) -> dict[tuple[str, str], Any]:
-        return {key: row for each in scenarios for key, row in self._of(each).items()}
-
-    def _of(self, scenario: Scenario) -> dict[tuple[str, str], Any]:
-        found = self._known.get(scenario.name)
-        if found is None:
-            made = outcomes(Machine(scenario).run(self._trace))
-            found = self._known[scenario.name] = {
-                (scenario.name, queue): dict(
-                    zip(COLUMNS, outcome.row(scenario.name, queue), strict=True)
-                )
-                for (queue, _), outcome in made.items()
-            }
-        return found
+def services(folder: Path) -> Workload:
+    """Two services of language models; what is written as one types has a target."""
+    both = [message for name in ("code", "conv") for message in _requests(folder, name)]
+    return Workload(both, _slots(both), ("code",))
 
 
-def blocks(trace: list[Message]) -> list[list[Message]]:
-    begin, end = trace[0].published, trace[-1].published
-    made: list[list[Message]] = [[] for _ in range(BLOCKS)]
-    for message in trace:
-        made[min(BLOCKS - 1, int((message.published - begin) / (end - begin) * BLOCKS))].append(
-            message
-        )
-    return made
+def lengths(folder: Path) -> Workload:
+    """One of them; short requests have a target."""
+    conv = _requests(folder, "conv")
+    usual = sorted(message.runtime for message in conv)[len(conv) // 2]
+    split = [m._replace(queue="long" if m.runtime > usual else "short") for m in conv]
+    return Workload(split, _slots(split), ("short",))
 
 
-def measure(trace: list[Message], busy: float) -> Counted:
-    """Advise on what has been so far, and check on what comes next."""
-    seconds = sum(message.runtime for message in trace)
-    slots = math.ceil(seconds / (trace[-1].published - trace[0].published) / busy)
-    queues = sorted({message.queue for message in trace})
-    base = Scenario("base", concurrency=slots, queues={queue: Plan() for queue in queues})
-    parts, counted = blocks(trace), Counted()
-    for number in range(1, BLOCKS):
-        so_far = [message for part in parts[:number] for message in part]
-        for queue in queues:  # the names of scenarios do not say which queue they favour
-            before, after = Replays(so_far), Replays(parts[number])
-            for goal in goals(before, base, queue):
-                counted.add(_case(base, goal, before, after))
+DRAWN = (*(day, bursts, longer, tenants, long_tasks, three, batches, rare, half_idle, waves),)
+TRACES = (services, lengths)
+NAMES = tuple(each.__name__ for each in (*TRACES, *DRAWN))
+
+
+def workload(name: str, folder: Path) -> Workload:
+    for each in TRACES:
+        if each.__name__ == name:
+            made = each(folder)
+            return made._replace(messages=sorted(made.messages))
+    draw = next(each for each in DRAWN if each.__name__ == name)
+    made = draw(random.Random(name))
+    return made._replace(messages=sorted(made.messages))
+
+
+# What comes of it -----------------------------------------------------------------
+
+
+@dataclass
+class Ran:
+    """Starts by queue, and what those without a target had by the last publication."""
+
+    waits: dict[str, dict[int, list[float]]]
+    left: float
+
+    def quantile(self, queue: str) -> float:
+        waits = sorted(w for minute in self.waits[queue].values() for w in minute)
+        return waits[math.ceil(PART * len(waits)) - 1]
+
+    def met(self, targets: Mapping[str, float]) -> tuple[int, int]:
+        """Return in how many minutes targets were met, and of how many, over all queues."""
+        judged = [
+            bisect_right(sorted(minute), seconds) >= PART * len(minute)
+            for queue, seconds in targets.items()
+            for minute in self.waits[queue].values()
+        ]
+        return sum(judged), len(judged)
+
+
+def ran(load: Workload, scenario: Scenario) -> Ran:
+    waits: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    end = load.messages[-1].published
+    end = min(end, HOUR) if end > SETTLING else HOUR
+    left = 0.0
+    for start in _starts(load, scenario, end):
+        message = start.message
+        if message.queue not in load.aimed:
+            left += message.runtime if start.at <= end else 0.0
+        elif message.published >= SETTLING:
+            minute = int(message.published // MINUTE)
+            waits[message.queue][minute].append(start.at - message.published)
+    return Ran(waits, left)
+
+
+def _starts(load: Workload, scenario: Scenario, end: float) -> Iterator[Start]:
+    """Replay until all that has a target has started."""
+    missing = sum(message.queue in load.aimed for message in load.messages)
+    for start in Machine(scenario).run(load.messages):
+        missing -= start.message.queue in load.aimed
+        yield start
+        if not missing and start.at > end:
+            return
+
+
+class Counted(NamedTuple):
+    """What came of a workload's feasible cases."""
+
+    workload: str
+    cases: int
+    feasible: int
+    minutes: int
+    met: int
+    equal: int
+    worst: float
+    """Met of the minutes of a case, at the least."""
+    left: float
+    """Of what the best quanta leave the others, at the least."""
+    hard: int = 0
+    """Minutes of the cases that no fixed quanta meet."""
+    hard_met: int = 0
+    hard_fixed: int = 0
+    """What targets met of them, and what the best fixed quanta did."""
+
+
+def measure(name: str, folder: Path) -> Counted:
+    load = workload(name, folder)
+    queues = {message.queue for message in load.messages}
+    base = Scenario("base", load.slots, overhead=0.0, queues={q: Plan() for q in sorted(queues)})
+    fixed = [ran(load, each) for each in _fixed(base, load.aimed)]
+    equal, best = fixed[0], ran(load, _classed(base, load.aimed))
+    counted = Counted(name, 0, 0, 0, 0, 0, 1.0, math.inf)
+    for ease in EASE:
+        targets = {queue: _between(best, equal, queue, ease) for queue in load.aimed}
+        good = [each for each in fixed if _part(each.met(targets)) >= MET]
+        counted = counted._replace(cases=counted.cases + 1)
+        found = ran(load, _aimed(base, targets))
+        met, minutes = found.met(targets)
+        if not good:
+            counted = counted._replace(
+                hard=counted.hard + minutes,
+                hard_met=counted.hard_met + met,
+                hard_fixed=counted.hard_fixed + max(each.met(targets)[0] for each in fixed),
+            )
+        else:
+            most = max(each.left for each in good)
+            counted = counted._replace(
+                feasible=counted.feasible + 1,
+                minutes=counted.minutes + minutes,
+                met=counted.met + met,
+                equal=counted.equal + equal.met(targets)[0],
+                worst=min(counted.worst, met / minutes),
+                left=min(counted.left, found.left / most if most else 1.0),
+            )
     return counted
 
 
-def goals(so_far: Replays, base: Scenario, queue: str) -> Iterator[Goal]:
-    best = tried(base, [Goal(queue, 50, 0.0)])[-1]
-    found = so_far([base, best])
-    for percent in PERCENTS:
-        column = f"p{percent}"
-        worst, least = (max(0.05, found[each.name, queue][column]) for each in (base, best))
-        for ease in EASE:
-            yield Goal(queue, percent, least * (worst / least) ** ease)
+def _between(best: Ran, equal: Ran, queue: str, ease: float) -> float:
+    least, worst = (max(0.05, each.quantile(queue)) for each in (best, equal))
+    return least * 1.1 * max(1.0, worst / least) ** ease
 
 
-def _case(base: Scenario, goal: Goal, so_far: Replays, after: Replays) -> Counted:
-    def met(scenario: Scenario) -> bool:
-        return goal.met(scenario.name, after([scenario]))
+def _part(met: tuple[int, int]) -> float:
+    return met[0] / max(1, met[1])
 
-    good, plain = (
-        advised.means is not None and met(advised.scenario)
-        for advised in (advise(base, [goal], so_far, margin) for margin in (True, False))
-    )
-    feasible = good or plain or any(map(met, tried(base, [goal])))
-    return Counted(1, int(feasible), int(good), int(plain))
+
+def _fixed(base: Scenario, aimed: Iterable[str]) -> Iterator[Scenario]:
+    names = tuple(aimed)
+    for quanta in product(QUANTA, repeat=len(names)):
+        scenario = base
+        for queue, quantum in zip(names, quanta, strict=True):
+            scenario = scenario.with_plan(queue, quantum=quantum)
+        yield scenario
+
+
+def _classed(base: Scenario, aimed: Iterable[str]) -> Scenario:
+    for queue in aimed:
+        base = base.with_plan(queue, level=1)
+    return base
+
+
+def _aimed(base: Scenario, targets: Mapping[str, float]) -> Scenario:
+    for queue, seconds in targets.items():
+        base = base.with_plan(queue, target=Target(PART, seconds))
+    return replace(base, name="aimed")
+
+
+# A fleet that scales ----------------------------------------------------------------
+
+
+class Scaled(NamedTuple):
+    """What came of a fleet.
+
+    Attributes:
+        met, minutes: in how many minutes the target was met, and of how many.
+        slots: on the average.
+        most: the most that there were.
+        fixed: the least number of slots that meets as much, if it does not change.
+        changes: how often the direction changed, up or down.
+    """
+
+    met: int
+    minutes: int
+    slots: float
+    most: int
+    fixed: int
+    changes: int
+
+
+def fleet() -> Scaled:
+    load = workload("day", DATA)
+    load = load._replace(messages=[m for m in load.messages if m.queue == "mail"])
+    targets = {"mail": 1.0}
+    base = _aimed(Scenario("base", 1, overhead=0.0), targets)
+    counts: list[int] = []
+    waits: dict[int, list[float]] = defaultdict(list)
+    machine, minute, mean = Machine(base), 0.0, 0.1
+    [crew] = machine.crews
+    for start in machine.run(load.messages):
+        message = start.message
+        mean += 0.05 * (message.runtime - mean)
+        if message.published >= SETTLING:
+            waits[int(message.published // MINUTE)].append(start.at - message.published)
+        if start.at >= minute + MINUTE and crew.chooser.urgency is not None:
+            minute = start.at
+            [kept] = crew.chooser.urgency.kept(minute)
+            counts.append(min(32, math.ceil(slots_needed(kept.load * mean))))
+            crew.resize(counts[-1])
+    met, minutes = Ran({"mail": waits}, 0.0).met(targets)
+    fixed = next(n for n in range(1, 33) if ran(load, base.with_slots(n)).met(targets)[0] >= met)
+    turns = [b > a for a, b in pairwise(counts) if a != b]
+    changes = sum(a != b for a, b in pairwise(turns))
+    return Scaled(met, minutes, sum(counts) / len(counts), max(counts), fixed, changes)
+
+
+# Live -------------------------------------------------------------------------------
+
+
+LIVE = {"mail": 0.5, "reports": 20.0}
+_BURST, _EVERY = 3, 30
+
+
+class Publisher:
+    """Publishes to one worker, second by second."""
+
+    def __init__(self, worker: WorkerProcess, minutes: int) -> None:
+        self.worker = worker
+        self.published: dict[str, tuple[str, float]] = {}
+        publish(worker.broker_url, {"bulk": minutes * 60 * 22}, "nap", [0.1], persistent=False)
+
+    def second(self, number: int) -> None:
+        mail = 40 if number % _EVERY < _BURST else 4
+        for part in range(mail):
+            self._one("mail", 0.02)
+            if not part % 4:
+                sleep(0.9 / mail * 4)
+        if number % MINUTE == 10:
+            for _ in range(100):
+                self._one("reports", 0.05)
+
+    def _one(self, queue: str, takes: float) -> None:
+        now = time()
+        sent = self.worker.client.send_task(
+            "nap", (0, takes), queue=queue, headers={PUBLISHED: now}
+        )
+        self.published[sent.id] = queue, now
+
+    def found(self, begun: float) -> tuple[int, int, int]:
+        """Return how many minutes were met, of how many, and how much bulk was started."""
+        waits: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        started = {r.id: r.wall for r in self.worker.records.started.read()}
+        for task, (queue, at) in self.published.items():
+            if at >= begun + SETTLING:
+                waits[queue][int((at - begun) // MINUTE)].append(started.get(task, math.inf) - at)
+        met, minutes = Ran(waits, 0.0).met(LIVE)
+        return met, minutes, len(started) - sum(task in started for task in self.published)
+
+
+def live(minutes: int) -> Iterator[dict[str, Any]]:
+    aimed = {queue: {"target": f"95% < {seconds}s"} for queue, seconds in LIVE.items()}
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serving(each())) for each in (RabbitMQ, RedisServer)]
+        publishers = {}
+        for server, pool, given in product(servers, ("prefork", "threads"), (aimed, {})):
+            start = stack.enter_context(
+                starting_workers(Path(stack.enter_context(TemporaryDirectory())))
+            )
+            queues = {name: given.get(name, {}) for name in (*LIVE, "bulk")}
+            worker = start(server.space(), pool=pool, concurrency=2, conf={"fair_queues": queues})
+            name = type(server).__name__, pool, "targets" if given else "equal quanta"
+            publishers[name] = Publisher(worker, minutes)
+        begun = time()
+        with ThreadPoolExecutor(len(publishers)) as threads:
+            for number in range(minutes * 60):
+                list(threads.map(Publisher.second, publishers.values(), repeat(number)))
+                sleep(max(0.0, begun + number + 1 - time()))
+        sleep(LIVE["reports"])
+        for name, each in publishers.items():
+            met, of, bulk = each.found(begun)
+            yield dict(zip(("broker", "pool", "by"), name, strict=True)) | {
+                "met": met,
+                "minutes": of,
+                "bulk": bulk,
+            }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(NAMES))
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--fleet", action="store_true", help="a fleet that scales, alone")
+    parser.add_argument("--live", action="store_true", help="real workers, alone")
+    parser.add_argument("--minutes", type=int, default=8, help="of that (default: 8)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.fleet:
+        scaled = fleet()._asdict()
+        print(json.dumps(scaled) if arguments.json else scaled)
+        return
+    if arguments.live:
+        for row in live(arguments.minutes):
+            print(json.dumps(row) if arguments.json else row, flush=True)
+        return
+    names = arguments.workloads or NAMES
+    if unknown := set(names) - set(NAMES):
+        sys.exit(f"no workload {unknown.pop()!r}; there are {', '.join(NAMES)}")
     if not arguments.data.is_dir():
-        sys.exit(f"there are no traces in {arguments.data}: name their folder with --data")
-    traces = requests(arguments.data)
-    cases = [(name, busy) for name in traces for busy in BUSY]
-    rows: list[dict[str, Any]] = []
-    total = Counted()
+        names = [name for name in names if name not in {each.__name__ for each in TRACES}]
+        print(f"there are no traces in {arguments.data}: name their folder with --data")
+    rows: list[Counted] = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
-        counts = pool.map(
-            measure, *zip(*((traces[name], busy) for name, busy in cases), strict=True)
-        )
-        for (name, busy), counted in zip(cases, counts, strict=True):
-            total.add(counted)
-            rows.append({"trace": name, "busy": busy} | vars(counted))
+        for counted in pool.map(measure, names, [arguments.data] * len(names)):
+            rows.append(counted)
             if not arguments.json:
-                print(rows[-1], flush=True)
-    rows.append({"trace": "all", "busy": None} | vars(total))
-    part = total.met / max(1, total.feasible)
+                print(_line(counted), flush=True)
+    minutes, met = sum(row.minutes for row in rows), sum(row.met for row in rows)
+    part, left = met / max(1, minutes), min(row.left for row in rows)
     if arguments.json:
-        print(json.dumps({"rows": rows, "met": part, "target": TARGET}, indent=2))
+        found: list[dict[str, Any]] = [row._asdict() for row in rows]
+        print(json.dumps({"rows": found, "met": part, "left": left}, indent=2))
     else:
-        print(f"met in {part:.1%} of {total.feasible} feasible cases; target {TARGET:.0%}")
+        bounds = f"{MET:.0%} and {LEFT:.0%}"
+        print(f"met in {part:.1%} of {minutes} minutes, left {left:.1%}; to be {bounds}")
+
+
+def _line(row: Counted) -> str:
+    met, equal = row.met / max(1, row.minutes), row.equal / max(1, row.minutes)
+    return (
+        f"{row.workload:12} cases {row.cases} feasible {row.feasible} minutes {row.minutes:4}"
+        f"  met {met:6.1%} (worst case {row.worst:6.1%})  equal {equal:6.1%}  left {row.left:.3f}"
+        f"  else {row.hard_met} of {row.hard}, fixed {row.hard_fixed}"
+    )
 
 
 if __name__ == "__main__":

@@ -32,5 +32,5 @@ UNDECODED = "x-fair-undecoded"
 
 def time_of(header: Any) -> float | None:
     """Return the time that a header names, None if it names none: anybody may have written it."""
-    known = isinstance(header, int | float) and abs(header) < 1e12
+    known = isinstance(header, int | float) and not isinstance(header, bool) and abs(header) < 1e12
     return float(header) if known else None

@@ -142,7 +142,7 @@ def test_waits_are_counted_in_their_classes() -> None:
 # A worker -----------------------------------------------------------------
 
 FAIR = {
-    "busy": {"quantum": 3},
+    "busy": {"quantum": 3, "target": "95% < 1min"},
     "leashed": {"rate": 0.001, "burst": 1},
     "capped": {"max_in_flight": 1},
 }
@@ -185,6 +185,11 @@ def test_served_shares_and_waits(worker: WorkerProcess, port: int, space: Space)
     assert after["celery_fair_wait_seconds_count", "busy"] == 30
     assert after["celery_fair_wait_seconds_bucket", "busy", "+Inf"] == 30
     assert 0 < after["celery_fair_wait_seconds_sum", "busy"] < 30
+    assert after["celery_fair_target_seconds", "busy"] == 60
+    assert after["celery_fair_target_part", "busy"] == 0.95
+    assert 0 <= after["celery_fair_target_wait_seconds", "busy"] < 60
+    assert after["celery_fair_target_in_time_part", "busy"] == 1
+    assert after["celery_fair_slots_needed",] >= 0
 
 
 def test_held_seconds_grow_while_held(worker: WorkerProcess, port: int, space: Space) -> None:

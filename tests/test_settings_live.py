@@ -132,6 +132,43 @@ def test_bad_queues(options: Any, message: str) -> None:
     assert message in str(refused.value)
 
 
+TARGETS = {"b": {"target": "95% < 1s"}, "a": {"target": "99% < 2min"}}
+
+
+def test_targets_are_in_the_order_of_the_table_and_of_their_importance() -> None:
+    assert settings_of(queues={"a": {}, "b": {"quantum": 3}}).targets is None
+    found = settings_of(queues={**TARGETS, "c": {"target": "90% < 5s", "importance": 1}, "d": {}})
+    assert found.targets is not None
+    assert list(found.targets.of) == ["c", "b", "a"]
+    assert found.targets.of["a"] == (0.99, 120.0)
+    assert found.targets[1:] == (False, 0.01)
+    other = settings_of(queues=TARGETS, overload="proportion", floor=0.05)
+    assert other.targets is not None
+    assert other.targets[1:] == (True, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        ({"queues": {"q": {"target": "fast"}}}, "fair_queues['q']['target']: a target is written"),
+        ({"queues": {"q": {"target": "100% < 1s"}}}, "of less than 100%, not 100%"),
+        ({"queues": {"q": {"importance": 2}}}, "fair_queues['q']: 'importance' needs a 'target'"),
+        (
+            {"queues": TARGETS, "policy": "strict"},
+            "fair_queues['b']['target'] has no meaning with fair_policy = 'strict'",
+        ),
+        ({"overload": "fifo"}, "fair_overload must be one of 'importance', 'proportion'"),
+        ({"floor": 0}, "fair_floor must be a number above 0 and up to 0.1, not 0"),
+        ({"floor": 0.5}, "fair_floor must be a number above 0 and up to 0.1, not 0.5"),
+        ({"floor": True}, "fair_floor must be a number above 0 and up to 0.1, not True"),
+    ],
+)
+def test_bad_targets(conf: dict[str, Any], message: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refused:
+        settings_of(**conf)
+    assert message in str(refused.value)
+
+
 def test_a_class_needs_strict_policy() -> None:
     with pytest.raises(ImproperlyConfigured) as refused:
         settings_of(queues={"q": {"class": 3}})

@@ -10,6 +10,7 @@ from kombu import Connection, Queue
 
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate
+from celery_fair.core.targets import Target
 from celery_fair.core.window import LEAST, RefillMeter
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.dispatch.sizing import Sizing
@@ -61,6 +62,14 @@ def adapted(feeds: dict[str, Feed], rate: int) -> dict[str, int]:
     while not sizing.adapt(feeds.values(), 1.0, least_total=0):
         pass
     return {name: feed.window.size for name, feed in feeds.items()}
+
+
+def test_what_has_a_target_waits_for_no_refill(feeds_of: MakeFeeds) -> None:
+    target = Target(0.95, 1.0)
+    options = {"mail": QueueOptions(0.01, target=target), "bulk": QueueOptions(100)}
+    assert at_start(options, least_total=200) == {"mail": 100, "bulk": 100}
+    windows = adapted(feeds_of(options), rate=10_000)
+    assert windows["mail"] == windows["bulk"]
 
 
 def test_windows_are_in_proportion_to_the_quanta(feeds_of: MakeFeeds) -> None:

@@ -15,6 +15,7 @@ import pytest
 from celery_fair.core.chooser import Chooser
 from celery_fair.core.gate import Gate, LocalLeash
 from celery_fair.core.pricing import Pricing
+from celery_fair.core.targets import Target
 from celery_fair.core.window import RefillMeter
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
@@ -58,7 +59,8 @@ class Worker:
         if pricing is not None:
             prices = Runtimes(pricing, lambda task, args, kwargs, headers: headers["key"], None)
         self.in_flight = InFlight(ended=[prices.ended] if isinstance(prices, Runtimes) else [])
-        self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing)
+        targets = scenario.targets
+        self.chooser = Chooser(self.in_flight, strict, scenario.max_wait, pricing, targets=targets)
         self._wake_up = Silent()
         self._reports = Reports(self._wake_up)
         self._open = OpenFeeds(self.chooser, lambda: self.now)
@@ -77,6 +79,7 @@ class Worker:
         options = QueueOptions(
             plan.quantum,
             level=plan.level,
+            target=plan.target,
             rate=plan.rate,
             burst=int(plan.burst),
             max_in_flight=plan.max_in_flight,
@@ -113,26 +116,12 @@ class Worker:
         heappush(self._ends, (self.now + traced.runtime, len(self.started), request))
         return Outcome.STARTED
 
-    def _pause(self, queue: str, paused: bool) -> None:
-        self._feeds[queue].gate.pause(paused)
-        self.chooser.regate(self._feeds[queue].flow, self.now)
-
-    def run(self, history: list[Message], pauses: list[tuple[float, str, bool]]) -> None:
+    def run(self, history: list[Message]) -> None:
         """Live through all of it."""
-        events = sorted(
-            [
-                *((message.published, 1, message) for message in history),
-                *((history[0].published + at, 0, what) for at, *what in pauses),
-            ],
-            key=lambda event: event[:2],
-        )
-        for at, is_message, what in events:
-            self._until(at)
-            self.now = at
-            if is_message:
-                self._put(what, at)
-            else:
-                self._pause(*what)
+        for message in history:
+            self._until(message.published)
+            self.now = message.published
+            self._put(message, self.now)
             self.dispatcher.run()
         self._until(float("inf"))
 
@@ -175,11 +164,15 @@ HISTORIES = {
         Scenario("s", concurrency=4, cost="runtime", queues={**TWO, "c": Plan(8, max_in_flight=1)}),
         (0.005, 0.1),
     ),
-    "pauses": (
+    "targets": (
         Scenario(
             "s",
             concurrency=2,
-            queues={"a": Plan(40, pauses=((20.0, 30.0), (35.0, 50.0))), "b": Plan(4)},
+            queues={
+                "a": Plan(4, target=Target(0.95, 0.3)),
+                "b": Plan(40, target=Target(0.9, 5.0), importance=1),
+                "c": Plan(40),
+            },
         ),
         (0.005, 0.02),
     ),
@@ -206,13 +199,7 @@ def test_the_same_starts(name: str) -> None:
     messages = history(7, sorted(scenario.queues), seconds, 0.95 * scenario.concurrency)
     worker = Worker(scenario, strict=name.startswith("strict"))
 
-    pauses = [
-        (at, queue, paused)
-        for queue, plan in scenario.queues.items()
-        for pause in plan.pauses
-        for at, paused in zip(pause, (True, False), strict=True)
-    ]
-    worker.run(messages, pauses)
+    worker.run(messages)
     twin = [
         (start.message.queue, start.message.published, start.at)
         for start in Machine(scenario).run(messages)

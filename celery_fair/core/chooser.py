@@ -18,7 +18,8 @@ from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import Gate, Hold
 from celery_fair.core.pricing import Price, Pricing
-from celery_fair.core.targets import FLOOR, Target, Urgency
+from celery_fair.core.targets import FLOOR, Target
+from celery_fair.core.urgency import Urgency
 
 
 class Running(Protocol):
@@ -53,7 +54,7 @@ class Ended(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What queues with a target are chosen by; see `celery_fair.core.targets`."""
+    """What queues with a target are chosen by; see `celery_fair.core.urgency`."""
 
     of: Mapping[str, Target]
     in_proportion: bool = False
@@ -102,10 +103,10 @@ class Chooser:
         self.scheduler = ClassScheduler()
         self._strict = strict
         self.urgency = None if targets is None else Urgency(self.scheduler, *targets)
-        self._ageing: Ageing | Urgency | None = self.urgency
+        self._rising: Ageing | Urgency | None = self.urgency
         if strict and max_wait is not None:
-            self._ageing = Ageing(self.scheduler, max_wait)
-        self.ages = self._ageing is not None
+            self._rising = Ageing(self.scheduler, max_wait)
+        self.ages = self._rising is not None
         self._pricing = pricing
         self._running = running
         self._gates: dict[Flow, Gate[Any]] = {}
@@ -130,8 +131,8 @@ class Chooser:
         flow = self.scheduler.add(queue, quantum * self._unit, level if self._strict else 0)
         self._gates[flow] = gate
         self._quanta[flow] = quantum
-        if self._ageing is not None:
-            self._ageing.add(flow, level)
+        if self._rising is not None:
+            self._rising.add(flow, level)
         return flow
 
     def remove(self, flow: Flow, now: float) -> None:
@@ -140,8 +141,8 @@ class Chooser:
         if flow in self._held:
             self._release(flow, now)
             self._plan_to_open()
-        if self._ageing is not None:
-            self._ageing.remove(flow)
+        if self._rising is not None:
+            self._rising.remove(flow)
         self.scheduler.remove(flow)
 
     def reweight(self, flow: Flow, quantum: float) -> None:
@@ -164,9 +165,12 @@ class Chooser:
             hold = None if gate is None else gate.look(now, self._running.of(flow.key))
         return hold if hold is not None else (None, now)
 
-    def above(self, flow: Flow) -> tuple[int, list[str]]:
-        """Return a queue's class as it is now, and the queues of higher ones that go before it."""
-        return self.scheduler.level(flow), [each.key for each in self.scheduler.above(flow)]
+    def above(self, flow: Flow, now: float) -> tuple[int, list[str]]:
+        """Return a queue's class as it is now, and those that go before it as more urgent."""
+        level = self.scheduler.level(flow)
+        if self.urgency is not None:
+            return level, self.urgency.before(flow, now)
+        return level, [each.key for each in self.scheduler.above(flow)]
 
     def is_held(self, flow: Flow) -> bool:
         """Whether the queue was found closed and has not been let go."""
@@ -183,15 +187,15 @@ class Chooser:
             is_here: whether it is, or may be there for the asking.
         """
         self.scheduler.of(flow).offer(flow, cost)
-        if self._ageing is not None:
-            self._ageing.heads(flow, since, now, is_here)
+        if self._rising is not None:
+            self._rising.heads(flow, since, now, is_here)
 
     def advance(self, now: float) -> None:
         """Let time pass: gates open, heads that have waited for long rise."""
         if self._held and (now >= self._open_at or self._ended_count != self._running.ended_count):
             self._open_gates(now)
-        if self._ageing is not None:
-            self._ageing.rise(now)
+        if self._rising is not None:
+            self._rising.rise(now)
 
     def choose(self, now: float, patience: float) -> Flow | None:
         """Return the queue whose message is to start now, or None; see `wake_at` then.
@@ -235,14 +239,14 @@ class Chooser:
                 need be said where heads age.
             is_here: whether it is, or may be there for the asking.
         """
-        self.scheduler.serve(flow, cost, head, owed)
         if self.urgency is not None and cost:
-            self.urgency.served(flow, cost)
-        if self._ageing is not None:
+            cost = self.urgency.charge(flow, cost)
+        self.scheduler.serve(flow, cost, head, owed)
+        if self._rising is not None:
             if since is None:
-                self._ageing.runs_empty(flow, owed)
+                self._rising.runs_empty(flow)
             else:
-                self._ageing.heads(flow, since, now, is_here)
+                self._rising.heads(flow, since, now, is_here)
 
     def ended(self, ended: Sequence[Ended], price: Callable[[Flow], float | None]) -> None:
         """Learn what these took, and charge their queues the difference.
@@ -289,6 +293,8 @@ class Chooser:
             watch.held(flow.key, hold.reason, now)
         self._open_at = min(self._open_at, hold.until)
         self.scheduler.of(flow).hold(flow)
+        if self.urgency is not None:
+            self.urgency.held(flow)
 
     def _open_gates(self, now: float) -> None:
         """Let the queues take part again whose gates may be open by now."""
@@ -310,3 +316,5 @@ class Chooser:
         del self._held[flow]
         for watch in self._watches:
             watch.released(flow.key, now)
+        if self.urgency is not None:
+            self.urgency.released(flow, now)

@@ -11,7 +11,7 @@ as two, up to the highest class that is in use; there it takes its turn like the
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
@@ -23,7 +23,6 @@ class ClassScheduler:
     def __init__(self) -> None:
         self._classes: dict[int, DeficitRoundRobin] = {}
         self._order: list[tuple[int, DeficitRoundRobin]] = []  # the highest first
-        self._first: Sequence[int] = ()  # of those, if any are asked in another order
         self._of: dict[Flow, DeficitRoundRobin] = {}
         self._keys: set[str] = set()
         self._nobodys = DeficitRoundRobin()
@@ -81,17 +80,6 @@ class ClassScheduler:
                 return None
         return None
 
-    def choose_lowest(self, now: float, patience: float) -> Flow | None:
-        """Return a flow of the lowest class, or None; as `choose`."""
-        return self._classes[min(self._classes)].choose(now, patience)
-
-    def reorder(self, first: Sequence[int]) -> None:
-        """Ask these classes before all others, and in this order."""
-        if first != self._first:
-            self._first = first
-            others = sorted(self._classes.keys() - set(first), reverse=True)
-            self._order = [(level, self._classes[level]) for level in (*first, *others)]
-
     def serve(self, flow: Flow, cost: float, head: float | None, owed: bool = False) -> None:
         drr = self._of.get(flow)
         if drr is not None:  # it may have been removed while it was served
@@ -118,7 +106,7 @@ class ClassScheduler:
     def _class(self, level: int) -> DeficitRoundRobin:
         if level not in self._classes:
             self._classes[level] = DeficitRoundRobin()
-            self._order, self._first = sorted(self._classes.items(), reverse=True), ()
+            self._order = sorted(self._classes.items(), reverse=True)
         return self._classes[level]
 
 
@@ -156,12 +144,12 @@ class Ageing:
         self._top = max(self._base.values(), default=0)
 
     def heads(self, flow: Flow, since: float, now: float, is_here: bool = True) -> None:
-        """The flow's head is another message, which waits since `since`."""
+        """The flow's head is another message, which waits since `since`; here or at the broker."""
         if flow in self._base:  # it may have been removed while it was served
             self._since[flow] = since
             self._place(flow, now)
 
-    def runs_empty(self, flow: Flow, owed: bool = False) -> None:
+    def runs_empty(self, flow: Flow) -> None:
         """The flow has no head; what it may be owed has not waited yet."""
         if self._since.pop(flow, None) is not None:
             self._scheduler.move(flow, self._base[flow])

@@ -1,5 +1,6 @@
 """Queues over all workers that have answered, with what waits at the broker."""
 
+import math
 from collections.abc import Mapping, Sequence
 from time import time
 from typing import Any
@@ -79,8 +80,8 @@ def aim_in_words(aim: Aim | None) -> str:
     said = f"{in_words(aim['wait'])}, {aim['asked']}"
     if not aim["missed"]:
         return said
-    more = aim["slots_needed"] > aim["slots"]
-    return f"{said} MISSED" + (f", {aim['slots_needed']} slots would do" if more else "")
+    needed = math.ceil(aim["slots_needed"])
+    return f"{said} MISSED" + (f", {needed} slots would do" if needed > aim["slots"] else "")
 
 
 def _shares(answers: Mapping[str, Mapping[str, _Figures]]) -> dict[str, tuple[float, float]]:

@@ -125,7 +125,7 @@ class Settings:
     overload: Annotated[str, choice("importance", "proportion")] = "importance"
     """Whether the least important targets are missed first, or all in proportion."""
     floor: Annotated[float, partial(part, most=0.1)] = FLOOR
-    """What a queue without a target has of the worker at the least."""
+    """What a queue has of the worker at the least while others are urgent for their targets."""
     leash_url: RedisUrl = field(default=None, repr=False)
     """The Redis that keeps the leashes of all workers together."""
     metrics: Annotated[Address | None, listening] = None

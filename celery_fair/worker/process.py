@@ -126,7 +126,7 @@ class Parts:
         self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders, self.wake_up.held)
         self.handover = Handover(self.wake_up)
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
-        self.targets = watching(self.chooser, self.slots, settings.floor)
+        self.targets = watching(self.chooser, self.slots)
         ended += [each.ended for each in self.targets]
         self.served = Served()
         self.claims = Claims(

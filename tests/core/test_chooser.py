@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from celery_fair.core.chooser import Chooser, Ended
+from celery_fair.core.chooser import Chooser, Ended, Targets, targets_of
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.gate import SLACK, Gate, LocalLeash
 from celery_fair.core.pricing import Price, Pricing
+from celery_fair.core.targets import Target
 from celery_fair.settings import QueueOptions
 
 
@@ -314,8 +315,17 @@ def test_a_unit_that_is_about_right_stays() -> None:
 def test_who_goes_before_by_class_is_told() -> None:
     world = World(strict=True)
     low, high = world.queue("low"), world.queue("high", level=3)
-    assert world.chooser.above(low) == (0, ["high"])
-    assert world.chooser.above(high) == (3, [])
+    assert world.chooser.above(low, 0.0) == (0, ["high"])
+    assert world.chooser.above(high, 0.0) == (3, [])
     flat = World()
     flat.queue("high", level=3)
-    assert flat.chooser.above(flat.queue("low")) == (0, [])
+    assert flat.chooser.above(flat.queue("low"), 0.0) == (0, [])
+
+
+def test_the_most_important_target_is_the_first() -> None:
+    target = Target(0.95, 1.0)
+    found = targets_of({"a": (target, 0), "b": (None, 9), "c": (target, 1)}, True, 0.05)
+    assert found == Targets({"c": target, "a": target}, True, 0.05)
+    assert found is not None
+    assert list(found.of) == ["c", "a"]
+    assert targets_of({"b": (None, 0)}) is None

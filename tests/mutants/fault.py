@@ -25,6 +25,7 @@ _KNOWN = {
     "eventlog",
     "pipeline",
     "demo",
+    "targets",
     "web",
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,38 +150,6 @@ def test_a_queue_that_runs_dry(
     assert [(queue, pytest.approx(at)) for queue, at in then] == starts[4:]
 
 
-def test_a_pause_by_hand() -> None:
-    paused = Scenario("s", queues={"a": Plan(pauses=((1.0, 4.0),))})
-    trace = [message(10.0, "a", 0.5)] * 4 + [message(11.25, "b", 1.0)]
-    assert started(paused, *trace) == [("a", 10), ("a", 10.5), ("b", 11.25), ("a", 14), ("a", 14.5)]
-
-
-def test_a_pause_from_the_first_message_on() -> None:
-    paused = Scenario("s", queues={"a": Plan(pauses=((0.0, 4.0),))})
-    assert started(paused, message(10.0, "a", 0.5)) == [("a", 14.0)]
-
-
-def test_a_pause_while_the_leash_is_empty_comes_to_its_end() -> None:
-    queues = {"a": Plan(rate=0.2, pauses=((3.0, 4.0),)), "b": Plan()}
-    trace = [message(0.0, "a", 0.1), message(0.0, "a", 0.1), message(1.0, "b", 7.0)]
-    assert started(Scenario("s", queues=queues), *trace) == [("a", 0.0), ("b", 1.0), ("a", 8.0)]
-
-
-def test_a_pause_in_words() -> None:
-    scenario = parse_scenario("p: a.paused=60..120,10..20 max_wait=30", Scenario("base"))
-    assert scenario.plan("a").pauses == ((10.0, 20.0), (60.0, 120.0))
-    assert scenario.max_wait == 30.0
-    for bad in (
-        "a.paused=60",
-        "a.paused=9..3",
-        "a.paused=x..3",
-        "a.paused=1..3,2..4",
-        "max_wait=0",
-    ):
-        with pytest.raises(PipelineError, match=re.escape(bad.partition("=")[2])):
-            parse_scenario(bad, Scenario("base"))
-
-
 def test_quantiles() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [quantile(values, each) for each in (50, 95, 99, 100)] == [50.0, 95.0, 99.0, 100.0]
@@ -276,3 +243,16 @@ def requests(service: str) -> Iterator[tuple[int, float]]:
     for row in rows * 10:
         read, written = int(row["ContextTokens"]), int(row["GeneratedTokens"])
         yield read, read * 0.0002 + written * 0.03
+
+
+def test_a_wait_of_no_time_is_refused() -> None:
+    assert parse_scenario("p: max_wait=30", Scenario("base")).max_wait == 30.0
+    with pytest.raises(PipelineError, match="0"):
+        parse_scenario("max_wait=0", Scenario("base"))
+
+
+def test_a_target_may_be_supposed_away() -> None:
+    aimed = parse_scenario("p: a.target=95%<2s a.importance=1", Scenario("base"))
+    assert aimed.targets is not None
+    assert aimed.targets.of == {"a": (0.95, 2.0)}
+    assert parse_scenario("p: a.target=none", aimed).targets is None

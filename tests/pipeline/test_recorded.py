@@ -148,13 +148,6 @@ def test_options_change_in_the_midst() -> None:
     assert after == [("a", 8), ("a", 9), ("b", 10), ("a", 11 + SLACK)]
 
 
-def test_another_class_ends_no_pause() -> None:
-    queues = {"a": Plan(pauses=((1.0, 8.0),))}
-    scenario = Scenario("s", queues=queues, changes=(Change(4.0, "a", Plan(level=1)),))
-    starts = Machine(scenario).run([Message(at, "a", "t", None, 0.5) for at in (0.0, 2.0)])
-    assert [start.at for start in starts] == [0, 8]
-
-
 def test_a_log_as_tables(spark: SparkSession) -> None:
     """One worker of two slots: the third start is 0.1 s after the first end, and so on."""
     process = worker(0, plain("q"), plain("l", rate=1.0, burst=1, scope="worker"))

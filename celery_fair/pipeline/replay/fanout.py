@@ -65,7 +65,7 @@ def _replayed(
 # What a trace lacks ------------------------------------------------------------
 
 
-_LISTED = 10
+_LISTED = 3
 _COMPARED = 10_000
 """Keys with which one that is mistyped is compared, at the most."""
 
@@ -94,15 +94,6 @@ def refuse_absent(texts: Iterable[str], trace: DataFrame) -> None:
 
 
 def _refused(text: str, what: str, name: str, known: list[str]) -> RefusedError:
-    there = _instead(name, known)
+    alike = get_close_matches(name, known, n=_LISTED, cutoff=0.5) or sorted(known)[:_LISTED]
+    there = f"there are {', '.join(map(repr, alike))}" if alike else "none there has a key"
     return RefusedError(f"scenario {text!r}: the trace has no message of {what}; {there}")
-
-
-def _instead(name: str, known: list[str]) -> str:
-    """What could have been meant."""
-    if not known:
-        return "none there has a key"
-    if alike := get_close_matches(name, known, n=3, cutoff=0.5):
-        return f"did you mean {' or '.join(map(repr, alike))}?"
-    more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
-    return f"there are {', '.join(map(repr, sorted(known)[:_LISTED]))}{more}"

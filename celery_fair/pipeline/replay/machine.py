@@ -109,18 +109,12 @@ class Crew:
             head = self._heads.pop(flow, None)
             self.chooser.remove(flow, now)
             self.add(queue, plan, leash)
-            self._gates[queue].pause(gate.paused)
             if head is not None:
                 self.offer(queue, head[0], now)
             return
         gate.change(plan, leash)
         self.chooser.reweight(flow, plan.quantum)
         self.chooser.regate(flow, now)
-
-    def pause(self, queue: str, paused: bool, now: float) -> None:
-        """Start nothing of a queue, or end that."""
-        self._gates[queue].pause(paused)
-        self.chooser.regate(self._flows[queue], now)
 
     def offer(self, queue: str, head: Message | None, now: float) -> None:
         """The head of a queue is this one now: another crew took the one before, or none was."""
@@ -162,8 +156,8 @@ class Crew:
             self._heads[flow] = head, next_price
             cost = next_price.cost
             since = self._since(flow.key, head, now) if self.chooser.ages else now
-        if self._aims is not None and taken.is_first:
-            self._aims.started(flow, now - taken.message.published, now)
+        if self._aims is not None:
+            self._aims.started(flow, now - taken.message.published, now, taken.is_first)
         self.chooser.served(flow, price.cost, cost, flow.key in self.backlogged, since, now)
         self.free -= 1
         return Work(self, flow, taken, price)
@@ -215,10 +209,10 @@ class Machine:
         self._scenario = scenario
         self._running = Running()
         fleets = scenario.fleets or (Fleet((), ((-math.inf, scenario.concurrency),)),)
-        self._crews = [Crew(scenario, fleet.queues, self._running) for fleet in fleets]
+        self.crews = [Crew(scenario, fleet.queues, self._running) for fleet in fleets]
         self._slots = [
             (at, partial(_resize, crew, slots))
-            for crew, fleet in zip(self._crews, fleets, strict=True)
+            for crew, fleet in zip(self.crews, fleets, strict=True)
             for at, slots in fleet.slots
         ]
         self._turns: deque[_Turn] = deque()
@@ -239,7 +233,7 @@ class Machine:
             now = message.published + message.transit
             if not begun:
                 begun = True
-                self._plan_turns(now)
+                self._plan_turns()
             while (at := self._next()) < now:
                 self._happen(at)
             self._take_turns(now)
@@ -269,7 +263,7 @@ class Machine:
         at = self._work[0][0] if self._work else math.inf
         if self._turns and self._turns[0][0] < at:
             at = self._turns[0][0]
-        for crew in self._crews:
+        for crew in self.crews:
             # With no slot free an open gate changes nothing, and would be asked for ever.
             if crew.free > 0 and (wake_at := crew.chooser.wake_at) < at:
                 at = wake_at
@@ -279,17 +273,11 @@ class Machine:
 
     # What happens besides messages ---------------------------------------------
 
-    def _plan_turns(self, begin: float) -> None:
+    def _plan_turns(self) -> None:
         turns: list[_Turn] = [*self._slots]
         turns += [
             (each.at, partial(self._replan, each.queue, each.plan))
             for each in self._scenario.changes
-        ]
-        turns += [
-            (begin + at, partial(self._pause, queue, paused))
-            for queue, plan in self._scenario.queues.items()
-            for pause in plan.pauses
-            for at, paused in zip(pause, (True, False), strict=True)
         ]
         self._turns.extend(sorted(turns, key=lambda turn: turn[0]))
 
@@ -297,11 +285,6 @@ class Machine:
         while self._turns and self._turns[0][0] <= now:
             at, happens = self._turns.popleft()
             happens(at)
-
-    def _pause(self, queue: str, paused: bool, at: float) -> None:
-        self._declared(queue, at)
-        for crew in self._crews_of[queue]:
-            crew.pause(queue, paused, at)
 
     def _replan(self, queue: str, plan: Plan, at: float) -> None:
         line = self._declared(queue, at)
@@ -332,7 +315,7 @@ class Machine:
         plan = self._plans[queue] = self._scenario.plan(queue)
         leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, now)
         self._leashes[queue] = leash
-        self._crews_of[queue] = [crew for crew in self._crews if crew.consumes(queue)]
+        self._crews_of[queue] = [crew for crew in self.crews if crew.consumes(queue)]
         for crew in self._crews_of[queue]:
             crew.add(queue, plan, leash)
         if plan.usual is None:
@@ -363,7 +346,7 @@ class Machine:
 
     def _dispatch(self, now: float) -> None:
         """Start what can be started."""
-        for crew in self._crews:
+        for crew in self.crews:
             while crew.free > 0 and (flow := crew.choose(now)) is not None:
                 queue = flow.key
                 line = self._lines[queue]

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from celery_fair.core.chooser import Targets, targets_of
@@ -35,12 +34,11 @@ class KeyPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """One queue's options, as in `fair_queues` and `fair_keys`; and when it is paused.
+    """One queue's options, as in `fair_queues` and `fair_keys`.
 
     Attributes:
         ahead: messages of it that the broker sends workers ahead: if a queue of which as many have
             waited runs dry, it is waited for, as by a worker for its refill; None: it never is.
-        pauses: pairs of seconds since the trace's first message, in order: from when until when.
         usual: of each key that has no plan of its own; None: the queue is not shared by key.
         keys: those that have one.
         target: what its messages may wait; then classes mean nothing, to any queue.
@@ -53,7 +51,6 @@ class Plan:
     burst: float = 1.0
     max_in_flight: int | None = None
     ahead: int | None = None
-    pauses: tuple[tuple[float, float], ...] = ()
     usual: KeyPlan | None = None
     keys: dict[str, KeyPlan] = field(default_factory=dict)
     target: Target | None = None
@@ -132,7 +129,9 @@ class Scenario:
     @property
     def targets(self) -> Targets | None:
         """What queues with a target are chosen by; None if there is none."""
-        return targets_of({name: (p.target, p.importance) for name, p in self.queues.items()})
+        names = dict.fromkeys([*self.queues, *(change.queue for change in self.changes)])
+        plans = {name: self.last_plan(name) for name in names}
+        return targets_of({name: (p.target, p.importance) for name, p in plans.items()})
 
     def with_plan(self, queue: str, **options: Any) -> "Scenario":
         """Return a scenario in which a queue has other options, all the time."""
@@ -234,6 +233,10 @@ def _at_least_one(text: str) -> int:
     return int(value)
 
 
+def _target(text: str) -> Target | None:
+    return None if text == "none" else parse_target(text)
+
+
 def _seconds(text: str, more_than_none: bool = False) -> float:
     value = float(_number(text))
     if not 0 <= value < float("inf"):
@@ -243,35 +246,21 @@ def _seconds(text: str, more_than_none: bool = False) -> float:
     return value
 
 
-def _pauses(text: str) -> tuple[tuple[float, float], ...]:
-    pauses = []
-    for pause in text.split(","):
-        begin, dots, end = pause.partition("..")
-        if not dots or not _seconds(begin) < _seconds(end):
-            raise ValueError(f"must be FROM..UNTIL in seconds, such as 60..120, not {pause}")
-        pauses.append((float(begin), float(end)))
-    pauses.sort()
-    if any(end >= begin for (_, end), (begin, _) in pairwise(pauses)):
-        raise ValueError(f"must be pauses that do not overlap or touch, not {text}")
-    return tuple(pauses)
-
-
 def _cost(text: str) -> str:
     if text not in COSTS:
         raise ValueError(f"must be one of {', '.join(COSTS)}, not {text!r}")
     return text
 
 
-_FIELDS = {"class": "level", "paused": "pauses"}
+_FIELDS = {"class": "level"}
 _LIMITS = {"rate": parse_rate, "burst": _at_least_one, "max_in_flight": _at_least_one}
 _OF_KEY: dict[str, Any] = {"weight": _quantum, **_LIMITS}
 _OF_QUEUE: dict[str, Any] = {
     "quantum": _quantum,
     "class": _whole,
-    "target": parse_target,
+    "target": _target,
     "importance": _whole,
     **_LIMITS,
-    "paused": _pauses,
 }
 _OF_ALL: dict[str, Any] = {
     "concurrency": _at_least_one,

@@ -231,7 +231,8 @@ class Dispatcher:
             feed.gate.give_back(now)
             self._look_at_next(feed, 0.0)
             return
-        since = None if self._aims is None else self._since(feed, item)
+        aims = self._aims is not None and feed.gate.options.target is not None
+        since = published_since(item) if aims else None
         if feed.asks:  # what was chosen was a guess
             if feed.lull.goes_on:
                 feed.lull.end(now)
@@ -243,7 +244,8 @@ class Dispatcher:
             for watch in self._watches:
                 watch.started(feed.name, waited)
             if self._aims is not None and since is not None:
-                self._aims.started(feed.flow, now - since, now)
+                now = self._clock()
+                self._aims.started(feed.flow, max(0.0, now - since), now, self._counts(item))
         else:
             feed.gate.give_back(self._clock())
             cost = 0.0
@@ -251,15 +253,11 @@ class Dispatcher:
             feed.by_key.charged(item, cost)
         self._look_at_next(feed, cost, since)
 
-    def _since(self, feed: Feed, item: Any) -> float | None:
-        """Return since when a message has waited that a target is for; None if none is.
-
-        Where the queue is shared by key, it is for the first of each.
-        """
-        if feed.gate.options.target is None:
-            return None
+    @staticmethod
+    def _counts(item: Any) -> bool:
+        """Whether a target is for a message: by key it is for the first one of each."""
         turn = message_of(item).turn
-        return None if turn is not None and not turn.begins else published_since(item)
+        return turn is None or turn.begins
 
     def _hand_over(self, item: Any, cost: float) -> Outcome:
         if isinstance(item, Message):

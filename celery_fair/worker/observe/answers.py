@@ -113,7 +113,7 @@ class Answers:
         reason, until = self._chooser.why(feed.flow, now)
         busy, slots = len(self.in_flight), self.slots.count()
         rounds = self._chooser.scheduler.of(feed.flow).rounds_ahead(feed.flow)
-        level, above = self._chooser.above(feed.flow)
+        level, above = self._chooser.above(feed.flow, now)
         if reason is None:
             outranked = "" if not above else "urgent" if self._targets else "class"
             reason = _why_waiting(feed, rounds, busy >= slots, outranked)

@@ -80,7 +80,9 @@ def _queues(app: Any, settings: Settings) -> str:
 
 def _queue(name: str, settings: Settings) -> str:
     by_key = " by key" if name in settings.keys else ""
-    return f"{name} {settings.queue(name).quantum:g}{by_key}"
+    options = settings.queue(name)
+    target = "" if options.target is None else f" ({options.target})"
+    return f"{name} {options.quantum:g}{by_key}{target}"
 
 
 def _scheme(url: str) -> str:

@@ -270,10 +270,10 @@ class FairCollector(Collector):
             return
         yield GaugeMetricFamily(
             "celery_fair_slots_needed",
-            "Slots that would do for the targets to be kept, at this worker's part of the load.",
+            "Slots that this worker's part of the load takes for targets to be kept; to be summed.",
             looked.needed,
         )
-        kept = looked.kept.values()
+        kept = [each for each in looked.kept.values() if self._labels.of(each.queue) == each.queue]
         for name, text, values in (
             ("seconds", "What its messages may wait.", {k.queue: k.target.seconds for k in kept}),
             ("part", "How many of them, at the least.", {k.queue: k.target.part for k in kept}),

@@ -1,16 +1,18 @@
 """Whether queues' targets are kept, said where people look: the log, answers, metrics.
 
-The rule is `celery_fair.core.targets`'. Here is what only the worker knows: how long tasks run, and
-how many slots there are.
+The rule is in `celery_fair.core.urgency`. Here is what only the worker knows: how long tasks run,
+and how many slots there are.
 """
 
 import logging
+import math
 from collections.abc import Mapping
 from time import monotonic
 from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.targets import PERIOD, Kept, Urgency, in_words, slots_needed
+from celery_fair.core.targets import PERIOD, Kept, in_words, slots_at_least, slots_needed
+from celery_fair.core.urgency import Urgency
 from celery_fair.worker.launch.in_flight import Slots
 
 logger = logging.getLogger(__name__)
@@ -22,17 +24,20 @@ _WEIGHT = 0.05
 """Of a run time in the running mean."""
 
 
+_FIGURES = ("started", "wait", "in_time", "missed", "lead")
+
+
 class Looked(NamedTuple):
     """What targets are like now.
 
     Attributes:
         kept: by queue.
-        needed: slots that would do, at this worker's part of the load.
-        slots: slots that there are.
+        needed: slots that this worker's part of the load takes.
+        slots: slots that there are here.
     """
 
     kept: Mapping[str, Kept]
-    needed: int
+    needed: float
     slots: int
 
     def told(self, queue: str) -> dict[str, Any] | None:
@@ -40,18 +45,9 @@ class Looked(NamedTuple):
         kept = self.kept.get(queue)
         if kept is None:
             return None
-        return {
-            "asked": str(kept.target),
-            "seconds": kept.target.seconds,
-            "part": kept.target.part,
-            "started": kept.started,
-            "wait": kept.wait,
-            "in_time": kept.in_time,
-            "missed": kept.missed,
-            "lead": kept.lead,
-            "slots_needed": self.needed,
-            "slots": self.slots,
-        }
+        figures = {name: getattr(kept, name) for name in _FIGURES}
+        slots = {"slots_needed": self.needed, "slots": self.slots}
+        return {"asked": str(kept.target), **figures, **slots}
 
     def sentence(self, queue: str) -> str:
         """Say how a queue's target is kept, after what else is said of it."""
@@ -92,10 +88,10 @@ class RunTimes:
         return self._of.get(queue, 0.0)
 
 
-def watching(chooser: Chooser, slots: Slots, floor: float) -> "tuple[TargetWatch, ...]":
+def watching(chooser: Chooser, slots: Slots) -> "tuple[TargetWatch, ...]":
     """Return what watches targets, if there are any."""
     urgency = chooser.urgency
-    return () if urgency is None else (TargetWatch(chooser, urgency, slots, floor),)
+    return () if urgency is None else (TargetWatch(chooser, urgency, slots),)
 
 
 class TargetWatch:
@@ -105,12 +101,10 @@ class TargetWatch:
         chooser: knows who is held back.
         urgency: knows what waited how long.
         slots: of the pool.
-        floor: the part of the worker that each queue without a target has.
     """
 
-    def __init__(self, chooser: Chooser, urgency: Urgency, slots: Slots, floor: float) -> None:
-        self._chooser, self._urgency = chooser, urgency
-        self._slots, self._floor = slots, floor
+    def __init__(self, chooser: Chooser, urgency: Urgency, slots: Slots) -> None:
+        self._chooser, self._urgency, self._slots = chooser, urgency, slots
         self._run_times = RunTimes()
         self.ended = self._run_times.ended
         self._look_at = 0.0
@@ -120,9 +114,11 @@ class TargetWatch:
         """Return what targets are like now. From any thread."""
         kept = self._urgency.kept(now)
         work = sum(each.load * self._run_times.of(each.queue) for each in kept)
-        targets, usual = [each.target for each in kept], self._run_times.usual
-        needed = slots_needed(work, targets, usual, self._floor)
-        return Looked({each.queue: each for each in kept}, needed, self._slots.count())
+        return Looked(
+            {each.queue: each for each in kept},
+            slots_needed(work, self._urgency.set_apart),
+            self._slots.count(),
+        )
 
     def after_turn(self, now: float) -> None:
         """Say now and then in the log what is missed, and what is kept again."""
@@ -132,7 +128,7 @@ class TargetWatch:
         looked = self.look(now)
         for kept in looked.kept.values():
             if not kept.missed:
-                if self._said.pop(kept.queue, None) is not None:
+                if kept.in_time is not None and self._said.pop(kept.queue, None) is not None:
                     logger.info(
                         "The target of queue %s (%s) is kept again", kept.queue, kept.target
                     )
@@ -160,5 +156,15 @@ class TargetWatch:
         if held is not None:
             return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
         if looked.needed > looked.slots:
-            return f"{looked.needed} slots would do, there are {looked.slots}"
+            return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
+        usual = self._run_times.usual
+        if (least := slots_at_least(kept.target, usual)) > looked.slots:
+            return (
+                f"tasks take {in_words(usual)} on the average, and for one of the slots to become"
+                f" free in time takes {least} of them at all workers; here are {looked.slots}"
+            )
+        if not kept.load:
+            return (
+                f"hardly anything starts: all {looked.slots} slots are taken, or it is late by now"
+            )
         return f"the {looked.slots} slots here would do: this was a burst, or the worker was away"

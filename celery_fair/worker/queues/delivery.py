@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import suppress
+from datetime import datetime
 from threading import Semaphore
 from time import monotonic, time
 from typing import Any
@@ -16,18 +17,26 @@ def message_of(item: Any) -> Any:
     return item if isinstance(item, Message) else item.message
 
 
+_OLDEST = 30 * 86400.0
+"""Seconds that a message may have waited; who says more has another clock."""
+
+
 def published_since(item: Any) -> float:
     """Return when a message was published, on the monotonic clock.
 
-    Of one whose publisher does not say so, whose clock is ahead, or that has been put off for an
-    ETA: when it came here, or came due.
+    Of one with an ETA: when that was over. Of one whose publisher does not say so, or says what
+    cannot be: when it came here, or came due.
     """
     arrived = float(message_of(item).arrived)
     if isinstance(item, Message):
         with suppress(Exception):  # anything may be in a message, and it is not decoded yet
-            published = time_of(item.headers.get(PUBLISHED))
+            headers = item.headers
+            published = time_of(headers.get(PUBLISHED))
             if published is not None:
-                return min(arrived, monotonic() - (time() - published))
+                if eta := headers.get("eta"):
+                    published = max(published, datetime.fromisoformat(eta).timestamp())
+                age = time() - published
+                return min(arrived, monotonic() - age) if age < _OLDEST else arrived
     return arrived
 
 

@@ -11,7 +11,6 @@ message at the most.
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from time import monotonic
 from typing import Any
 
 from celery_fair.headers import KEY
@@ -72,7 +71,8 @@ class Pulled(Feed):
         order: given where keys of the queue run beside each other.
 
     Attributes:
-        empty_at: when it was found empty last; what has come since may have waited since then.
+        empty_at: when it was found empty last, on the monotonic clock; 0 if it never was. What has
+            come since may have waited since then.
     """
 
     asks = True
@@ -93,7 +93,7 @@ class Pulled(Feed):
         self._left = 0
         self._wait = self._ask_at = 0.0
         self._asked_after = -1
-        self.empty_at = monotonic()
+        self.empty_at = 0.0
 
     def open(self) -> None:
         self._is_open = True

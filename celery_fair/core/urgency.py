@@ -1,0 +1,283 @@
+"""Lets queues go first in time for their targets: what their messages may wait (see `targets`).
+
+Quanta say who gets how much; people know how long something may wait. A message of a queue with a
+target is *due* when its target has passed since it was published. Its queue shares by quanta, like
+any other, until its head is *urgent*; then it goes before whatever is not, and costs no credit.
+
+Who is urgent
+-------------
+A head is urgent `Lead.seconds` before it is due: from half of the target up to all of it. That is
+learned by stochastic approximation (Robbins & Monro, 1951). A message that starts late, by less
+than a tenth of its target in time, adds a twentieth of the target; one that starts in time takes
+back so much that the two are even when half as many are late as may be. A queue begins with all of
+its target, so that what comes once an hour is in time, too. Nothing oscillates, as it is the
+message's own age that makes it urgent, and the lead only moves when that happens too late.
+
+Which of the urgent is first
+----------------------------
+What is due first (earliest deadline first; Liu & Layland, 1973). Of work that may be interrupted
+that order keeps all deadlines that any order keeps; here a task runs to its end, and the order is
+late by that at the most. Where there is more work than slots, it would keep no deadline at all. So
+a queue whose head is *overdue* goes before all that are less important, and after all that are
+more: targets are missed from the least important on. Or else in proportion: then the one is first
+whose head has waited for the largest part of its target (waiting time priority; Dovrolis & al.,
+1999).
+
+Nobody starves
+--------------
+Of what is served a part is set apart for each queue that something urgent goes before, with a
+target of its own or without: its floor, in turns of a message. All floors together are at most a
+half.
+"""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from itertools import islice
+from operator import attrgetter
+from typing import NamedTuple
+
+from celery_fair.core.classes import ClassScheduler
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.targets import FLOOR, PERIOD, TINY, Kept, Lead, Target, arrivals
+
+_FLOORS = 0.5
+"""What all floors together are at the most."""
+
+_REMEMBERED = 1000
+"""Waits of a queue that a report goes by, at the most."""
+
+
+class _Started(NamedTuple):
+    """A message that was started.
+
+    Attributes:
+        counts: whether the target is for it: by key it is for the first message of each.
+    """
+
+    at: float
+    wait: float
+    counts: bool
+
+
+class _Queue:
+    """One with a target, while it is consumed."""
+
+    __slots__ = (*("due", "filed", "flow", "is_here", "lead", "rank", "since", "target"),)
+
+    def __init__(self, flow: Flow, target: Target, lead: Lead, rank: int) -> None:
+        self.flow, self.target, self.lead = flow, target, lead
+        self.rank = rank  # by importance, 0 is the most important
+        self.since: float | None = None  # when its head was published
+        self.is_here = False  # or there may be one, for the asking
+        self.due = math.inf
+        self.filed = math.inf  # when it is looked at again, to become urgent
+
+
+class Urgency:
+    """Lets a queue's head go before others in time; see the module's text.
+
+    Arguments:
+        scheduler: shares by quanta among all.
+        targets: by queue, the most important one first.
+        in_proportion: whether targets are missed in proportion, not by importance.
+        floor: the part of the worker that each queue has at the least.
+    """
+
+    def __init__(
+        self,
+        scheduler: ClassScheduler,
+        targets: Mapping[str, Target],
+        in_proportion: bool = False,
+        floor: float = FLOOR,
+    ) -> None:
+        self._scheduler = scheduler
+        self._targets = dict(targets)
+        self._ranks = {queue: rank for rank, queue in enumerate(targets)}
+        self._leads = {queue: Lead(target) for queue, target in targets.items()}
+        self._started: dict[str, deque[_Started]] = {
+            queue: deque(maxlen=_REMEMBERED) for queue in targets
+        }
+        self._in_proportion = in_proportion
+        self._floor = floor
+        self._of: dict[Flow, _Queue] = {}
+        self._urgent: dict[Flow, _Queue] = {}
+        self._waiting: dict[Flow, None] = {}  # all that may have a floor, in turns
+        self._chosen: Flow | None = None  # what was chosen, if not by quanta
+        self._by_floor = False  # whether it was for its floor
+        self._credit = 0.0  # of floors, in units of cost
+        self._rises: list[tuple[float, int, _Queue]] = []  # a heap; may hold what is past
+        self._count = 0
+
+    # What changes -----------------------------------------------------------------
+
+    def add(self, flow: Flow, level: int) -> None:
+        """A flow was added to the scheduler."""
+        target = self._targets.get(flow.key)
+        if target is not None:
+            self._of[flow] = _Queue(flow, target, self._leads[flow.key], self._ranks[flow.key])
+
+    def remove(self, flow: Flow) -> None:
+        """It was removed."""
+        self._of.pop(flow, None)
+        self._forget(flow)
+
+    def heads(self, flow: Flow, since: float, now: float, is_here: bool = True) -> None:
+        """The flow's head is another message, which was published at the time `since`.
+
+        Arguments:
+            is_here: whether it is, or may be there for the asking, and then no older than that.
+        """
+        queue = self._of.get(flow)
+        if queue is not None:
+            queue.since, queue.is_here = since, is_here
+            self._place(queue, now)
+        elif self._scheduler.of(flow).is_backlogged(flow):
+            self._waiting.setdefault(flow)
+
+    def runs_empty(self, flow: Flow) -> None:
+        """The flow has no head."""
+        queue = self._of.get(flow)
+        if queue is not None:
+            queue.since = None
+        self._forget(flow)
+
+    def held(self, flow: Flow) -> None:
+        """A gate keeps the flow from starting what it has."""
+        self._forget(flow)
+
+    def released(self, flow: Flow, now: float) -> None:
+        """It may go on, if it has a message."""
+        queue = self._of.get(flow)
+        if queue is not None and queue.since is not None:
+            self._place(queue, now)
+        elif queue is None and flow.head is not None:
+            self._waiting.setdefault(flow)
+
+    def rise(self, now: float) -> None:
+        """Let time pass: heads become urgent."""
+        while self._rises and self._rises[0][0] <= now:
+            at, _, queue = heappop(self._rises)
+            if queue.filed == at:
+                queue.filed = math.inf
+                if queue.since is not None:
+                    self._place(queue, now)
+
+    def choose(self, now: float, patience: float) -> Flow | None:
+        """Return the flow to be served next, or None; as `ClassScheduler.choose`."""
+        self._chosen = None
+        if not self._urgent:
+            return self._scheduler.choose(now, patience)
+        first = self._first(now)
+        floor = self._next_floor(first) if self._credit > 0 else None
+        self._by_floor = floor is not None
+        self._chosen = floor or first
+        return self._chosen
+
+    def charge(self, flow: Flow, cost: float) -> float:
+        """The flow's head has started, and costs so much; return what its credit is charged."""
+        if flow is not self._chosen:
+            return cost
+        if self._by_floor:
+            self._credit = max(self._credit - cost, -cost)
+        else:
+            part = self.set_apart
+            self._credit = min(self._credit + cost * part / (1 - part), cost)
+        return 0.0
+
+    def started(self, flow: Flow, wait: float, now: float, counts: bool = True) -> None:
+        """A message has started so many seconds after its publication.
+
+        Arguments:
+            counts: whether the target is for it.
+        """
+        queue = self._of.get(flow)
+        if queue is not None:
+            if counts:
+                queue.lead.started(wait)
+            known = self._started[flow.key]
+            while known and known[0].at < now - PERIOD:
+                known.popleft()
+            known.append(_Started(now, wait, counts))
+
+    # What is asked ----------------------------------------------------------------
+
+    @property
+    def set_apart(self) -> float:
+        """The part of what is served that is set apart for floors."""
+        return min(self._floor * max(len(self._waiting) - 1, 0), _FLOORS)
+
+    def kept(self, now: float) -> list[Kept]:
+        """Return how the targets of the queues that are here have been kept in the last minute.
+
+        A head that is overdue counts as one that has started just now. From any thread.
+        """
+        return [self._kept(queue, now) for queue in list(self._of.values())]
+
+    def before(self, flow: Flow, now: float) -> list[str]:
+        """Return the urgent queues that go before a flow; of several, if it is one, the first."""
+        if flow not in self._urgent:
+            return [each.key for each in self._urgent]
+        first = self._first(now)
+        return [] if first is flow else [first.key]
+
+    def _kept(self, queue: _Queue, now: float) -> Kept:
+        key, target = queue.flow.key, queue.target
+        # What is added meanwhile is not there yet.
+        known = [each for each in list(self._started[key]) if each.at >= now - PERIOD]
+        waits = sorted(each.wait for each in known if each.counts)
+        since = queue.since if queue.is_here else None
+        late = 0.0 if since is None else max(0.0, now - since - target.seconds)
+        if late:
+            waits.append(target.seconds + late)
+        count = len(waits)
+        wait = waits[math.ceil(count * target.part - TINY) - 1] if waits else None
+        in_time = sum(each <= target.seconds for each in waits) / count if waits else None
+        load = arrivals([each.at - each.wait for each in known], target.seconds)
+        load *= 1 + min(late / PERIOD, 1.0)
+        return Kept(queue.flow, target, count, wait, in_time, queue.lead.seconds, load)
+
+    # ------------------------------------------------------------------------------
+
+    def _place(self, queue: _Queue, now: float) -> None:
+        assert queue.since is not None
+        queue.due = queue.since + queue.target.seconds
+        at = queue.due - queue.lead.seconds
+        if at <= now:
+            self._urgent[queue.flow] = queue
+            self._waiting.setdefault(queue.flow)
+            return
+        self._forget(queue.flow)
+        if at < queue.filed:
+            queue.filed = at
+            self._count += 1
+            heappush(self._rises, (at, self._count, queue))
+
+    def _forget(self, flow: Flow) -> None:
+        """It is not urgent, and has no floor."""
+        self._urgent.pop(flow, None)
+        self._waiting.pop(flow, None)
+
+    def _first(self, now: float) -> Flow:
+        urgent = self._urgent.values()
+        if self._in_proportion:
+            return max(urgent, key=lambda each: (now - each.due) / each.target.seconds).flow
+        late = min((each for each in urgent if each.due <= now), key=_rank, default=None)
+        if late is None:
+            return min(urgent, key=_due).flow
+        above = (each for each in urgent if each.rank < late.rank)
+        return min(above, key=_due, default=late).flow
+
+    def _next_floor(self, first: Flow) -> Flow | None:
+        """Return whose floor it is: the next one's that `first` goes before."""
+        for flow in list(islice(self._waiting, 2)):
+            del self._waiting[flow]
+            self._waiting[flow] = None
+            if flow is not first:
+                return flow
+        return None
+
+
+_rank = attrgetter("rank")
+_due = attrgetter("due")
