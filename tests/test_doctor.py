@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,8 +24,10 @@ from celery_fair.cli import fair
 from celery_fair.operate.doctor import worker_checks
 from celery_fair.operate.doctor.holding import consumer_timeout
 from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.integration.gate import closing_gate
 from tests.publishing import publish
 from tests.test_permissions import commands
+from tests.waiting import wait_for
 from tests.workers import StartWorker
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -419,6 +422,29 @@ def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
     said = texts.pop(f"worker {other}")
     assert "it does not share jobs by key; jobs has quantum 7, for 1 here" in said
     assert not texts
+
+
+def test_a_target_that_is_missed(redis_space: Space, start_worker: StartWorker) -> None:
+    """It says by which worker, and what holds the queue back there; and who has another target."""
+    mail: dict[str, Any] = {"target": "95% < 1ms", "max_in_flight": 1}
+    conf = {"fair_queues": {"mail": mail}}
+    options: dict[str, Any] = {"pool": "threads", "concurrency": 4, "quiet": False}
+    worker = start_worker(redis_space, conf=conf, **options)
+    late = {"headers": {"x-fair-published": time() - 60}}
+    worker.records.started.wait_once(publish(redis_space.url, {"mail": 5}, **late).all())
+    with closing_gate() as gate:
+        gate.hold(worker, "mail")
+        publish(redis_space.url, {"mail": 2})
+        wait_for(lambda: worker.control("fair_status")["mail"]["held"] == "cap", 20, "the cap")
+        with app_on(redis_space.url, once=False, **conf) as app:
+            found = findings(app)["target of mail"]
+    assert found["level"] == "weak"
+    assert "95% < 1ms MISSED" in found["text"]
+    assert found["text"].endswith("and is held back there (cap)")
+    others = {"fair_queues": {"mail": mail | {"target": "95% < 2ms"}}}
+    with app_on(redis_space.url, once=False, **others) as app:
+        said = findings(app)[f"worker {worker.hostname}"]["text"]
+    assert "mail has target 95% < 1ms, for 95% < 2ms here" in said
 
 
 def test_workers_of_other_queues_and_versions(

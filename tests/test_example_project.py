@@ -111,6 +111,18 @@ def test_fair(shop: Shop, work: Callable[[str], Process]) -> None:
     assert '"fair": {' in told.stdout, told.stderr
 
 
+def test_targets(shop: Shop, work: Callable[[str], Process]) -> None:
+    """What has a target goes first; of the others each has its floor."""
+    shop.publish(1000)
+    with shop.watched() as shares:
+        worker = work("shop.targets")
+    print(shares)
+    assert shares["interactive"] > 90, shares
+    assert "Messages of queue interactive do not say when they were published" in worker.log()
+    told = run_celery(["-A", "shop.targets", "fair", "status"], shop.folder, shop.environment)
+    assert "95% < 500ms" in told.stdout, told.stdout + told.stderr
+
+
 def test_worker_finishes_everything(
     shop: Shop, space: Space, work: Callable[[str], Process]
 ) -> None:

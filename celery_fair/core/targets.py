@@ -101,6 +101,7 @@ class Kept(NamedTuple):
         in_time: the part of them that was in time; None if there was none.
         lead: seconds before it is due that a message is urgent.
         load: messages a second that have to start for the target to be kept.
+        is_dated: whether its messages say when they were published, or only when they came.
     """
 
     flow: Flow
@@ -110,6 +111,7 @@ class Kept(NamedTuple):
     in_time: float | None
     lead: float
     load: float
+    is_dated: bool
 
     @property
     def queue(self) -> str:

@@ -11,7 +11,8 @@ learned by stochastic approximation (Robbins & Monro, 1951). A message that star
 than a tenth of its target in time, adds a twentieth of the target; one that starts in time takes
 back so much that the two are even when half as many are late as may be. A queue begins with all of
 its target, so that what comes once an hour is in time, too. Nothing oscillates, as it is the
-message's own age that makes it urgent, and the lead only moves when that happens too late.
+message's own age that makes it urgent, and the lead only moves when that happens too late. A
+message that does not say when it was published may be late by now, and is urgent at once.
 
 Which of the urgent is first
 ----------------------------
@@ -64,13 +65,16 @@ class _Started(NamedTuple):
 class _Queue:
     """One with a target, while it is consumed."""
 
-    __slots__ = (*("due", "filed", "flow", "is_here", "lead", "rank", "since", "target"),)
+    __slots__ = (
+        *("due", "filed", "flow", "is_dated", "is_here", "lead", "rank", "since", "target"),
+    )
 
     def __init__(self, flow: Flow, target: Target, lead: Lead, rank: int) -> None:
         self.flow, self.target, self.lead = flow, target, lead
         self.rank = rank  # by importance, 0 is the most important
         self.since: float | None = None  # when its head was published
         self.is_here = False  # or there may be one, for the asking
+        self.is_dated = True  # its messages say when they were published
         self.due = math.inf
         self.filed = math.inf  # when it is looked at again, to become urgent
 
@@ -135,6 +139,12 @@ class Urgency:
             self._place(queue, now)
         elif self._scheduler.of(flow).is_backlogged(flow):
             self._waiting.setdefault(flow)
+
+    def dated(self, flow: Flow, is_dated: bool) -> None:
+        """The flow's messages say when they were published, or do not: then each is urgent."""
+        queue = self._of.get(flow)
+        if queue is not None:
+            queue.is_dated = is_dated
 
     def runs_empty(self, flow: Flow) -> None:
         """The flow has no head."""
@@ -236,14 +246,15 @@ class Urgency:
         in_time = sum(each <= target.seconds for each in waits) / count if waits else None
         load = arrivals([each.at - each.wait for each in known], target.seconds)
         load *= 1 + min(late / PERIOD, 1.0)
-        return Kept(queue.flow, target, count, wait, in_time, queue.lead.seconds, load)
+        lead = queue.lead.seconds
+        return Kept(queue.flow, target, count, wait, in_time, lead, load, queue.is_dated)
 
     # ------------------------------------------------------------------------------
 
     def _place(self, queue: _Queue, now: float) -> None:
         assert queue.since is not None
         queue.due = queue.since + queue.target.seconds
-        at = queue.due - queue.lead.seconds
+        at = queue.due - queue.lead.seconds if queue.is_dated else -math.inf
         if at <= now:
             self._urgent[queue.flow] = queue
             self._waiting.setdefault(queue.flow)

@@ -16,7 +16,6 @@ from celery_fair.pipeline.gold.costs import costs, costs_by_key
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.fairness import fairness
 from celery_fair.pipeline.gold.fairness_by_key import fairness_by_key
-from celery_fair.pipeline.gold.noisy import noisy
 from celery_fair.pipeline.gold.waits import (
     capacity,
     first_waits,
@@ -92,12 +91,11 @@ def write_fairness(warehouse: Warehouse, interval: float, tolerance: float, say:
 
 def write_fairness_by_key(
     warehouse: Warehouse, interval: float, tolerance: float, say: Say
-) -> tuple[DataFrame, DataFrame]:
-    """Publish the tables `fairness_by_key` and `noisy`; return both."""
-    say("adding up what each key was due")
-    with warehouse.publishing() as run:
-        made = _made(run, fairness_by_key, interval=interval, tolerance=tolerance)
-        return made, _made(run, noisy, fairness_by_key=made, interval=interval)
+) -> DataFrame:
+    """Publish the table `fairness_by_key`; return it."""
+    judged = {"interval": interval, "tolerance": tolerance}
+    told = "adding up what each key was due"
+    return _write(warehouse, say, make=fairness_by_key, told=told, **judged)
 
 
 def write_capacity(warehouse: Warehouse, interval: float, say: Say) -> DataFrame:

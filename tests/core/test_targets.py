@@ -327,6 +327,23 @@ def test_overdue_queues_are_between_what_is_more_and_less_important() -> None:
     assert order[:106].count("over") == 50
 
 
+def test_messages_that_do_not_say_when_they_were_published_go_first() -> None:
+    made = slot({"a": LATER, "gone": LATER}, "bulk")
+    relax(made, "a")
+    made.urgency.dated(made.flows["a"], False)
+    made.chooser.remove(made.flows["gone"], 0.0)
+    made.urgency.dated(made.flows["gone"], False)
+    made.publish("bulk", 100)
+    made.publish("a", 20)
+    made.run(2.2)
+    assert made.count()["a"] == 20
+    assert [each.is_dated for each in made.urgency.kept(made.now)] == [False]
+    made.urgency.dated(made.flows["a"], True)
+    made.publish("a", 10)
+    made.run(2.0)
+    assert made.count()["a"] < 32
+
+
 # Nobody starves ---------------------------------------------------------------------
 
 

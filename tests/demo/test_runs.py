@@ -45,6 +45,16 @@ def test_waits_are_shorter(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_target_in_place_of_quanta(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--json", "--seconds", "1.5", "--target", "95% < 0.5s")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["target"] == "95% < 500ms"
+    celery, fair = (check_waits(run, 10) for run in report["runs"])
+    assert fair[0] < celery[0] / 2
+    assert overtaken(report["runs"][1]) <= 1
+
+
 def check_waits(run: dict[str, Any], mails: int) -> tuple[float, float]:
     """Compute median and 95 % quantile once more; return them."""
     messages = run["mails"]["messages"]

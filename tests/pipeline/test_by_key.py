@@ -1,4 +1,4 @@
-"""By key: shares, first waits, noisy neighbours, costs and verdicts, where the truth is known."""
+"""By key: shares, first waits, costs and verdicts, where the truth is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from celery_fair.pipeline.gold.audit import audit, audit_by_key
 from celery_fair.pipeline.gold.costs import costs_by_key
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
-from celery_fair.pipeline.gold.noisy import by_tenant, noisy
 from celery_fair.pipeline.gold.waits import first_waits, first_waits_by_key
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes
@@ -116,7 +115,7 @@ class Log(NamedTuple):
 @pytest.fixture(scope="module")
 def log(spark: SparkSession) -> Log:
     """What the tests below have, a queue or more each."""
-    every = (weights(), changing(), limits(), firsts(), flood(), costs())
+    every = (weights(), changing(), limits(), firsts(), costs())
     silver, said = made(spark, *every)
     table = fairness_by_key(silver.attempts, silver.processes, said).localCheckpoint()
     return Log(silver, table)
@@ -247,7 +246,6 @@ def test_a_key_per_message(spark: SparkSession) -> None:
     assert made.agg(F.sum("keys")).first()[0] == 3_000  # type: ignore[index]
     assert by_key(made).count() == 1001
     assert costs_by_key(attempts).count() == audit_by_key(attempts).count() == 1001
-    assert noisy(attempts, made).count() == 0
 
 
 @pytest.mark.wide
@@ -323,29 +321,6 @@ def test_first_messages(log: Log) -> None:
     assert (row["queue"], row["started"], row["p50"], row["longest"]) == ("firsts", 4, 1.0, 4.0)
     by = {row["key"]: row["longest"] for row in first_waits_by_key(rows).collect()}
     assert by == {"loud/1": 1.0, "quiet": 4.0}
-
-
-def flood() -> Jobs:
-    jobs = Jobs("flood")
-    for number in range(30):
-        jobs.run("flood", at=number * 1.0, published=0, runtime=0.9)
-    for number in range(3):
-        jobs.run("quiet", at=10.0 * number + 5, published=10.0 * number, runtime=0.1)
-    for number in range(30):
-        jobs.run("alone", at=110 + number, published=100, runtime=0.9)
-    return jobs
-
-
-def test_who_is_noisy(log: Log) -> None:
-    """By SQS's rule also one that has its share; one that nobody waits for is not."""
-    loud = noisy(log.attempts("flood"), log.shares_of("flood")).localCheckpoint()
-    (row,) = loud.collect()
-    assert (row["tenant"], row["since"], row["waiting_keys"]) == ("flood", T0 - 20, 1)
-    assert row["in_flight"] == pytest.approx(27 / 27.3)
-    assert (row["running"], row["all_running"]) == pytest.approx((27 / 60, 27.3 / 60))
-    assert (row["others_p50"], row["others_p95"], row["weight"]) == (5.0, 5.0, 1.0)
-    (summed,) = by_tenant(loud).collect()
-    assert (summed["tenant"], summed["intervals"]) == ("flood", 1)
 
 
 def costs() -> Jobs:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import Seconds
+from celery_fair.core.targets import parse_target
 
 _POOLS = ("solo", "threads", "prefork", "gevent", "eventlet")
 _INTERRUPTED = 130
@@ -17,6 +18,13 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
             f"{value!r} needs a package that is not installed: pip install celery[{value}]"
         )
     return value
+
+
+def _target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    try:
+        return value and str(parse_target(value))
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from exc
 
 
 @click.command()
@@ -45,6 +53,12 @@ def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     help="How long password mails are published, to each worker.",
 )
 @click.option(
+    "--target",
+    metavar="'95% < 0.5s'",
+    callback=_target,
+    help="What mails may wait with the fair worker, in place of quanta.",
+)
+@click.option(
     "--event-log",
     metavar="FOLDER",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
@@ -59,6 +73,7 @@ def demo(
     pool: str,
     concurrency: int | None,
     seconds: float,
+    target: str | None,
     event_log: Path | None,
     as_json: bool,
 ) -> None:
@@ -77,6 +92,7 @@ def demo(
       celery fair demo
       celery fair demo --concurrency 4 --seconds 10
       celery fair demo --broker amqp://guest:guest@localhost:5672// --pool prefork
+      celery fair demo --target '95% < 0.5s'
       celery fair demo --json | python -m json.tool
       celery fair demo --event-log demo-log
 
@@ -93,7 +109,7 @@ def demo(
     from celery_fair.cli.interrupt import interruptible
 
     scenario = Scenario(seconds, _slots(pool, concurrency))
-    setup = Setup(Broker(broker), pool, scenario, event_log and event_log.absolute())
+    setup = Setup(Broker(broker), pool, scenario, event_log and event_log.absolute(), target)
     setup.broker.check()
     try:
         with interruptible():

@@ -99,10 +99,15 @@ def introduction(setup: Setup) -> str:
         f" else Celery's defaults (prefetch multiplier {_PREFETCHED}). Queue {BULK!r} has a"
         f" backlog of newsletters, {NEWSLETTER_TAKES:g} s each; into queue {INTERACTIVE!r}"
         f" comes a password mail now and then, {MAIL_TAKES:g} s each, for {seconds:g} s. Both"
-        f" workers get the same messages at the same times. The fair one has the quanta"
-        f" {QUANTA[BULK]} and {QUANTA[INTERACTIVE]}. A wait is measured from publishing to the"
-        " start of the task."
+        f" workers get the same messages at the same times. The fair one has {_by(setup)}. A wait"
+        " is measured from publishing to the start of the task."
     )
+
+
+def _by(setup: Setup) -> str:
+    if setup.target:
+        return f"no quanta, but a target for {INTERACTIVE!r}: {setup.target}"
+    return f"the quanta {QUANTA[BULK]} and {QUANTA[INTERACTIVE]}"
 
 
 def _reason(setup: Setup) -> str:
@@ -135,6 +140,7 @@ def _report(setup: Setup, runs: Sequence[Run]) -> dict[str, Any]:
         "pool": setup.pool,
         "concurrency": setup.scenario.slots,
         "seconds": setup.scenario.seconds,
+        "target": setup.target,
         "shorter": shorter,
         "sentence": sentence,
         "runs": [

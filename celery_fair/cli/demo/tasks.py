@@ -56,7 +56,9 @@ if order.fair:
     from celery_fair import install
 
     app.conf.update(
-        fair_queues={names[queue]: {"quantum": quantum} for queue, quantum in QUANTA.items()},
+        fair_queues={names[INTERACTIVE]: {"target": order.target}}
+        if order.target
+        else {names[queue]: {"quantum": quantum} for queue, quantum in QUANTA.items()},
         fair_event_log=order.event_log,
     )
     install(app)

@@ -37,12 +37,14 @@ class Setup(NamedTuple):
     Attributes:
         pool: that of both workers; its size is the scenario's slots.
         event_log: the folder of the fair worker's event log, if it is to write one.
+        target: what mails may wait with the fair worker, in place of quanta.
     """
 
     broker: Broker
     pool: str
     scenario: Scenario
     event_log: Path | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Order:
         fair: whether the worker is a fair one.
         event_log: the folder of the worker's event log, if it is to write one.
         command: the process of the command, for which the worker works.
+        target: what mails may wait, in place of quanta.
     """
 
     broker: str
@@ -67,6 +70,7 @@ class Order:
     fair: bool
     event_log: str | None
     command: int
+    target: str | None
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a process that is given this order; others do not see them."""
@@ -121,6 +125,7 @@ def watched(setup: Setup, fair: bool) -> Iterator[Iterator[list[Record]]]:
             fair=fair,
             event_log=event_log,
             command=os.getpid(),
+            target=setup.target,
         )
         with trace.open("x+b", buffering=0) as records, output.open("wb") as written:
             process = _started(order, setup, written)

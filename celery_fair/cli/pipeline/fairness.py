@@ -43,12 +43,6 @@ _BY_KEY: Columns = (
     *_SHARES,
     *("seconds", "intervals", "verdict"),
 )
-_NOISY: Columns = (
-    *("queue", ("noisy key", named), "intervals"),
-    *(("in flight", part("in_flight")), ("others' p95", "others_p95")),
-    *_SHARES[:2],
-    ("fair in", "fair"),
-)
 _NONE = "no queue had work in any interval, by what the log says of their states"
 _NO_KEY = "no queue is shared by key, or no two of its keys had work at one time: see fair_keys"
 _LIMIT = 1000
@@ -99,9 +93,7 @@ def fairness(
 
     With --by key the tenants of each queue in fair_keys are compared, and the parts of a tenant
     with each other, while they have something waiting: the 1000 that got or were due most, and the
-    others as one. HELD are those below their share that have a cap or a leash. Below that are keys
-    which Amazon SQS would call noisy: more than a tenth of what runs is theirs, while others wait.
-    That may be no more than their share.
+    others as one. HELD are those below their share that have a cap or a leash.
 
     \b
     Examples:
@@ -114,17 +106,14 @@ def fairness(
     from celery_fair.pipeline import publish
     from celery_fair.pipeline.gold.fairness import by_queue
     from celery_fair.pipeline.gold.fairness_by_key import by_key
-    from celery_fair.pipeline.gold.noisy import by_tenant
 
     asked = context.warehouse(warehouse), interval, tolerance, context.say
     found: dict[str, Any] = {"interval": interval, "tolerance": tolerance}
     if by == "key":
-        made, loud = publish.write_fairness_by_key(*asked)
+        made = publish.write_fairness_by_key(*asked)
         rows, found["judged"], found["unfair"] = _judged(by_key(made, tolerance), _KEYS)
-        noisy = collected(by_tenant(loud).limit(_LIMIT))
-        found |= {"keys": rows, "noisy": noisy}
+        found["keys"] = rows
         lines = laid_out(rows, _BY_KEY, _NO_KEY) + _left_out(rows, found["judged"])
-        lines += ["", *laid_out(noisy, _NOISY, "")] if noisy else []
     else:
         made = publish.write_fairness(*asked)
         rows, found["judged"], found["unfair"] = _judged(by_queue(made, tolerance), _LIMIT)

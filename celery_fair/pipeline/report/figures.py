@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.gold.audit import VERDICTS, worst_first
 from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue, fairness
 from celery_fair.pipeline.gold.fairness_by_key import by_key
-from celery_fair.pipeline.gold.noisy import by_tenant
 from celery_fair.pipeline.publish import (
     write_audit,
     write_audit_by_key,
@@ -48,7 +47,6 @@ class KeyFigures:
 
     keys: list[Row]
     unfair: int
-    noisy: list[Row]
     first_waits: list[Row]
     costs: list[Row]
     audit: list[Row]
@@ -132,14 +130,13 @@ def _by_key(
 ) -> KeyFigures | None:
     if not audited.where("key is not null").take(1):
         return None
-    made, loud = write_fairness_by_key(warehouse, interval, TOLERANCE, say)
+    made = write_fairness_by_key(warehouse, interval, TOLERANCE, say)
     keys = by_key(made).cache()
     last = F.col("tenant").isNull()
     costs, counts = write_costs_by_key(warehouse, say), write_audit_by_key(warehouse, audited, say)
     return KeyFigures(
         keys=_rows(keys.orderBy(~F.col("verdict").eqNullSafe("UNFAIR"), last, F.desc("served"))),
         unfair=keys.where("verdict = 'UNFAIR'").count(),
-        noisy=_rows(by_tenant(loud)),
         first_waits=_rows(write_first_waits(warehouse, say).orderBy(F.desc("started"))),
         costs=_rows(costs.orderBy(last, F.desc("seconds"), "queue", "tenant")),
         audit=_rows(counts.orderBy(last, F.desc("to_look_at"), F.desc("attempts"), "tenant")),

@@ -168,12 +168,6 @@ def _by_key(shown: KeyFigures) -> str:
         first_waits=_table(
             "queue, started, p50, p95, p99, longest", shown.first_waits, "No publisher wrote when."
         ),
-        noisy=_table(
-            "queue, key, intervals, in flight: in_flight, others' p95 in s: others_p95, share,"
-            " target, fair in: fair",
-            shown.noisy,
-            "No key had more than a tenth of what ran while others waited.",
-        ),
         costs=_table(
             "queue, key, n, mean, longest, seconds, of the queue: part_of_queue",
             shown.costs,

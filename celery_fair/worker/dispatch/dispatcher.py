@@ -188,7 +188,7 @@ class Dispatcher:
             feed.lull.end(now)
         self._unprepared.append(feed)
         cost = self._prices.price(feed.buffer[0])
-        self._chooser.offer(feed.flow, cost, _heads_since(feed), now)
+        self._chooser.offer(feed.flow, cost, self._waits_since(feed, feed.buffer[0]), now)
 
     def _price_now(self, flow: Flow) -> float | None:
         buffer = self._feeds[flow].buffer
@@ -231,8 +231,7 @@ class Dispatcher:
             feed.gate.give_back(now)
             self._look_at_next(feed, 0.0)
             return
-        aims = self._aims is not None and feed.gate.options.target is not None
-        since = published_since(item) if aims else None
+        since = None if self._aims is None else self._waits_since(feed, item)
         if feed.asks:  # what was chosen was a guess
             if feed.lull.goes_on:
                 feed.lull.end(now)
@@ -252,6 +251,14 @@ class Dispatcher:
         if feed.by_key is not None and not (cost and self._charges_ends):
             feed.by_key.charged(item, cost)
         self._look_at_next(feed, cost, since)
+
+    def _waits_since(self, feed: Feed, item: Any) -> float:
+        """Return since when a message counts as waiting: with a target, since it was published."""
+        if self._aims is None or feed.gate.options.target is None:
+            return float(message_of(item).arrived)
+        since, is_known = published_since(item)
+        self._aims.dated(feed.flow, is_known)
+        return since
 
     @staticmethod
     def _counts(item: Any) -> bool:
@@ -285,7 +292,7 @@ class Dispatcher:
         if self._chooser.ages:
             now = self._clock()
             if feed.buffer:
-                since = _heads_since(feed)
+                since = self._waits_since(feed, feed.buffer[0])
             elif head is None:
                 since = None
             elif since is None or feed.by_key is not None:
@@ -294,9 +301,3 @@ class Dispatcher:
             self._chooser.served(feed.flow, cost, head, feed.owed, since, now, is_here)
         else:
             self._chooser.served(feed.flow, cost, head, feed.owed)
-
-
-def _heads_since(feed: Feed) -> float:
-    """Return since when the oldest message here counts as waiting: with a target, all the while."""
-    aims = feed.gate.options.target is not None
-    return published_since(feed.buffer[0]) if aims else feed.waits_since

@@ -20,6 +20,12 @@ logger = logging.getLogger(__name__)
 _EVERY = 5.0
 """Seconds between two looks: what is missed is said within a minute of it."""
 
+_UNDATED = (
+    "Messages of queue %s do not say when they were published. For its target (%s) they count from"
+    " when they came here, and go first at once: call celery_fair.install(app) where they are"
+    " published"
+)
+
 _WEIGHT = 0.05
 """Of a run time in the running mean."""
 
@@ -108,6 +114,7 @@ class TargetWatch:
         self._run_times = RunTimes()
         self.ended = self._run_times.ended
         self._look_at = 0.0
+        self._undated: set[str] = set()
         self._said: dict[str, float] = {}  # when it was last said that a queue's is missed
 
     def look(self, now: float) -> Looked:
@@ -127,6 +134,9 @@ class TargetWatch:
         self._look_at = now + _EVERY
         looked = self.look(now)
         for kept in looked.kept.values():
+            if not kept.is_dated and kept.queue not in self._undated:
+                self._undated.add(kept.queue)
+                logger.warning(_UNDATED, kept.queue, kept.target)
             if not kept.missed:
                 if kept.in_time is not None and self._said.pop(kept.queue, None) is not None:
                     logger.info(

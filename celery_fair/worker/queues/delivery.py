@@ -21,23 +21,25 @@ _OLDEST = 30 * 86400.0
 """Seconds that a message may have waited; who says more has another clock."""
 
 
-def published_since(item: Any) -> float:
-    """Return when a message was published, on the monotonic clock.
+def published_since(item: Any) -> tuple[float, bool]:
+    """Return when a message was published, on the monotonic clock, and whether that is known.
 
     Of one with an ETA: when that was over. Of one whose publisher does not say so, or says what
-    cannot be: when it came here, or came due.
+    cannot be: when it came here.
     """
     arrived = float(message_of(item).arrived)
-    if isinstance(item, Message):
-        with suppress(Exception):  # anything may be in a message, and it is not decoded yet
-            headers = item.headers
-            published = time_of(headers.get(PUBLISHED))
-            if published is not None:
-                if eta := headers.get("eta"):
-                    published = max(published, datetime.fromisoformat(eta).timestamp())
-                age = time() - published
-                return min(arrived, monotonic() - age) if age < _OLDEST else arrived
-    return arrived
+    if not isinstance(item, Message):
+        return arrived, True  # it came due then
+    with suppress(Exception):  # anything may be in a message, and it is not decoded yet
+        headers = item.headers
+        published = time_of(headers.get(PUBLISHED))
+        if published is not None:
+            if eta := headers.get("eta"):
+                published = max(published, datetime.fromisoformat(eta).timestamp())
+            age = time() - published
+            if age < _OLDEST:
+                return min(arrived, monotonic() - age), True
+    return arrived, False
 
 
 class Notes:
