@@ -218,7 +218,8 @@ class Chooser:
     def wake_at(self) -> float:
         """When to choose again although nothing has happened; infinite if there is no need to."""
         deadline = self.scheduler.deadline
-        return self._open_at if deadline is None else min(self._open_at, deadline)
+        at = self._open_at if self.urgency is None else min(self._open_at, self.urgency.deadline)
+        return at if deadline is None else min(at, deadline)
 
     def served(
         self,
@@ -244,7 +245,7 @@ class Chooser:
         self.scheduler.serve(flow, cost, head, owed)
         if self._rising is not None:
             if since is None:
-                self._rising.runs_empty(flow)
+                self._rising.runs_empty(flow, owed)
             else:
                 self._rising.heads(flow, since, now, is_here)
 

@@ -149,7 +149,7 @@ class Ageing:
             self._since[flow] = since
             self._place(flow, now)
 
-    def runs_empty(self, flow: Flow) -> None:
+    def runs_empty(self, flow: Flow, owed: bool = False) -> None:
         """The flow has no head; what it may be owed has not waited yet."""
         if self._since.pop(flow, None) is not None:
             self._scheduler.move(flow, self._base[flow])

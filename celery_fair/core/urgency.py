@@ -108,6 +108,7 @@ class Urgency:
         self._of: dict[Flow, _Queue] = {}
         self._urgent: dict[Flow, _Queue] = {}
         self._waiting: dict[Flow, None] = {}  # all that may have a floor, in turns
+        self._awaited: dict[Flow, float] = {}  # urgent until they ran empty; until when
         self._chosen: Flow | None = None  # what was chosen, if not by quanta
         self._by_floor = False  # whether it was for its floor
         self._credit = 0.0  # of floors, in units of cost
@@ -125,6 +126,7 @@ class Urgency:
     def remove(self, flow: Flow) -> None:
         """It was removed."""
         self._of.pop(flow, None)
+        self._awaited.pop(flow, None)
         self._forget(flow)
 
     def heads(self, flow: Flow, since: float, now: float, is_here: bool = True) -> None:
@@ -136,6 +138,7 @@ class Urgency:
         queue = self._of.get(flow)
         if queue is not None:
             queue.since, queue.is_here = since, is_here
+            self._awaited.pop(flow, None)
             self._place(queue, now)
         elif self._scheduler.of(flow).is_backlogged(flow):
             self._waiting.setdefault(flow)
@@ -146,15 +149,18 @@ class Urgency:
         if queue is not None:
             queue.is_dated = is_dated
 
-    def runs_empty(self, flow: Flow) -> None:
-        """The flow has no head."""
+    def runs_empty(self, flow: Flow, owed: bool = False) -> None:
+        """The flow has no head; if it was urgent, and is owed more, that is waited for."""
         queue = self._of.get(flow)
         if queue is not None:
             queue.since = None
+            if owed and flow in self._urgent:
+                self._awaited[flow] = math.inf
         self._forget(flow)
 
     def held(self, flow: Flow) -> None:
         """A gate keeps the flow from starting what it has."""
+        self._awaited.pop(flow, None)
         self._forget(flow)
 
     def released(self, flow: Flow, now: float) -> None:
@@ -178,12 +184,17 @@ class Urgency:
         """Return the flow to be served next, or None; as `ClassScheduler.choose`."""
         self._chosen = None
         if not self._urgent:
-            return self._scheduler.choose(now, patience)
+            return None if self._waits(now, patience) else self._scheduler.choose(now, patience)
         first = self._first(now)
         floor = self._next_floor(first) if self._credit > 0 else None
         self._by_floor = floor is not None
         self._chosen = floor or first
         return self._chosen
+
+    @property
+    def deadline(self) -> float:
+        """Until when what is not urgent is held back for what is owed; infinite if it is not."""
+        return min(self._awaited.values(), default=math.inf)
 
     def charge(self, flow: Flow, cost: float) -> float:
         """The flow's head has started, and costs so much; return what its credit is charged."""
@@ -264,6 +275,15 @@ class Urgency:
             queue.filed = at
             self._count += 1
             heappush(self._rises, (at, self._count, queue))
+
+    def _waits(self, now: float, patience: float) -> bool:
+        """Whether more of what was urgent is on its way, or every refill would let others in."""
+        for flow, until in list(self._awaited.items()):
+            if until <= now:
+                del self._awaited[flow]
+            elif until == math.inf:
+                self._awaited[flow] = now + patience
+        return bool(self._awaited)
 
     def _forget(self, flow: Flow) -> None:
         """It is not urgent, and has no floor."""

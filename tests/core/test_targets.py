@@ -344,6 +344,38 @@ def test_messages_that_do_not_say_when_they_were_published_go_first() -> None:
     assert made.count()["a"] < 32
 
 
+def test_more_of_what_is_urgent_is_waited_for() -> None:
+    """For so long as a refill may take; else each would let a long task in."""
+    made = slot({"a": SOON}, "bulk")
+    made.publish("bulk", 10)
+    made.publish("a", at=-10.0)
+    a = made.flows["a"]
+
+    bulk = made.flows["bulk"]
+
+    def empty(now: float) -> None:
+        if made.chooser.choose(now, 0.2) is bulk:  # for its floor
+            made.chooser.served(bulk, 1.0, 1.0, False, now, now)
+        assert made.chooser.choose(now, 0.2) is a
+        made.chooser.served(a, 1.0, None, True, None, now)
+        assert made.chooser.choose(now, 0.2) is None
+        assert made.chooser.wake_at == now + 0.2
+
+    empty(0.0)
+    made.chooser.offer(a, 1.0, -10.0, 0.1)
+    empty(0.1)
+    assert made.chooser.choose(0.2, 0.2) is None
+    made.chooser.urgency.held(a)  # type: ignore[union-attr]
+    assert made.chooser.choose(0.2, 0.2) is made.flows["bulk"]
+    made.chooser.offer(a, 1.0, -10.0, 0.2)
+    empty(0.2)
+    assert made.chooser.choose(0.41, 0.2) is made.flows["bulk"]
+    made.chooser.offer(a, 1.0, -10.0, 0.5)
+    empty(0.5)
+    made.chooser.remove(a, 0.5)
+    assert made.chooser.choose(0.5, 0.2) is made.flows["bulk"]
+
+
 # Nobody starves ---------------------------------------------------------------------
 
 

@@ -59,6 +59,8 @@ def test_what_a_queue_is_shared_by(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "max_wait": 9,
         "quantum": 3,
         "level": 2,
+        "target": None,
+        "importance": None,
         "rate": 10,
         "burst": 5,
         "scope": "worker",

