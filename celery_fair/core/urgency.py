@@ -33,7 +33,7 @@ half.
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from heapq import heappop, heappush
 from itertools import islice
 from operator import attrgetter
@@ -185,8 +185,8 @@ class Urgency:
         self._chosen = None
         if not self._urgent:
             return None if self._waits(now, patience) else self._scheduler.choose(now, patience)
-        first = self._first(now)
-        floor = self._next_floor(first) if self._credit > 0 else None
+        first = _first(self._urgent.values(), self._in_proportion, now)
+        floor = _next_floor(self._waiting, first) if self._credit > 0 else None
         self._by_floor = floor is not None
         self._chosen = floor or first
         return self._chosen
@@ -240,7 +240,7 @@ class Urgency:
         """Return the urgent queues that go before a flow; of several, if it is one, the first."""
         if flow not in self._urgent:
             return [each.key for each in self._urgent]
-        first = self._first(now)
+        first = _first(self._urgent.values(), self._in_proportion, now)
         return [] if first is flow else [first.key]
 
     def _kept(self, queue: _Queue, now: float) -> Kept:
@@ -290,25 +290,27 @@ class Urgency:
         self._urgent.pop(flow, None)
         self._waiting.pop(flow, None)
 
-    def _first(self, now: float) -> Flow:
-        urgent = self._urgent.values()
-        if self._in_proportion:
-            return max(urgent, key=lambda each: (now - each.due) / each.target.seconds).flow
-        late = min((each for each in urgent if each.due <= now), key=_rank, default=None)
-        if late is None:
-            return min(urgent, key=_due).flow
-        above = (each for each in urgent if each.rank < late.rank)
-        return min(above, key=_due, default=late).flow
-
-    def _next_floor(self, first: Flow) -> Flow | None:
-        """Return whose floor it is: the next one's that `first` goes before."""
-        for flow in list(islice(self._waiting, 2)):
-            del self._waiting[flow]
-            self._waiting[flow] = None
-            if flow is not first:
-                return flow
-        return None
-
 
 _rank = attrgetter("rank")
 _due = attrgetter("due")
+
+
+def _first(urgent: Collection[_Queue], in_proportion: bool, now: float) -> Flow:
+    """Return whose turn it is among the urgent."""
+    if in_proportion:
+        return max(urgent, key=lambda each: (now - each.due) / each.target.seconds).flow
+    late = min((each for each in urgent if each.due <= now), key=_rank, default=None)
+    if late is None:
+        return min(urgent, key=_due).flow
+    above = (each for each in urgent if each.rank < late.rank)
+    return min(above, key=_due, default=late).flow
+
+
+def _next_floor(waiting: dict[Flow, None], first: Flow) -> Flow | None:
+    """Return whose floor it is: the next one's that `first` goes before."""
+    for flow in list(islice(waiting, 2)):
+        del waiting[flow]
+        waiting[flow] = None
+        if flow is not first:
+            return flow
+    return None
