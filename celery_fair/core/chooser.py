@@ -60,6 +60,11 @@ class Targets(NamedTuple):
     in_proportion: bool = False
     floor: float = FLOOR
 
+    @property
+    def classes(self) -> dict[str, int]:
+        """A class of its own for each, by which nobody compares its share with another's."""
+        return {queue: len(self.of) - rank for rank, queue in enumerate(self.of)}
+
 
 def targets_of(
     queues: Mapping[str, tuple[Target | None, int]],

@@ -95,7 +95,7 @@ KINDS: Final[dict[str, Kind]] = {
         ),
         "since": ("microseconds", "since when; that is before the record is written"),
         "quantum": ("double", "its quantum now"),
-        "level": ("long", "its class: a higher one is served first"),
+        "level": ("long", "its class: a higher one is first; with a target, one of its own"),
         "depth": ("long", "messages that wait for it at the broker, if that is known"),
     },
     "settings": {

@@ -328,4 +328,5 @@ def test_the_most_important_target_is_the_first() -> None:
     assert found == Targets({"c": target, "a": target}, True, 0.05)
     assert found is not None
     assert list(found.of) == ["c", "a"]
+    assert found.classes == {"c": 2, "a": 1}
     assert targets_of({"b": (None, 0)}) is None

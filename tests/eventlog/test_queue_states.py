@@ -43,7 +43,8 @@ class Scene:
         chooser: Any = SimpleNamespace(why=lambda flow, now: (self.held, now))
         depths: Any = SimpleNamespace(ask_about=lambda names: None, of=lambda name: self.depth)
         self.emptied: float | None = None
-        self.states = QueueStates(self.feeds, chooser, depths, EventLog(Policy(folder), "w"))
+        log, classes = EventLog(Policy(folder), "w"), {"aimed": 2}
+        self.states = QueueStates(self.feeds, chooser, depths, log, classes)
 
     def _began_empty(self) -> float | None:
         emptied, self.emptied = self.emptied, None
@@ -68,6 +69,16 @@ class Scene:
     @property
     def records(self) -> list[Record]:
         return records(self.folder, "queue")
+
+
+def test_a_queue_with_a_target_has_a_class_of_its_own(scene: Scene) -> None:
+    """By which nobody compares its share with another's."""
+    aimed = SimpleNamespace(**vars(scene.feed) | {"name": "aimed"})
+    scene.feeds.append(aimed)
+    for feed in scene.feeds:
+        feed.flow = SimpleNamespace(head=1.0)
+    scene.look()
+    assert {record["queue"]: record["level"] for record in scene.records} == {"q": 0, "aimed": 2}
 
 
 @pytest.fixture

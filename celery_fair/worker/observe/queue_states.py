@@ -16,6 +16,7 @@ A queue that has run out several times since the last look was empty from the fi
 time that something came.
 """
 
+from collections.abc import Mapping
 from time import monotonic, time_ns
 from typing import NamedTuple
 
@@ -60,12 +61,21 @@ class QueueStates:
         chooser: knows who is held back.
         depths: asks the broker what it has.
         log: takes the records.
+        classes: those of queues with a target, in place of what their options say.
     """
 
-    def __init__(self, feeds: OpenFeeds, chooser: Chooser, depths: Depths, log: EventLog) -> None:
+    def __init__(
+        self,
+        feeds: OpenFeeds,
+        chooser: Chooser,
+        depths: Depths,
+        log: EventLog,
+        classes: Mapping[str, int] | None = None,
+    ) -> None:
         self._feeds = feeds
         self._chooser = chooser
         self._log = log
+        self._classes = classes or {}
         self._depths = depths
         self._written: dict[str, _Written] = {}
         self._gaps: dict[str, _Gap] = {}  # of which the broker's answer is waited for
@@ -152,7 +162,8 @@ class QueueStates:
         """Write it down, unless the last record says so."""
         before, options = self._written.get(feed.name), feed.gate.options
         starved = state == "empty" and depth is not None and depth.messages > 0
-        said = (state, starved, options.quantum, options.level)
+        level = self._classes.get(feed.name, options.level)
+        said = (state, starved, options.quantum, level)
         if before is not None and before[:4] == said:
             return
         if before is not None:
@@ -169,7 +180,7 @@ class QueueStates:
                 "since": wall,
                 "depth": None if depth is None else depth.messages,
                 "quantum": options.quantum,
-                "level": options.level,
+                "level": level,
             },
         )
 

@@ -334,9 +334,9 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
     policy = log_policy(settings)
     try_log(policy)
     log = EventLog(policy, c.hostname)
-    queues = QueueStates(
-        feeds, chooser, Depths(c.app.connection_for_read, keyed=settings.keys), log
-    )
+    depths = Depths(c.app.connection_for_read, keyed=settings.keys)
+    classes = {} if settings.targets is None else settings.targets.classes
+    queues = QueueStates(feeds, chooser, depths, log, classes)
     return Recorder(log, queues, QueueSettings(feeds, settings, log), settings, c)
 
 
