@@ -125,9 +125,9 @@ class Urgency:
 
     def remove(self, flow: Flow) -> None:
         """It was removed."""
+        self.runs_empty(flow)  # also for who is to look at its head later
         self._of.pop(flow, None)
         self._awaited.pop(flow, None)
-        self._forget(flow)
 
     def heads(self, flow: Flow, since: float, now: float, is_here: bool = True) -> None:
         """The flow's head is another message, which was published at the time `since`.

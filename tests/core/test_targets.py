@@ -523,6 +523,17 @@ def test_queues_that_go_and_come_keep_what_was_learned() -> None:
     assert kept.started == 2  # and one of the other's floor
 
 
+def test_a_queue_that_went_is_not_chosen_when_its_head_would_have_become_urgent() -> None:
+    """As when a connection is lost: its queues go, and others of these names come."""
+    made = slot({"a": SOON}, "bulk")
+    relax(made, "a")
+    made.publish("bulk", 3)
+    made.publish("a")
+    made.chooser.remove(made.flows["a"], 0.1)
+    made.chooser.advance(5.0)
+    assert made.chooser.choose(5.0, 0.0) is made.flows["bulk"]
+
+
 def test_what_went_while_it_was_served_leaves_nothing() -> None:
     made = slot({"a": SOON}, "bulk")
     for queue in ("a", "bulk"):
