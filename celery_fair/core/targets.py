@@ -72,22 +72,21 @@ def parse_target(text: object) -> Target:
 class Lead:
     """How long before it is due a queue's head becomes urgent; see the module's text."""
 
-    __slots__ = ("_allowed", "_late", "_part", "_seconds")
+    __slots__ = ("_allowed", "_gain", "_late", "_least", "_most", "seconds")
 
     def __init__(self, target: Target) -> None:
-        self._seconds = target.seconds
+        self.seconds = self._most = target.seconds
+        self._least = _LEAST * target.seconds
         self._late = _NEARLY * target.seconds
+        self._gain = _GAIN * target.seconds
         self._allowed = (1 - target.part) / 2
-        self._part = 1.0
-
-    @property
-    def seconds(self) -> float:
-        return self._part * self._seconds
 
     def started(self, wait: float) -> None:
         """Learn from a message that has waited for so many seconds when it started."""
-        change = _GAIN * ((wait > self._late) - self._allowed)
-        self._part = min(max(self._part + change, _LEAST), 1.0)
+        if wait > self._late:
+            self.seconds = min(self.seconds + self._gain * (1 - self._allowed), self._most)
+        elif self.seconds > self._least:
+            self.seconds = max(self.seconds - self._gain * self._allowed, self._least)
 
 
 class Kept(NamedTuple):

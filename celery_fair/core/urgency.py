@@ -36,8 +36,6 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from heapq import heappop, heappush
 from itertools import islice
-from operator import attrgetter
-from typing import NamedTuple
 
 from celery_fair.core.classes import ClassScheduler
 from celery_fair.core.dwrr import Flow
@@ -50,16 +48,9 @@ _REMEMBERED = 1000
 """Waits of a queue that a report goes by, at the most."""
 
 
-class _Started(NamedTuple):
-    """A message that was started.
-
-    Attributes:
-        counts: whether the target is for it: by key it is for the first message of each.
-    """
-
-    at: float
-    wait: float
-    counts: bool
+_Started = tuple[float, float, bool]
+"""A message: when it started, what it had waited, and whether the target is for it: of a queue that
+is shared by key it is for the first message of each."""
 
 
 class _Queue:
@@ -138,7 +129,8 @@ class Urgency:
         queue = self._of.get(flow)
         if queue is not None:
             queue.since, queue.is_here = since, is_here
-            self._awaited.pop(flow, None)
+            if self._awaited:
+                self._awaited.pop(flow, None)
             self._place(queue, now)
         elif self._scheduler.of(flow).is_backlogged(flow):
             self._waiting.setdefault(flow)
@@ -218,9 +210,9 @@ class Urgency:
             if counts:
                 queue.lead.started(wait)
             known = self._started[flow.key]
-            while known and known[0].at < now - PERIOD:
+            while known and known[0][0] < now - PERIOD:
                 known.popleft()
-            known.append(_Started(now, wait, counts))
+            known.append((now, wait, counts))
 
     # What is asked ----------------------------------------------------------------
 
@@ -246,8 +238,8 @@ class Urgency:
     def _kept(self, queue: _Queue, now: float) -> Kept:
         key, target = queue.flow.key, queue.target
         # What is added meanwhile is not there yet.
-        known = [each for each in list(self._started[key]) if each.at >= now - PERIOD]
-        waits = sorted(each.wait for each in known if each.counts)
+        known = [each for each in list(self._started[key]) if each[0] >= now - PERIOD]
+        waits = sorted(wait for _, wait, counts in known if counts)
         since = queue.since if queue.is_here else None
         late = 0.0 if since is None else max(0.0, now - since - target.seconds)
         if late:
@@ -255,7 +247,7 @@ class Urgency:
         count = len(waits)
         wait = waits[math.ceil(count * target.part - TINY) - 1] if waits else None
         in_time = sum(each <= target.seconds for each in waits) / count if waits else None
-        load = arrivals([each.at - each.wait for each in known], target.seconds)
+        load = arrivals([at - wait for at, wait, _ in known], target.seconds)
         load *= 1 + min(late / PERIOD, 1.0)
         lead = queue.lead.seconds
         return Kept(queue.flow, target, count, wait, in_time, lead, load, queue.is_dated)
@@ -270,7 +262,8 @@ class Urgency:
             self._urgent[queue.flow] = queue
             self._waiting.setdefault(queue.flow)
             return
-        self._forget(queue.flow)
+        if queue.flow in self._urgent:
+            self._forget(queue.flow)
         if at < queue.filed:
             queue.filed = at
             self._count += 1
@@ -291,19 +284,18 @@ class Urgency:
         self._waiting.pop(flow, None)
 
 
-_rank = attrgetter("rank")
-_due = attrgetter("due")
-
-
 def _first(urgent: Collection[_Queue], in_proportion: bool, now: float) -> Flow:
     """Return whose turn it is among the urgent."""
     if in_proportion:
         return max(urgent, key=lambda each: (now - each.due) / each.target.seconds).flow
-    late = min((each for each in urgent if each.due <= now), key=_rank, default=None)
-    if late is None:
-        return min(urgent, key=_due).flow
-    above = (each for each in urgent if each.rank < late.rank)
-    return min(above, key=_due, default=late).flow
+    first = late = None
+    for each in urgent:
+        if each.due <= now:
+            late = each if late is None or each.rank < late.rank else late
+    for each in urgent:
+        if late is None or each.rank < late.rank:
+            first = each if first is None or each.due < first.due else first
+    return (first or late).flow  # type: ignore[union-attr]
 
 
 def _next_floor(waiting: dict[Flow, None], first: Flow) -> Flow | None:
