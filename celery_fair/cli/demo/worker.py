@@ -70,7 +70,7 @@ class Order:
     fair: bool
     event_log: str | None
     command: int
-    target: str | None
+    target: str | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the variables of a process that is given this order; others do not see them."""
