@@ -43,9 +43,15 @@ test: environment brokers spark ## lint, and the tests
 # While Spark computes on one core: that is one process beside many, and would else be the last to end.
 .PHONY: test-workers
 test-workers: environment brokers
-	@nice -n 10 $(MAKE) --no-print-directory -j 3 lint test-core test-older
+	@nice -n 10 $(MAKE) --no-print-directory -j 4 lint test-core test-older test-compiled
 	@nice -n 10 $(MAKE) --no-print-directory test-current
 	@$(MAKE) --no-print-directory test-fairness
+
+# Each of the processes beside each other imports all tests: once they are rewritten and compiled, in
+# a third of the time.
+.PHONY: test-compiled
+test-compiled: environment
+	@$(RUN) pytest -qq --collect-only -m "not wide" $(addprefix --ignore=,tests/core $(FAIRNESS) $(SPARK)) >/dev/null
 
 .PHONY: test-costs
 test-costs: environment ## the tests, and what each file of them costs of the processors

@@ -78,7 +78,7 @@ def test_killed_with_an_open_file(
     gate: Gate,
     tmp_path: Path,
 ) -> None:
-    """A node that is lost leaves a doubt for ever; the last copy of a sidecar leaves none."""
+    """What a node had that is lost is not there; the last copy of a sidecar leaves no doubt."""
     program("rclone", package="rclone")
     log, store = tmp_path / "log", tmp_path / "store"
     conf = {"fair_event_log": str(log), "fair_event_log_rotate": ROTATE}
@@ -112,10 +112,6 @@ def test_killed_with_an_open_file(
     other.beats(soon + 20)
     Logs(store).write("other/log.jsonl", other.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    assert audited(warehouse, store) == {done: "UNKNOWN", "letter": "UNKNOWN"}
-    doubts = warehouse.table("doubts").where(f"pid = {worker.pid} and not open").collect()
-    assert [(row["why"], row["until"]) for row in doubts] == [("its log breaks off", float("inf"))]
-
     taken = next(store.glob("*/*-0.jsonl"))
     taken.unlink()  # when it is there again, the script runs
     with sidecar(log, store, tmp_path) as last:  # now it is told to end, as when a pod is

@@ -93,8 +93,6 @@ def test_verdicts_are_what_happened(
     assert {"FINISHED", "REPLAYABLE", "LOST", "DEAD_LETTERED"} == set(truth.values())
     replayable = {id_ for id_, verdict in truth.items() if verdict == "REPLAYABLE"}
     assert {json.loads(line)["id"] for line in ids.read_text().splitlines()} == replayable
-    failing = run("audit", warehouse, "--fail-on", "duplicate,lost", "--quiet")
-    assert failing.exit_code == 1
 
 
 def now() -> dict[str, float]:
