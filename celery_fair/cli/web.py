@@ -11,7 +11,7 @@ import click
 
 from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.options import FOLDER, Seconds, the_app
+from celery_fair.cli.options import Seconds, the_app
 from celery_fair.operate.broker import connection_to
 from celery_fair.settings import Settings
 
@@ -60,12 +60,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Dead letters that never started, by the event log: of pipeline audit --ids-out.",
 )
 @click.option(
-    "--event-log",
-    metavar="FOLDER",
-    type=FOLDER,
-    help="Show the last six hours, by what workers write there (fair_event_log).",
-)
-@click.option(
     "--timeout",
     "-t",
     type=Seconds(0, 60, min_open=True),
@@ -84,7 +78,6 @@ def web(ctx: click.Context, /, **given: Any) -> None:
     Examples:
       celery -A shop fair web
       celery -A shop fair web --allow-changes --action-log actions.jsonl
-      celery -A shop fair web --event-log /var/log/celery-fair
       celery -A shop fair web --host 0.0.0.0 --host-name fair.example.org --passwords passwords
 
     Exit status: 0 when it is stopped; 1 if it cannot listen there, or a package is missing; 2 for

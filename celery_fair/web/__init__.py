@@ -14,8 +14,7 @@ From the bottom up::
 
     snapshot.py    all workers at one moment, and their queues, summed up
     history.py     what queues did at each of the last ticks, for the lines
-    collector.py   its reader of the last minutes: the thread that asks the workers
-    log_collector.py  that of the last hours: the thread that reads the event log
+    collector.py   the thread that asks the workers
     looks.py       what is asked for when somebody looks, once for all who do
     passwords.py   the file of passwords
     guard.py       headers of every answer; who gets in, and who may change something: loopback,

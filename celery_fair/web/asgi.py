@@ -60,7 +60,6 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         "queue": queues.queue,
         "workers": queues.workers,
         "worker": queues.worker,
-        "history": queues.hours,
         "keys": keys.keys,
         "order": letters.order,
         "actions": states.actions,
@@ -75,7 +74,6 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
     lines: dict[str, Lines] = {
         "queues": queues.lines,
         "queue": queues.lines,
-        "history": queues.hours_lines,
     }
     acts: dict[str, Callable[[Request, Form], Response]] = {
         "queue": partial(change, site, QueueChange),

@@ -1,8 +1,6 @@
-"""What queues did at each of the last ticks, for the lines.
+"""What queues did each time that workers answered, for the lines.
 
-It is filled in by two readers: `collector` has a tick each time that workers answer, and
-`log_collector` one for each minute of the event log. A row of numbers a queue and tick is kept, and
-figures are made of rows when lines are drawn.
+A row of numbers a queue and tick is kept, and figures are made of rows when lines are drawn.
 """
 
 import math
@@ -15,17 +13,15 @@ from typing import Any
 
 @dataclass
 class Tick:
-    """What all queues did at a time, or in a minute.
+    """What all queues did at a time.
 
     Attributes:
-        time: in seconds since 1970; when the minute begins.
-        rows: numbers by queue, as the reader keeps them.
-        charged: what was charged for all that started in it, if the reader keeps that.
+        time: in seconds since 1970.
+        rows: numbers by queue, as `collector` keeps them.
     """
 
     time: float
     rows: dict[str, "array[float]"] = field(default_factory=dict)
-    charged: float = 0.0
 
 
 class History:

@@ -3,7 +3,7 @@
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -18,7 +18,6 @@ from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
 from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
-from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 from celery_fair.web.passwords import Passwords
 from celery_fair.web.site import Site
@@ -44,7 +43,6 @@ class Options(NamedTuple):
     action_log: Path | None
     provable: Path | None
     timeout: float
-    event_log: Path | None
 
 
 @contextmanager
@@ -61,9 +59,8 @@ def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None
         _listening(options.host, options.port) as listening,
         closing(Orders(app, options.provable)) as orders,
         closing(_collector(app, options)) as collector,
-        _record(options) as record,
     ):
-        site = Site(app, collector, _log(options), orders, options.timeout, record)
+        site = Site(app, collector, _log(options), orders, options.timeout)
         config = uvicorn.Config(
             application(site, _visitors(options), _hosts(options, listening)),
             log_level="warning",
@@ -76,8 +73,6 @@ def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None
         server = uvicorn.Server(config)
         site.warm_up()
         collector.start()
-        if record is not None:
-            record.start()
         host, port = listening.getsockname()[:2]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         yield address, partial(server.run, [listening])
@@ -129,10 +124,6 @@ def _listening(host: str, port: int) -> socket.socket:
 def _collector(app: Any, options: Options) -> Collector:
     workers = Workers(app, (), options.timeout)
     return Collector(Crowd(workers).status, Depths(app.connection_for_read))
-
-
-def _record(options: Options) -> AbstractContextManager[LogCollector | None]:
-    return closing(LogCollector(options.event_log)) if options.event_log else nullcontext()
 
 
 def _visitors(options: Options) -> Visitors:

@@ -22,7 +22,6 @@ from celery_fair.settings import Settings
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
 from celery_fair.web.forms import Tokens
-from celery_fair.web.log_collector import LogCollector
 from celery_fair.web.orders import Orders
 
 
@@ -32,7 +31,6 @@ class Site:
 
     Attributes:
         timeout: seconds that workers' answers are waited for.
-        record: reads the event log, if it is to be read.
         keeps: whether there is a Redis to keep what is changed, for workers that start later.
     """
 
@@ -41,7 +39,6 @@ class Site:
     log: ActionLog
     orders: Orders
     timeout: float = 1.0
-    record: LogCollector | None = None
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:

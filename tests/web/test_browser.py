@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import time
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from tests.integration.conftest import module_space, start_module_worker
 from tests.processes import ROOT, Process
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
-from tests.web.test_history import line
 from tests.workers import DEFAULT_APP, StartWorker, WorkerProcess
 
 __all__ = ["module_space", "start_module_worker"]
@@ -77,10 +75,7 @@ def server(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("web")
     log = str(folder / "actions.jsonl")
-    (host := folder / "events" / "host").mkdir(parents=True)
-    (host / "_open-1-a.jsonl").write_bytes(line("left", 0, time() - 600) + b"\n")
-    options = ("--allow-changes", "--action-log", log, "--event-log", str(host.parent))
-    with serving(module_space, folder, *options) as address:
+    with serving(module_space, folder, "--allow-changes", "--action-log", log) as address:
         yield address
 
 
@@ -216,27 +211,9 @@ def test_a_queue_is_paused_and_has_that_taken_back(
 def test_at_every_width_nothing_is_cut_off(server: str, page: Page) -> None:
     for width in (400, 900, 1600):
         page.set_viewport_size({"width": width, "height": 800})
-        for path in (*PATHS, "/queue?name=left", "/history"):
+        for path in (*PATHS, "/queue?name=left"):
             page.goto(f"{server}{path}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-BLUE = """() => {
-  const canvas = document.querySelector('.plot canvas');
-  if (!canvas) return false;
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  for (let at = 0; at < data.length; at += 4)
-    if (data[at] < 60 && data[at + 1] < 150 && data[at + 2] > 140 && data[at + 3] > 100)
-      return true;
-  return false;
-}"""
-
-
-@pytest.mark.either_broker
-def test_what_was_in_one_minute_only_is_drawn(server: str, page: Page) -> None:
-    page.goto(f"{server}/history")
-    expect(page.get_by_text("100.0 %")).to_be_visible()
-    wait_for(lambda: page.evaluate(BLUE), 60)
 
 
 @pytest.mark.either_broker

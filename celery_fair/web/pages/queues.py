@@ -1,4 +1,4 @@
-"""Queues and workers as they are now, the last hours, and changes of a queue."""
+"""Queues and workers as they are now, and changes of a queue."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from celery_fair.operate.errors import NoAnswerError, OperateError
 from celery_fair.operate.queues import kept_by
 from celery_fair.operate.text import escaped
 from celery_fair.operate.workers import Workers
-from celery_fair.web import collector, log_collector
+from celery_fair.web import collector
 from celery_fair.web.actions import NotDoneError, Undo
 from celery_fair.web.forms import Form
 from celery_fair.web.looks import Looks
@@ -35,7 +35,6 @@ _QUEUES = (
 )
 _WORKERS = ("name", "rows", "per_second", "buffered", "in_flight", "held_at")
 _ROWS = ("name", "class", "target_share", "share", "buffered", "in_flight", "served", "held")
-_HOURS = ("name", "share", "starts", "median", "p95", "depth")
 
 
 class QueuePages:
@@ -94,16 +93,6 @@ class QueuePages:
         listed = listing(rows, query, _ROWS, "-class")
         return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
 
-    def hours(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Fill in the table of the last hours, as the event log has them."""
-        record = self._site.record
-        if record is None:
-            return {"hours": None}
-        hours = record.look()
-        rows = [SimpleNamespace(name=queue, **sums) for queue, sums in hours.queues.items()]
-        listed = listing(rows, query, _HOURS, "-share")
-        return {"hours": hours, "listing": listed, "folder": record.folder}
-
     def lines(self, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
         """Return whose lines are drawn, and those: their ends, if that is what was drawn before."""
         look, history = self._site.collector.look, self._site.collector.history
@@ -115,23 +104,6 @@ class QueuePages:
         whole = names != before
         told = history.lines(names, figures, slice(None if whole else -1, None))
         return names, told | {"names": [*map(escaped, names)], "whole": whole}
-
-    def hours_lines(self, query: Mapping[str, str], before: Any) -> tuple[Any, Any]:
-        """Return the lines of those that were charged most in the last hours.
-
-        Arguments:
-            before: what was returned the last time, first; if that is so still, there are none.
-        """
-        record = self._site.record
-        if record is None:
-            return None, None
-        hours = record.look()
-        state = hours.number, drawn(hours.queues, query)
-        if state == before:
-            return state, None
-        over = slice(-1)  # the last minute is not
-        told = record.history.lines(state[1], log_collector.FIGURES, over)
-        return state, told | {"names": [*map(escaped, state[1])], "whole": True}
 
     def _explanations(self, queue: str) -> Iterator[dict[str, str]]:
         """Yield what each worker says of why nothing of a queue starts, as `fair explain` does."""
