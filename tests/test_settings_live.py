@@ -376,7 +376,10 @@ def test_live_options() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "set q: nothing to set; there are: quantum, rate, burst, max_in_flight, prefetch"),
+        (
+            {},
+            "set q: nothing to set; there are: quantum, target, rate, burst, max_in_flight,",
+        ),
         ({"class": 1}, "set q: 'class' cannot be changed while consuming; these can: quantum,"),
         ({"scope": "cluster"}, "set q: 'scope' cannot be changed while consuming"),
         ({"exclusive": True}, "set q: 'exclusive' cannot be changed while consuming"),

@@ -192,6 +192,7 @@ def set_options(
 
     \b
     quantum=N         its share is N by the sum of the active queues' quanta
+    target=P%<TIME    P percent of its messages start within TIME; for one that has a target
     rate=N/s          at most N starts per second; also N/m, N/h, none
     burst=N           of these, so many at once
     max_in_flight=N   its tasks that a worker runs at once; none for no cap
@@ -208,6 +209,7 @@ def set_options(
     Examples:
       celery -A shop fair set bulk quantum=8
       celery -A shop fair set partner rate=10/s burst=5
+      celery -A shop fair set mail 'target=95%<0.5s'
       celery -A shop fair set bulk quantum=8 --keep
       celery -A shop fair set bulk --forget
       celery -A shop fair set reports max_in_flight=none -d celery@host1

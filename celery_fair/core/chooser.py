@@ -136,6 +136,8 @@ class Chooser:
         flow = self.scheduler.add(queue, quantum * self._unit, level if self._strict else 0)
         self._gates[flow] = gate
         self._quanta[flow] = quantum
+        if self.urgency is not None:
+            self.urgency.aim(queue, gate.options.target, 0.0)  # it has no head yet
         if self._rising is not None:
             self._rising.add(flow, level)
         return flow

@@ -33,7 +33,7 @@ half.
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -119,6 +119,17 @@ class Urgency:
         self.runs_empty(flow)  # also for who is to look at its head later
         self._of.pop(flow, None)
         self._awaited.pop(flow, None)
+
+    def aim(self, key: str, target: Target | None, now: float) -> None:
+        """A queue that has a target may have another one: then its lead begins anew."""
+        if target is None or self._targets.get(key, target) == target:
+            return
+        self._targets[key], self._leads[key] = target, Lead(target)
+        for queue in self._of.values():
+            if queue.flow.key == key:
+                queue.target, queue.lead = target, self._leads[key]
+                if queue.since is not None:
+                    self._place(queue, now)
 
     def heads(self, flow: Flow, since: float, now: float, is_here: bool = True) -> None:
         """The flow's head is another message, which was published at the time `since`.
@@ -226,7 +237,7 @@ class Urgency:
 
         A head that is overdue counts as one that has started just now. From any thread.
         """
-        return [self._kept(queue, now) for queue in list(self._of.values())]
+        return [_kept(each, self._started[each.flow.key], now) for each in list(self._of.values())]
 
     def before(self, flow: Flow, now: float) -> list[str]:
         """Return the urgent queues that go before a flow; of several, if it is one, the first."""
@@ -234,23 +245,6 @@ class Urgency:
             return [each.key for each in self._urgent]
         first = _first(self._urgent.values(), self._in_proportion, now)
         return [] if first is flow else [first.key]
-
-    def _kept(self, queue: _Queue, now: float) -> Kept:
-        key, target = queue.flow.key, queue.target
-        # What is added meanwhile is not there yet.
-        known = [each for each in list(self._started[key]) if each[0] >= now - PERIOD]
-        waits = sorted(wait for _, wait, counts in known if counts)
-        since = queue.since if queue.is_here else None
-        late = 0.0 if since is None else max(0.0, now - since - target.seconds)
-        if late:
-            waits.append(target.seconds + late)
-        count = len(waits)
-        wait = waits[math.ceil(count * target.part - TINY) - 1] if waits else None
-        in_time = sum(each <= target.seconds for each in waits) / count if waits else None
-        load = arrivals([at - wait for at, wait, _ in known], target.seconds)
-        load *= 1 + min(late / PERIOD, 1.0)
-        lead = queue.lead.seconds
-        return Kept(queue.flow, target, count, wait, in_time, lead, load, queue.is_dated)
 
     # ------------------------------------------------------------------------------
 
@@ -282,6 +276,24 @@ class Urgency:
         """It is not urgent, and has no floor."""
         self._urgent.pop(flow, None)
         self._waiting.pop(flow, None)
+
+
+def _kept(queue: _Queue, started: Iterable[_Started], now: float) -> Kept:
+    target = queue.target
+    # What is added meanwhile is not there yet.
+    known = [each for each in list(started) if each[0] >= now - PERIOD]
+    waits = sorted(wait for _, wait, counts in known if counts)
+    since = queue.since if queue.is_here else None
+    late = 0.0 if since is None else max(0.0, now - since - target.seconds)
+    if late:
+        waits.append(target.seconds + late)
+    count = len(waits)
+    wait = waits[math.ceil(count * target.part - TINY) - 1] if waits else None
+    in_time = sum(each <= target.seconds for each in waits) / count if waits else None
+    load = arrivals([at - wait for at, wait, _ in known], target.seconds)
+    load *= 1 + min(late / PERIOD, 1.0)
+    lead = queue.lead.seconds
+    return Kept(queue.flow, target, count, wait, in_time, lead, load, queue.is_dated)
 
 
 def _first(urgent: Collection[_Queue], in_proportion: bool, now: float) -> Flow:

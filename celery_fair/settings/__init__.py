@@ -264,6 +264,11 @@ class Settings:
         """
         changes = parse_live_options(queue, options)
         after = replace(before or self.queue(queue), **changes)
+        if "target" in changes and None in {after.target, self.queue(queue).target}:
+            raise ImproperlyConfigured(
+                f"set {queue}: a 'target' can be changed while consuming, not given or taken away:"
+                f" set fair_queues[{queue!r}] and restart the workers"
+            )
         if "max_in_flight" in changes and queue in self.serial:
             raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
         if "burst" in changes and after.rate is None:

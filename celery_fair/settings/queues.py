@@ -10,7 +10,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.settings.table import from_options, table
 from celery_fair.settings.values import Burst, Cap, Flag, Quantum, Rate, Wait, choice, whole
 
-LIVE_OPTIONS = ("quantum", "rate", "burst", "max_in_flight", "prefetch")
+LIVE_OPTIONS = ("quantum", "target", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
 
 

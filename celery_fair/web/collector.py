@@ -21,7 +21,7 @@ from time import monotonic, time
 from celery_fair.brokers.depths import Depths
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.errors import NoAnswerError
-from celery_fair.web.history import History, Tick
+from celery_fair.web.history import History
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Collector:
     """
 
     def __init__(self, ask: Callable[[], Answers], depths: Depths, every: float = 1.0) -> None:
-        self.history = History(_figures, _TICKS)
+        self.history = History(FIGURES, _TICKS)
         self._ask = ask
         self._depths = depths
         self._every = every
@@ -162,7 +162,7 @@ class Collector:
             name: array("f", [nan if each is None else each for each in _FIGURES_OF(queue)])
             for name, queue in drawn
         }
-        self.history.ticks.append(Tick(round(snapshot.time, 1), rows))
+        self.history.ticks.append((round(snapshot.time, 1), rows))
 
     def _remember(self, snapshot: Snapshot) -> None:
         """Keep two earlier counts: the older is compared with until the newer is old enough."""
@@ -184,10 +184,6 @@ class Collector:
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting) or monotonic() - self._looked < _INTEREST
-
-
-def _figures(tick: Tick, queue: str) -> Mapping[str, float]:
-    return dict(zip(FIGURES, tick.rows.get(queue, ()), strict=False))
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def fair_keys(state: Any, queue: str, tenant: str | None = None, **_: Any) -> An
 def fair_set(
     state: Any, queue: str, options: dict[str, Any] | None = None, check: bool = False, **_: Any
 ) -> Any:
-    """Change a queue's options: quantum, rate, burst, max_in_flight, prefetch; or only check."""
+    """Change a queue's options: quantum, target, rate, burst, max_in_flight, prefetch; or check."""
     return _answer(state, lambda parts: _set(parts, queue, options or {}, check))
 
 
@@ -94,6 +94,8 @@ def _set(parts: Parts, queue: str, options: dict[str, Any], check: bool) -> dict
     if not check:
         if feed is not None and after.quantum != feed.gate.options.quantum:
             parts.chooser.reweight(feed.flow, after.quantum)
+        if parts.chooser.urgency is not None:
+            parts.chooser.urgency.aim(queue, after.target, monotonic())
         parts.gates.change(queue, after)
         _regate(parts, queue)
         parts.resize()

@@ -38,6 +38,7 @@ class Idle:
 class Limits:
     max_in_flight = None
     rate = None
+    target = None
 
 
 class Slot:
@@ -466,6 +467,36 @@ def test_a_queue_with_a_target_goes_on_when_it_is_released() -> None:
     made.chooser.served(made.flows["a"], 0.0, None, False, None, made.now)
     made.chooser.regate(made.flows["a"], made.now)
     assert made.count()["a"] == 5
+
+
+def test_another_target_holds_for_what_waits() -> None:
+    """And for a queue without a message, and one that comes again."""
+    made = slot({"a": LATER, "empty": LATER}, "bulk")
+    relax(made, "a", "empty")
+    made.publish("bulk", 100)
+    made.publish("a", 100)
+    made.run(1.0)
+    assert 4 <= made.count()["a"] <= 6  # by quanta
+    for queue in ("a", "empty"):
+        made.urgency.aim(queue, SOON, made.now)
+    made.run(1.0)
+    assert 13 <= made.count()["a"] <= 16
+    made.urgency.aim("a", LATER, made.now)
+    relax(made, "a")
+    made.run(1.0)
+    assert 17 <= made.count()["a"] <= 21
+    assert [kept.target for kept in made.urgency.kept(made.now)] == [LATER, SOON]
+    made.chooser.remove(made.flows["empty"], made.now)
+    made.chooser.add("empty", 1.0, 0, gate())
+    assert [kept.target for kept in made.urgency.kept(made.now)] == [LATER, SOON]
+
+
+def test_a_queue_without_a_target_gets_none() -> None:
+    made = slot({"a": LATER}, "bulk")
+    for queue, target in (("bulk", SOON), ("a", None), ("bulk", None), ("a", LATER)):
+        made.urgency.aim(queue, target, 0.0)
+    (kept,) = made.urgency.kept(0.0)
+    assert (kept.queue, kept.target) == ("a", LATER)
 
 
 def test_a_floor_of_nobody_is_left() -> None:

@@ -18,7 +18,7 @@ from tests.brokers import Space
 from tests.waiting import wait_equal
 from tests.workers import StartWorker, WorkerProcess
 
-FAIR: dict[str, Any] = {"fair_queues": {"bulk": {"quantum": 2}, "other": {}}}
+FAIR: dict[str, Any] = {"fair_queues": {"bulk": {"quantum": 2, "target": "95% < 1h"}, "other": {}}}
 Run = Callable[..., Result]
 
 
@@ -47,7 +47,7 @@ def test_workers_that_start_later(
     first = start_worker(redis_space, pool="threads", queues=["bulk", "other"], conf=FAIR)
     assert first.inspect("ping")
     run = run_on(first)
-    set_ = run("set", "bulk", "quantum=7", "rate=10/s", "--keep")
+    set_ = run("set", "bulk", "quantum=7", "rate=10/s", "target=90%<2h", "--keep")
     assert (set_.exit_code, "It is kept" in set_.stderr) == (0, True), set_.output
     assert run("set", "bulk", "quantum=8", "-d", first.hostname).exit_code == 0  # is not
     paused = run("pause", "other", "--keep", "-d", first.hostname)
@@ -56,6 +56,7 @@ def test_workers_that_start_later(
     assert second.inspect("ping")
     found = status(second)
     assert (found["bulk"]["quantum"], found["bulk"]["rate"], found["bulk"]["held"]) == (7, 10, None)
+    assert found["bulk"]["aim"]["asked"] == "90% < 2h"
     assert found["other"]["held"] == "paused"
     assert status(first)["bulk"]["quantum"] == 8
 

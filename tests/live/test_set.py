@@ -79,7 +79,7 @@ def test_pause_and_resume(worker: WorkerProcess, ask: Ask) -> None:
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("nowhere", {"quantum": 3}, "queue 'nowhere' is not consumed by this worker; these are:"),
-    ("steady", {}, "nothing to set; there are: quantum, rate, burst"),
+    ("steady", {}, "nothing to set; there are: quantum, target, rate, burst"),
     ("steady", {"colour": 3}, "unknown option 'colour'; there are:"),
     ("steady", {"quantum": 3, "colour": 3}, "unknown option 'colour'"),
     ("steady", {"exclusive": True}, "'exclusive' cannot be changed while consuming; these can:"),
@@ -98,6 +98,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"rate": "10/s", "burst": 1.5},
         "must be a whole number from 1 to 1000000, not 1.5",
     ),
+    ("steady", {"target": "95% < 1s"}, "a 'target' can be changed while consuming, not given or"),
     ("steady", {"burst": 3}, "'burst' needs a 'rate', such as '10/s'"),
     ("steady", {"max_in_flight": 0}, "must be a whole number from 1 to 65535, or None, not 0"),
     ("steady", {"prefetch": 70000}, "must be a whole number from 1 to 65535, or None, not 70000"),

@@ -116,3 +116,14 @@ def test_a_miss_is_told_everywhere(worker: WorkerProcess) -> None:
 
     wait_for(said, 60, "the log to tell of the miss", interval=1.0)
     assert worker.control("fair_status")["bulk"]["aim"] is None
+
+
+@pytest.mark.parametrize("worker", PUSHED[:1], ids="-".join, indirect=True)
+def test_a_target_is_set(worker: WorkerProcess) -> None:
+    for asked in ("90% < 2h", QUEUES["reports"]["target"]):
+        told = worker.control("fair_set", queue="reports", options={"target": asked})
+        assert told == {"ok": f"reports: target={asked}"}
+        assert worker.control("fair_status")["reports"]["aim"]["asked"] == asked
+    for options in ({"target": None}, {"target": "5s"}):
+        assert "error" in worker.control("fair_set", queue="reports", options=options)
+    assert worker.control("fair_status")["reports"]["aim"]["asked"] == asked

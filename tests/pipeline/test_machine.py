@@ -6,6 +6,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,14 @@ from celery_fair.core.gate import SLACK
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.replay.machine import Machine, Message, Start
 from celery_fair.pipeline.replay.outcome import quantile
-from celery_fair.pipeline.replay.scenario import KeyPlan, Plan, Scenario, named, parse_scenario
+from celery_fair.pipeline.replay.scenario import (
+    Change,
+    KeyPlan,
+    Plan,
+    Scenario,
+    named,
+    parse_scenario,
+)
 
 
 def message(published: float, queue: str = "q", runtime: float = 1.0) -> Message:
@@ -256,3 +264,16 @@ def test_a_target_may_be_supposed_away() -> None:
     assert aimed.targets is not None
     assert aimed.targets.of == {"a": (0.95, 2.0)}
     assert parse_scenario("p: a.target=none", aimed).targets is None
+
+
+def test_a_target_changes_when_it_was_set() -> None:
+    """From an hour to a second, in the midst of a backlog that two queues share evenly."""
+    aimed = parse_scenario("p: a.target=95%<1h concurrency=1 overhead=0", Scenario("base"))
+    later = parse_scenario("p: a.target=95%<1s", aimed)
+    changed = replace(aimed, changes=(Change(50.0, "a", later.queues["a"]),))
+    trace = [Message(0.0, queue, "t", None, 1.0) for queue in "ab" for _ in range(80)]
+    started = [(at, message.queue) for message, at in Machine(changed).run(trace)]
+    before = [queue for at, queue in started if at < 50]
+    after = [queue for at, queue in started if 50 < at < 90]
+    assert 20 <= before.count("a") <= 30
+    assert after.count("a") >= 38

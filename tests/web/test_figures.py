@@ -177,7 +177,7 @@ def test_lines_end_with_now_and_have_gaps() -> None:
 
 def test_lines_are_of_so_many_queues_and_ticks() -> None:
     history = drawn([{"one": row(), "two": row()}] * 20, _TICKS=2, _MOST=1)
-    assert [list(tick.rows) for tick in history.ticks] == [["one"]] * 2
+    assert [list(rows) for _, rows in history.ticks] == [["one"]] * 2
 
 
 def drawn(said: list[dict[str, Any]], **bounds: int) -> History:

@@ -113,6 +113,8 @@ class Crew:
                 self.offer(queue, head[0], now)
             return
         gate.change(plan, leash)
+        if self._aims is not None:
+            self._aims.aim(queue, plan.target, now)
         self.chooser.reweight(flow, plan.quantum)
         self.chooser.regate(flow, now)
 

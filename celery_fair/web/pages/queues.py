@@ -48,14 +48,11 @@ class QueuePages:
         """Fill in the table of all queues."""
         snapshot = self._site.collector.look()
         queues = snapshot.queues.values()
-        with_waits = any(queue.waits for queue in queues)
-        listed = listing(queues, query, _QUEUES, "name")
-        with_aims = any(queue.aim for queue in queues)
         return {
             "snapshot": snapshot,
-            "listing": listed,
-            "with_waits": with_waits,
-            "with_aims": with_aims,
+            "listing": listing(queues, query, _QUEUES, "name"),
+            "with_waits": any(queue.waits for queue in queues),
+            "with_aims": any(queue.aim for queue in queues),
         }
 
     def queue(self, query: Mapping[str, str]) -> dict[str, Any]:
