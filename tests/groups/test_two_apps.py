@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from celery import Celery
 
 from celery_fair import install
+from celery_fair.brokers.redis import Commands, marked
 from celery_fair.operate.doctor import findings
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.conftest import shared_server
@@ -96,6 +98,22 @@ def test_one_broker_by_two_names(
     workers = [fleet.worker(), fleet.worker(broker=by_name)]
     fleet.wait_counts([2, 2], *workers)
     assert not fleet.of("failed")
+
+
+def test_of_two_who_name_a_redis_at_once_one_does(redis_space: Space) -> None:
+    """Both have found it without a name, when the first gives it one."""
+    app = Celery(broker=redis_space.url, set_as_current=False)
+    with app.connection_for_write() as connection:
+        plain, told = Commands(connection.default_channel), list[str]()
+
+        class Second(Commands):
+            def __call__(self, *args: Any) -> Any:
+                found = super().__call__(*args)
+                told.append(marked(plain))  # just after it has looked
+                return found
+
+        assert [marked(Second(connection.default_channel))] == told
+        assert marked(plain) == told[0] != ""
 
 
 def test_broker_that_was_emptied(redis_space: Space, make_fleet: Callable[..., Fleet]) -> None:
