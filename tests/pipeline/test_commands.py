@@ -170,7 +170,6 @@ def test_what_is_no_warehouse(tmp_path: Path) -> None:
     assert f"{tmp_path} is a folder of logs, and no warehouse; fill one first" in logs.stderr
 
 
-@pytest.mark.wide
 def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     logs.write("other.jsonl", ['{"some": "other log"}'])
     ingested = run("ingest", logs.folder, tmp_path / "warehouse")

@@ -77,12 +77,20 @@ def set_back() -> tuple[Process, Process]:
     return cut, gappy
 
 
+def broken_off() -> Process:
+    """Of a node that is lost: nobody tells its end."""
+    process = Process().boots(0)
+    process.beats(5)
+    return process
+
+
 GAP, CHILDLESS, KILLED, SET_BACK = gap(), childless(), killed(), set_back()
+BROKEN_OFF = broken_off()
 
 
 @pytest.fixture(scope="module")
 def doubted(spark: SparkSession) -> Doubted:
-    events = bronze(spark, [*GAP, *CHILDLESS, *KILLED, *SET_BACK])
+    events = bronze(spark, [*GAP, *CHILDLESS, *KILLED, *SET_BACK, BROKEN_OFF])
     lived = processes(events).localCheckpoint()
     written = {row["boot"]: row["written_at"] for row in lived.collect()}
     return Doubted(doubts(lived, gaps(events, lived), None).where("not open").collect(), written)
@@ -113,6 +121,13 @@ def test_clock_that_is_set_back(doubted: Doubted) -> None:
     boots = [process.boot for process in SET_BACK]
     assert times == dict.fromkeys(boots, (float("-inf"), float("inf")))
     assert doubted.written[SET_BACK[0].boot] == T0 + 10
+
+
+def test_log_that_breaks_off(doubted: Doubted) -> None:
+    """It may have started anything from its last record on, for ever."""
+    (doubt,) = doubted.about(BROKEN_OFF)
+    assert (doubt["why"], doubt["since"]) == ("its log breaks off", T0 + 5)
+    assert doubt["until"] == float("inf")
 
 
 def file_of(process: Process, number: int) -> str:
