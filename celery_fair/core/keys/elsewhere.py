@@ -62,6 +62,11 @@ class Elsewhere:
         self._messages, self._cost = 0, 0.0  # since then
         self._lately, self._here, self._there = 0.0, 0.0, 0.0
 
+    @property
+    def outstanding(self) -> dict[str, float]:
+        """What is not counted yet, by key."""
+        return dict(self._outstanding)
+
     def served(self, charge: float) -> None:
         """A message is served here."""
         self._messages += 1
