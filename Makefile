@@ -93,7 +93,11 @@ test-fairness: environment brokers ## shares, and that no worker waits without n
 
 .PHONY: test-wide
 test-wide: environment brokers spark ## more brokers, Celery 5.5, no fast path; takes minutes
-	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-others test-oldest test-plain
+	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory test-laws test-others test-oldest test-plain
+
+.PHONY: test-laws
+test-laws: environment ## the algorithms, with more examples drawn for each law
+	CELERY_FAIR_TEST_EXAMPLES=many $(RUN) pytest -q -n 2 tests/core
 
 .PHONY: test-others
 test-others: environment

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("few", max_examples=25, deadline=None)
+settings.register_profile("many", max_examples=300, deadline=None)
+settings.load_profile(os.environ.get("CELERY_FAIR_TEST_EXAMPLES", "few"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

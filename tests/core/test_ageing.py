@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.classes import Ageing, ClassScheduler
 from celery_fair.core.dwrr import Flow
 
 PATIENCE = 1.0
-
-calm = settings(deadline=None)
 
 
 class Aged:
@@ -93,7 +91,6 @@ def test_it_has_not_risen_before_its_time() -> None:
     assert ("low", 10.1) in [aged.serve(10.1) for _ in range(2)]
 
 
-@calm
 @given(st.floats(0, 1e9), st.floats(1e-9, 1e6), st.integers(1, 5))
 def test_a_rise_at_the_very_time_comes_to_an_end(start: float, wait: float, k: int) -> None:
     aged = Aged(wait)

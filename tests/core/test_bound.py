@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
@@ -78,7 +78,6 @@ def serve(scheduler: DeficitRoundRobin, next_cost: float, ledger: Ledger) -> Non
     palette=st.lists(REAL, min_size=2, max_size=6),
     chance=st.randoms(use_true_random=False),
 )
-@settings(max_examples=30, deadline=None)
 def test_bound_while_all_are_backlogged(
     quanta: dict[str, float], palette: list[float], chance: random.Random
 ) -> None:
@@ -92,7 +91,6 @@ def test_bound_while_all_are_backlogged(
     quanta=st.fixed_dictionaries(dict.fromkeys("ab", st.floats(1e-4, 0.05))),
     costs=st.lists(REAL, min_size=30, max_size=80),
 )
-@settings(max_examples=40, deadline=None)
 def test_bound_with_quanta_far_below_the_costs(
     quanta: dict[str, float], costs: list[float]
 ) -> None:
@@ -114,7 +112,6 @@ def test_bound_with_quanta_far_below_the_costs(
         max_size=160,
     ),
 )
-@settings(max_examples=80, deadline=None)
 def test_bound_while_others_come_go_and_change(
     quanta: dict[str, float], steps: list[tuple[str, str, float]]
 ) -> None:
@@ -142,7 +139,6 @@ def test_bound_while_others_come_go_and_change(
         st.tuples(st.booleans(), st.sampled_from("abc"), REAL), min_size=40, max_size=160
     ),
 )
-@settings(max_examples=80, deadline=None)
 def test_bound_with_waits(quanta: dict[str, float], steps: list[tuple[bool, str, float]]) -> None:
     """An owed flow is backlogged. It may swap places within a round, which costs another q."""
     scheduler, ledger, largest = backlogged(quanta, 1.0), Ledger("abc"), 1.0

@@ -20,8 +20,6 @@ KEYS = st.sampled_from("abcdef")
 LEVELS = st.integers(0, 3)
 PATIENCE = 3.0
 
-calm = settings(deadline=None)
-
 
 class BesideTheTextbook(RuleBasedStateMachine):
     """Does everything to both, at any moment; they must agree about everything that shows."""
@@ -153,9 +151,7 @@ class BesideTheTextbook(RuleBasedStateMachine):
             assert self.ours.of(flow).is_held(flow) == (twin in self.book.of(twin).held)
 
 
-BesideTheTextbook.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=40, deadline=None
-)
+BesideTheTextbook.TestCase.settings = settings(stateful_step_count=40)
 TestBesideTheTextbook = BesideTheTextbook.TestCase
 
 
@@ -172,7 +168,6 @@ def served(scheduler: ClassScheduler | DeficitRoundRobin, cost: float, n: int) -
         scheduler.serve(flow, cost, cost)
 
 
-@calm
 @given(st.dictionaries(KEYS, AMOUNTS, min_size=1), AMOUNTS)
 def test_inside_a_class_it_is_a_lone_round_robin(quanta: dict[str, float], cost: float) -> None:
     alone, classes = DeficitRoundRobin(), ClassScheduler()

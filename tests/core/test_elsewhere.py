@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.keys.elsewhere import Elsewhere
@@ -170,7 +170,6 @@ def test_who_had_nothing_for_a_moment_is_not_set_back(workers: int) -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.floats(-5, 5), st.booleans()), max_size=40),
     st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
 def test_differences_count_in_the_end_and_nothing_is_kept(
     reports: list[tuple[str, float, bool]], serves: bool
 ) -> None:

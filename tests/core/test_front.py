@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.keys.front import (
@@ -165,7 +165,6 @@ ACTS = st.lists(
 
 
 @given(ACTS, st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
 def test_each_message_starts_once(acts: list[tuple[str, str, int]], chance: random.Random) -> None:
     """Whatever is published where, and whoever else takes messages."""
     broker = Broker()
@@ -463,7 +462,6 @@ class Limited(Worker):
 
 
 @given(ACTS, st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
 def test_caps_are_kept_and_no_place_is_lost(
     acts: list[tuple[str, str, int]], chance: random.Random
 ) -> None:

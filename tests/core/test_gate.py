@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.gate import SLACK, Gate, Hold, LocalLeash
@@ -119,7 +119,6 @@ def test_another_rate_goes_on_with_the_tokens_that_are_left(
     assert leash.when(0) >= 1 / rate
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1e9), st.floats(0.01, 1e4), st.floats(0.01, 1e4), st.integers(1, 20))
 def test_an_empty_leash_can_be_changed_at_any_time(
     now: float, before: float, after: float, burst: int

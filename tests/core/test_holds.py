@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
@@ -14,8 +14,6 @@ from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 KEYS = "abcdef"
 QUANTA = st.fixed_dictionaries({key: st.integers(1, 20) for key in KEYS})
 SOME = st.sets(st.sampled_from(KEYS))
-
-calm = settings(deadline=None)
 
 
 def backlogged(quanta: dict[str, int]) -> DeficitRoundRobin:
@@ -34,7 +32,6 @@ def serve(scheduler: DeficitRoundRobin, n: int) -> list[str]:
     return order
 
 
-@calm
 @given(QUANTA, SOME)
 def test_blocking_everything_then_unblocking_some_is_blocking_the_rest(
     quanta: dict[str, int], some: set[str]
@@ -50,7 +47,6 @@ def test_blocking_everything_then_unblocking_some_is_blocking_the_rest(
     assert serve(blocked, 100) == serve(rest, 100)
 
 
-@calm
 @given(QUANTA, SOME, st.integers(0, 50))
 def test_the_others_share_as_if_the_held_were_not_there(
     quanta: dict[str, int], held: set[str], before: int
@@ -67,7 +63,6 @@ def test_the_others_share_as_if_the_held_were_not_there(
         assert abs(counts[key] - rounds * quantum) <= 2 * max(open_.values()) + 2
 
 
-@calm
 @given(QUANTA, st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), max_size=60))
 def test_it_is_idle_only_while_all_are_held(
     quanta: dict[str, int], steps: list[tuple[str, bool]]
@@ -117,7 +112,6 @@ def test_an_idle_flow_keeps_no_credit_though_it_is_held() -> None:
     assert scheduler["a"].deficit == 0
 
 
-@calm
 @given(QUANTA, st.sampled_from(KEYS), st.integers(1, 100))
 def test_what_is_let_through_bit_by_bit_gets_its_share_at_the_most(
     quanta: dict[str, int], key: str, every: int
@@ -129,7 +123,6 @@ def test_what_is_let_through_bit_by_bit_gets_its_share_at_the_most(
     assert max(others) - min(others) <= 2
 
 
-@calm
 @given(QUANTA, st.sampled_from(KEYS), st.integers(0, 100))
 def test_what_is_let_through_within_its_share_is_served_at_once(
     quanta: dict[str, int], key: str, beyond: int

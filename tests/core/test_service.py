@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
@@ -41,7 +41,6 @@ def take_step(scheduler: DeficitRoundRobin, step: str, key: str, amount: float) 
 
 
 @given(st.lists(STEP, max_size=80))
-@settings(max_examples=60, deadline=None)
 def test_work_conservation(steps: list[tuple[str, str, float]]) -> None:
     """While nobody is owed anything, a flow is chosen if and only if some flow has a message."""
     scheduler = DeficitRoundRobin()
@@ -57,7 +56,6 @@ def test_work_conservation(steps: list[tuple[str, str, float]]) -> None:
 @given(
     quantum=AMOUNT, cost=AMOUNT, quanta=st.tuples(AMOUNT, AMOUNT), steps=st.lists(STEP, max_size=40)
 )
-@settings(max_examples=60, deadline=None)
 def test_no_starvation(
     quantum: float, cost: float, quanta: tuple[float, float], steps: list[tuple[str, str, float]]
 ) -> None:
@@ -89,7 +87,6 @@ def test_no_starvation(
     steady=AMOUNT,
     gaps=st.lists(st.tuples(st.booleans(), st.booleans(), AMOUNT), min_size=20, max_size=150),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_flapping_flow_gets_no_more_than_its_share(
     flapping: float, steady: float, gaps: list[tuple[bool, bool, float]]
 ) -> None:
@@ -130,7 +127,6 @@ def test_running_dry_and_back_in_one_round_brings_no_second_quantum() -> None:
 
 
 @given(quantum=AMOUNT, cost=AMOUNT)
-@settings(deadline=None)
 def test_an_idle_flow_keeps_no_credit(quantum: float, cost: float) -> None:
     scheduler = DeficitRoundRobin()
     flow = scheduler.add("a", quantum)

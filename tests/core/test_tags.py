@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_fair.core.keys.tags import Tags, TenantTags, spread
@@ -47,7 +47,6 @@ def test_a_first_charge_is_drawn_and_costs_nothing_on_average() -> None:
     ),
     chance=st.randoms(use_true_random=False),
 )
-@settings(max_examples=100, deadline=None)
 def test_bound(
     weights: dict[str, float], steps: list[tuple[str, float]], chance: random.Random
 ) -> None:
@@ -86,7 +85,6 @@ def test_bound(
     ahead=st.sets(st.sampled_from(KEYS), min_size=1),
     charges=st.lists(CHARGE, min_size=1, max_size=60),
 )
-@settings(max_examples=100, deadline=None)
 def test_who_is_not_ahead_is_next(ahead: set[str], charges: list[float]) -> None:
     """Whoever else waits, and however many of them."""
     tags = Tags(alike)
@@ -153,7 +151,6 @@ def parts_served(parts: int, charges: list[float]) -> list[str]:
 
 
 @given(parts=st.integers(2, 50), charges=st.lists(CHARGE, min_size=20, max_size=100))
-@settings(max_examples=50, deadline=None)
 def test_parts_gain_nothing(parts: int, charges: list[float]) -> None:
     assert parts_served(parts, charges) == parts_served(1, charges)
 
@@ -197,7 +194,6 @@ def test_another_weight_reaches_what_waits(weight: float) -> None:
     seconds=st.fixed_dictionaries(dict.fromkeys("abc", st.floats(0.1, 10.0))),
     slots=st.integers(1, 8),
 )
-@settings(max_examples=50, deadline=None)
 def test_settled_shares_are_of_seconds(seconds: dict[str, float], slots: int) -> None:
     """A message is charged 1; what it took is known when as many others were started as fit."""
     tags = TenantTags(alike)
@@ -294,7 +290,6 @@ def test_a_part_that_is_gone_was_not_served() -> None:
         max_size=600,
     )
 )
-@settings(max_examples=50, deadline=None)
 def test_what_is_remembered_is_of_what_waits(steps: list[tuple[str, int]]) -> None:
     """Whatever has happened; nothing when all is idle."""
     tags = TenantTags(alike)

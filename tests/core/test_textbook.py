@@ -95,7 +95,5 @@ class BesideTheTextbook(RuleBasedStateMachine):
             assert self.ours.is_backlogged(flow) == self.book.is_backlogged(twin)
 
 
-BesideTheTextbook.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=50, deadline=None
-)
+BesideTheTextbook.TestCase.settings = settings(stateful_step_count=50)
 TestBesideTheTextbook = BesideTheTextbook.TestCase

@@ -6,7 +6,7 @@ import math
 from itertools import accumulate
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from celery_fair.core.token_bucket import TokenBucket
@@ -16,8 +16,6 @@ CAPACITIES = st.integers(1, 50)
 GAPS = st.lists(st.sampled_from((0.0, 1e-4, 0.01, 0.1, 1.0, 30.0)) | st.floats(0, 2), max_size=60)
 STARTS = st.sampled_from((0.0, 1e6, 1.7e9))
 SLACK = 0.05
-
-calm = settings(deadline=None)
 
 
 def assert_law(times: list[float], rate: float, capacity: float) -> None:
@@ -30,7 +28,6 @@ def assert_law(times: list[float], rate: float, capacity: float) -> None:
         assert ahead - least + 1 <= capacity + 1e-6 + rate * 4 * math.ulp(now)
 
 
-@calm
 @given(RATES, CAPACITIES, GAPS, STARTS, st.sampled_from((0.0, SLACK)))
 def test_no_window_has_more_than_the_capacity_and_what_came_in(
     rate: float, capacity: int, gaps: list[float], start: float, slack: float
@@ -43,7 +40,6 @@ def test_no_window_has_more_than_the_capacity_and_what_came_in(
     assert_law(taken, rate, capacity)
 
 
-@calm
 @given(RATES, CAPACITIES, st.lists(st.tuples(st.floats(0, 2), st.integers(1, 50)), max_size=50))
 def test_the_law_holds_for_several_tokens_at_once(
     rate: float, capacity: int, asks: list[tuple[float, int]]
@@ -57,7 +53,6 @@ def test_the_law_holds_for_several_tokens_at_once(
     assert_law(taken, rate, capacity)
 
 
-@calm
 @given(RATES, CAPACITIES, st.lists(st.floats(0, 10), max_size=20), STARTS)
 def test_it_is_refused_until_just_before_the_time_it_names_and_granted_at_it(
     rate: float, capacity: int, gaps: list[float], start: float
@@ -75,7 +70,6 @@ def test_it_is_refused_until_just_before_the_time_it_names_and_granted_at_it(
         now = when
 
 
-@calm
 @given(RATES, CAPACITIES, st.integers(1, 50))
 def test_the_time_for_several_tokens_is_exact_too(rate: float, capacity: int, n: int) -> None:
     bucket = TokenBucket(rate, max(capacity, n), 0)
@@ -124,7 +118,6 @@ def test_many_takes_do_not_drift() -> None:
     assert now - 1e6 == pytest.approx(200, rel=1e-6)
 
 
-@calm
 @given(st.integers(1, 5), st.integers(1, 5))
 def test_what_is_given_back_can_be_taken_again(taken: int, returned: int) -> None:
     bucket = TokenBucket(1, 5, 0)
@@ -142,7 +135,6 @@ def test_what_is_given_back_late_never_overfills() -> None:
     assert not bucket.take(4)
 
 
-@calm
 @given(st.lists(st.booleans(), max_size=200), RATES)
 def test_giving_everything_back_leaves_the_bucket_as_it_was(steps: list[bool], rate: float) -> None:
     bucket, out = TokenBucket(rate, 5, 0), 0
@@ -183,7 +175,6 @@ def test_bad_capacities_are_refused(capacity: float) -> None:
 # Slack: starts trail decisions by up to so much, and yet the law holds as a partner sees it.
 
 
-@calm
 @given(
     st.lists(st.tuples(st.sampled_from((0.0, 0.001, 0.02, 0.1, 1.0)), st.floats(0, 1)), min_size=30)
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.gold.audit import CLOCKS, audit, replayable
+from celery_fair.pipeline.gold.audit import CLOCKS, audit, changes, replayable
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.gaps import gaps
@@ -209,6 +209,25 @@ def test_end_of_which_both_processes_tell(spark: SparkSession, own_first: bool) 
     (row,) = attempts(bronze(spark, (worker, child))).collect()
     assert (row["starts"], row["finishes"], row["boot"]) == (1, 1, child.boot)
     assert (row["state"], row["exception"], row["runtime"]) == ("SUCCESS", None, 1.0)
+
+
+def test_what_was_said_otherwise_before(spark: SparkSession) -> None:
+    """And is not what it was; what is new was never said to be anything else."""
+    columns = "id string, retries long, verdict string, queue string, why string"
+
+    def said(**verdicts: str) -> DataFrame:
+        rows = [(id_, 0, verdict, "q", None) for id_, verdict in verdicts.items()]
+        return spark.createDataFrame(rows, columns)
+
+    before = said(letter="UNKNOWN", again="FINISHED", same="LOST", done="FINISHED", gone="LOST")
+    now = said(letter="REPLAYABLE", again="DUPLICATE", same="LOST", done="FINISHED", new="LOST")
+    assert {
+        (row["id"], row["before"], row["verdict"]) for row in changes(before, now).collect()
+    } == {
+        ("letter", "UNKNOWN", "REPLAYABLE"),
+        ("again", "FINISHED", "DUPLICATE"),
+    }
+    assert changes(None, now).isEmpty()
 
 
 @pytest.mark.wide

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from celery_fair.pipeline.java import archive_options
+from celery_fair.pipeline.session import _OPTIONS, Work, _for
 from tests.waiting import wait_for
 
 MAKES, USES = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile="
@@ -87,6 +88,18 @@ def test_a_place_where_there_cannot_be_one(
     assert archive_options(environ | {"XDG_CACHE_HOME": str(tmp_path / place)}) == ""
 
 
+def test_a_session_makes_it_and_the_next_one_uses_it(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it has much to do: what is archived is what takes long in a short life."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert MAKES not in _for(Work.MUCH, {})[_OPTIONS]
+    draft_of(_for(Work.LITTLE, {})[_OPTIONS]).write_bytes(b"CDS!")
+    for work in Work:
+        assert USES in _for(work, {})[_OPTIONS]
+
+
 _LOOKS = """
 import json, os
 from pathlib import Path
@@ -98,6 +111,7 @@ print(json.dumps({"counted": spark.range(7).count(), "mapped": "celery-fair/clas
 """
 
 
+@pytest.mark.wide
 def test_java_makes_and_maps_it(tmp_path: Path) -> None:
     """And has no part in standard output."""
 

@@ -124,6 +124,12 @@ def test_ingest_and_audit(
     assert told["verdicts"] == dict.fromkeys(VERDICTS, 0) | {"DUPLICATE": 1, "UNKNOWN": 3}
     assert "What became of 3 of them is not known: see below." in html.read_text()
     assert "Unfair: 0 keys of queues that are shared by key." in html.read_text()
+    changed = Warehouse(spark, warehouse).table("changes").collect()
+    assert {row["id"] for row in changed if row["verdict"] == "UNKNOWN"} == {
+        "lost",
+        "clean",
+        "keyed",
+    }
     check_documented_tables(Warehouse(spark, warehouse))
 
 

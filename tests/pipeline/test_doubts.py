@@ -1,24 +1,19 @@
-"""What a log may lack: of which queues, from when until when, and what becomes of it later."""
+"""What a log may lack: of which queues, from when until when."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from celery_fair.eventlog.log_file import FileName
 from celery_fair.pipeline.gold.doubts import doubts
-from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.publish import write_audit
 from celery_fair.pipeline.silver.gaps import gaps
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.warehouse import Warehouse
-from tests.pipeline.planted import T0, Logs, Process
+from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import bronze
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Row, SparkSession
 
 
 class Doubted(NamedTuple):
@@ -128,44 +123,3 @@ def test_log_that_breaks_off(doubted: Doubted) -> None:
     (doubt,) = doubted.about(BROKEN_OFF)
     assert (doubt["why"], doubt["since"]) == ("its log breaks off", T0 + 5)
     assert doubt["until"] == float("inf")
-
-
-def file_of(process: Process, number: int) -> str:
-    return f"host/{FileName(int(T0), 'celery@n', process.pid, process.boot, number)}"
-
-
-def verdicts(rows: DataFrame) -> dict[str, str]:
-    return {row["id"]: row["verdict"] for row in rows.collect()}
-
-
-def test_late_file_corrects_what_was_said(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
-    worker = Process().boots(0)
-    worker.rejects("letter", 30, published=20)
-    worker.starts("again", 31, published=20)
-    worker.finishes("again", 32)
-    worker.ends(60)
-    logs.write(file_of(worker, 0), worker.lines)
-    other = Process().boots(1)
-    other.starts("again", 40, published=20)
-    other.ends(61)
-    logs.write(file_of(other, 0), [other.lines[0]])
-    logs.write(file_of(other, 2), [other.lines[2]])
-    ingest(warehouse, logs.folder)
-    first = write_audit(warehouse, None, lambda _: None)
-    assert verdicts(first) == {"letter": "UNKNOWN", "again": "UNKNOWN"}
-    (letter,) = first.where("id = 'letter'").collect()
-    assert letter["why"] == "its record 1 is missing"
-    assert letter["doubt_boot"] == other.boot
-    assert (letter["doubt_since"], letter["doubt_until"]) == (T0 + 1, T0 + 61)
-    assert warehouse.table("changes").count() == 0
-
-    logs.write(file_of(other, 1), [other.lines[1]])
-    ingest(warehouse, logs.folder)
-    second = write_audit(warehouse, None, lambda _: None)
-    assert verdicts(second) == {"letter": "REPLAYABLE", "again": "DUPLICATE"}
-    changed = warehouse.table("changes").orderBy("id").collect()
-    assert [(row["id"], row["before"], row["verdict"]) for row in changed] == [
-        ("again", "UNKNOWN", "DUPLICATE"),
-        ("letter", "UNKNOWN", "REPLAYABLE"),
-    ]

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.storage.pointer import read_pointer
-from celery_fair.pipeline.warehouse import Warehouse
-from tests.documentation.commands import ROOT
-from tests.pipeline.killed import STEPS
+from celery_fair.pipeline.warehouse import Run, Warehouse
 from tests.pipeline.planted import Logs, Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+STEPS = {
+    "begun": (Run, "split"),
+    "staged": (Path, "rename"),
+    "silver": (ingesting, "renew_by_process"),
+    "settled": (os, "fsync"),
+    "drafted": (Path, "replace"),
+    "published": (Run, "_is_past"),
+}
+"""What it was about to do."""
 
 # One of them is as good as another for what is left and goes; each is another moment.
 WIDE = STEPS.keys() - {"drafted"}
@@ -55,15 +63,13 @@ def test_a_driver_is_killed(spark: SparkSession, logs: Logs, tmp_path: Path, ste
     before = read_pointer(warehouse.root).folders
     plant("b")
     logs.write("_open-x.jsonl", [])
-    # Java has the pipe, too, and lives for a moment longer: so what it leaves is there.
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.killed", step, logs.folder, warehouse.root],
-        cwd=ROOT,
-        env=os.environ,
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
+    pid = os.fork()
+    if not pid:  # the driver, with the same Java
+        setattr(*STEPS[step], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        with suppress(BaseException):
+            ingest(warehouse, logs.folder, include_open=True)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     assert ids(warehouse) == ({"a", "b"} if step == "published" else {"a"})
     assert any(name.startswith(".held-") for name in left(warehouse))
 
