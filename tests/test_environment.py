@@ -98,6 +98,7 @@ def test_another_python_makes_another_folder(checkout: Path, no_index: dict[str,
     assert of_another.is_symlink()
 
 
+@pytest.mark.wide
 def test_no_network(checkout: Path, no_index: dict[str, str]) -> None:
     done = make_demo(checkout, no_index)
 

@@ -84,6 +84,7 @@ def test_a_killed_run_leaves_nothing_behind(redis_server: RedisServer) -> None:
     assert redis_server.client.ping()
 
 
+@pytest.mark.wide
 def test_what_a_run_left_that_lost_its_power(tmp_path: Path) -> None:
     """Its reaper, too, could remove nothing: the next run does, and says so."""
     ended = subprocess.run(["sh", "-c", "echo $$"], check=True, capture_output=True, text=True)
@@ -97,6 +98,7 @@ def test_what_a_run_left_that_lost_its_power(tmp_path: Path) -> None:
     assert not left.exists()
 
 
+@pytest.mark.wide
 def test_a_run_whose_disk_is_full(tmp_path: Path) -> None:
     """It says so, and what it had written is gone: the next run has the room."""
     place = tmp_path / "place"
