@@ -7,11 +7,42 @@ the process, however that ends: anybody who gets the lock knows that the owner i
 import fcntl
 import os
 import re
+import secrets
 import stat
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from time import time, time_ns
 from typing import NamedTuple
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Linux's: random, another one for each start of the kernel; the same in all its containers."""
+
+_KERNEL, _RANDOM = 4, 8  # characters
+
+
+def new_name() -> str:
+    """Return what no other process is called: its kernel's start, and random characters."""
+    return _kernel(_BOOT_ID) + secrets.token_hex(_RANDOM // 2)
+
+
+def ran_elsewhere(name: str) -> bool:
+    """Whether a process of this name ran before this start of this kernel, or on another one.
+
+    False where that is not known, as the system has no such id.
+    """
+    return not name.startswith(_kernel(_BOOT_ID))
+
+
+@cache
+def _kernel(boot_id: Path) -> str:
+    try:
+        found = boot_id.read_text().strip()
+    except OSError:  # not Linux, or not shown
+        found = ""
+    return sha256(found.encode()).hexdigest()[:_KERNEL]
+
 
 OPEN = "_open-"
 NEW = "_new-"

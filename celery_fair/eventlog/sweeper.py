@@ -24,8 +24,7 @@ from pathlib import Path
 from time import time, time_ns
 from typing import Any
 
-from celery_fair.eventlog.kernel import ran_elsewhere
-from celery_fair.eventlog.log_file import NEW, OPEN, FileName, is_behind
+from celery_fair.eventlog.log_file import NEW, OPEN, FileName, is_behind, ran_elsewhere
 from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import Policy, host_folder

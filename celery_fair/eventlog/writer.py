@@ -26,8 +26,7 @@ from time import time_ns
 from typing import Any
 from weakref import WeakSet
 
-from celery_fair.eventlog.kernel import new_name
-from celery_fair.eventlog.log_file import LogFile, sealed_name
+from celery_fair.eventlog.log_file import LogFile, new_name, sealed_name
 from celery_fair.eventlog.records import KINDS, VERSION
 
 logger = logging.getLogger(__name__)

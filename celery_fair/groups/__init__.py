@@ -6,7 +6,6 @@ What a document says, and who may write what, is `celery_fair.core.groups.member
 
 Imported from here; the kinds need packages that are extras::
 
-    memory_store.py     one process, for tests
     redis_store.py      a hash for each group; scripts read.lua and write.lua
     sql_store.py        a row for each group, on PostgreSQL, MariaDB and SQLite
     zookeeper_store.py  a node for each group; zookeeper_session.py connects
@@ -63,10 +62,6 @@ def store_at(url: str) -> GroupStore:
     scheme = url.partition(":")[0]
     extra = "sql"
     try:
-        if scheme == "memory":
-            from celery_fair.groups.memory_store import MemoryStore
-
-            return MemoryStore.named(url)
         if scheme in ("redis", "rediss", "unix"):
             from celery_fair.groups.redis_store import RedisStore
 

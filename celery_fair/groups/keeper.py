@@ -21,8 +21,8 @@ from time import sleep
 from typing import NamedTuple
 
 from celery_fair.clock import elapsed
-from celery_fair.core.groups.clock_watch import ClockWatch
 from celery_fair.core.groups.membership import Group, Terms, Turn, elsewhere, living, turn
+from celery_fair.core.groups.tenure import ClockWatch
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 

@@ -1,5 +1,7 @@
 """Makes the queues of the ``fair_…`` settings known to an app, for publishing and for consuming."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -92,3 +94,19 @@ def _missing(queues: Any, name: str) -> Any:
             f" task_create_missing_queues is off; there are: {', '.join(sorted(queues)) or 'none'}"
         )
     return queues.new_missing(name)
+
+
+def collisions(queues: Iterable[Any]) -> Iterator[tuple[list[str], str, str]]:
+    """Yield the names of queues that share a routing key, the exchange, and that key.
+
+    Celery gives a ``Queue`` that was made without one the default queue's. On a direct exchange a
+    message goes to each of them then: tasks run twice, and quanta mean nothing.
+    """
+    bound: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for queue in queues:
+        exchange = queue.exchange
+        if exchange is not None and exchange.name and exchange.type == "direct":
+            bound[exchange.name, queue.routing_key].append(queue.name)
+    for (exchange, key), names in sorted(bound.items()):
+        if len(names) > 1:
+            yield sorted(names), exchange, key

@@ -16,7 +16,7 @@ from kombu import Queue
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.lanes import LaneChooser, Lanes, lane
-from celery_fair.core.keys.profile import Profile
+from celery_fair.core.token_bucket import Profile
 from celery_fair.settings import KeyedQueue
 
 _BURST, _RATE = 2.0, 1.0

@@ -9,20 +9,56 @@ workers, it rests for as long as they took: it never takes more than half of a p
 import asyncio
 import gc
 import logging
+import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from math import nan
 from operator import attrgetter
 from threading import Condition, Thread
 from time import monotonic, time
+from typing import Any
 
 from celery_fair.brokers.depths import Depths
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.errors import NoAnswerError
-from celery_fair.web.history import History
 from celery_fair.web.snapshot import Earlier, Rows, Snapshot
+
+
+class History:
+    """The last ticks: of each its time, in seconds since 1970, and a row of figures for each queue.
+
+    One thread adds to it; all else from any thread.
+
+    Arguments:
+        figures: their names, in the order in which rows have them.
+        ticks: how many are kept.
+    """
+
+    def __init__(self, figures: Sequence[str], ticks: int) -> None:
+        self._figures = figures
+        self.ticks: deque[tuple[float, dict[str, array[float]]]] = deque(maxlen=ticks)
+
+    def lines(
+        self, queues: Iterable[str], figures: Sequence[str], which: slice = slice(None)
+    ) -> dict[str, Any]:
+        """Return times, and each queue's figures in turn, as JSON has them.
+
+        Arguments:
+            which: of the ticks.
+        """
+        ticks = list(self.ticks)[which]
+        places = [self._figures.index(figure) for figure in figures]
+        rows = [[rows.get(queue) for _, rows in ticks] for queue in queues]
+        lines = [[_rounded(row, at) for row in each] for each in rows for at in places]
+        return {"times": [time for time, _ in ticks], "figures": figures, "lines": lines}
+
+
+def _rounded(row: "array[float] | None", at: int) -> float | None:
+    return None if row is None or math.isnan(row[at]) else float(f"{row[at]:.4g}")
+
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("few", max_examples=25, deadline=None)
+settings.register_profile("few", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("many", max_examples=300, deadline=None)
 settings.load_profile(os.environ.get("CELERY_FAIR_TEST_EXAMPLES", "few"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from celery_fair.core.groups.clock_watch import ClockWatch
+from celery_fair.core.groups.tenure import ClockWatch
 
 DOUBT = 4.0
 LEAD = 1000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.keys.profile import Profile
+from celery_fair.core.token_bucket import Profile
 
 
 def test_a_burst_and_then_the_rate() -> None:

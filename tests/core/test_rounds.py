@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.keys.rounds import Rounds
+from celery_fair.core.keys.lanes import Rounds
 
 RATE = 64
 

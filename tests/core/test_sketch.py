@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from celery_fair.core.keys.sketch import OTHER, RecentKeys, SpaceSaving, TopKeys
@@ -12,6 +12,7 @@ from celery_fair.core.keys.sketch import OTHER, RecentKeys, SpaceSaving, TopKeys
 KEYS = st.lists(st.sampled_from([f"k{n}" for n in range(12)] + ["a", "a", "b"] * 3), max_size=300)
 
 
+@example(["a", "a", "b", "c"], 2)
 @given(KEYS, st.integers(1, 6))
 def test_counts_are_too_large_by_their_errors_at_the_most(keys: list[str], capacity: int) -> None:
     sketch = SpaceSaving(capacity)

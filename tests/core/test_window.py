@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from celery_fair.core.parking import Parking
@@ -58,6 +58,7 @@ def test_a_new_subscription_counts_anew_and_knows_the_backlog() -> None:
     assert (window.size, window.held, window.backlogged) == (2, 0, True)
 
 
+@example(2, 0.001, [0.01] * 9)
 @given(st.integers(1, 20), st.floats(0.001, 0.4), st.lists(st.floats(0.0001, 0.01), max_size=200))
 def test_a_sample_is_the_time_from_an_ack_to_the_delivery_that_it_allowed(
     size: int, delay: float, pauses: list[float]

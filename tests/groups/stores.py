@@ -15,9 +15,7 @@ LASTING = ("redis", "sqlite", "postgresql", "mariadb", "zookeeper")
 
 def store_url(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
     """Yield the URL of an empty store."""
-    if kind == "memory":
-        yield f"memory://{folder}"
-    elif kind == "sqlite":
+    if kind == "sqlite":
         yield f"sqlite:///{folder}/groups.db"
     elif kind in {"postgresql", "mariadb"}:
         server = request.getfixturevalue(kind)

@@ -12,9 +12,9 @@ from celery_fair.core.groups.membership import Group, Terms, turn
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
 from celery_fair.groups.document import decoded, encoded
 from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trouble
-from celery_fair.groups.memory_store import MemoryStore
 from celery_fair.groups.redis_store import RedisStore
 from tests.brokers import Space
+from tests.groups.memory_store import MemoryStore
 from tests.waiting import wait_for
 
 PARTITIONS = [f"customers.{number}" for number in range(60)]

@@ -127,7 +127,7 @@ def test_broker_without_the_plugin(
                 publish(app)
             assert MISSING in str(refused.value)
             assert PLUGIN in str(refused.value)
-        fleet = Fleet(space, start_worker, tmp_path, "memory://none", via="exchange")
+        fleet = Fleet(space, start_worker, tmp_path, "redis://127.0.0.1:1/0", via="exchange")
         worker = fleet.worker(wait=False)
         assert worker.wait() != 0
         assert MISSING in worker.log()

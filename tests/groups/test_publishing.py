@@ -119,7 +119,7 @@ def test_worker_does_not_start(
     monkeypatch.setattr("celery._state._task_join_will_block", False)
     publisher = app_with()
     publisher.tasks["update"].apply_async((1,), queue="customers.1")
-    worker = app_with(**{"fair_group_store": "memory://x"} | conf)
+    worker = app_with(**{"fair_group_store": "redis://127.0.0.1:1/0"} | conf)
     with pytest.raises(ImproperlyConfigured, match=said) as refused:
         worker.WorkController(pool="solo", hostname="refused@here")
     assert "secret" not in str(refused.value)

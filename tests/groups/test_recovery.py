@@ -11,7 +11,7 @@ import pytest
 from celery_fair.core.groups.membership import Terms
 from celery_fair.groups import Snapshot, StoreUnreachableError
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
-from celery_fair.groups.memory_store import MemoryStore
+from tests.groups.memory_store import MemoryStore
 from tests.waiting import wait_for
 
 LEASE = 1.0

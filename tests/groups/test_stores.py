@@ -19,8 +19,8 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.core.groups.membership import Group, Terms, turn
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.document import decoded, encoded
-from celery_fair.groups.memory_store import MemoryStore
 from tests.brokers import RedisServer, ZooKeeper
+from tests.groups.memory_store import MemoryStore
 from tests.groups.stores import LASTING, store_url
 from tests.ports import free_port
 from tests.waiting import wait_for
@@ -35,6 +35,9 @@ def store(
     if request.param == "zookeeper":
         for part in ("session", "store"):
             monkeypatch.setattr(f"celery_fair.groups.zookeeper_{part}.TIMEOUT", 10.0)
+    if request.param == "memory":
+        yield MemoryStore()
+        return
     for url in store_url(request.param, request, tmp_path):
         made = store_at(url)
         yield made
@@ -246,8 +249,3 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     with pytest.raises(ImproperlyConfigured, match=r"pip install celery-fair\[zookeeper\]"):
         store_at("zookeeper://127.0.0.1")
-
-
-def test_memory_is_shared_by_name() -> None:
-    assert MemoryStore.named("memory://a") is MemoryStore.named("memory://a")
-    assert MemoryStore.named("memory://a") is not MemoryStore.named("memory://b")

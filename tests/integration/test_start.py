@@ -11,7 +11,7 @@ import pytest
 from celery import Celery
 from kombu import Exchange, Queue
 
-from celery_fair.routing.collisions import collisions
+from celery_fair.routing.declared import collisions
 from celery_fair.settings import Settings
 from celery_fair.worker.observe.banner import banner, line, warnings
 from tests.brokers import Space

@@ -9,7 +9,7 @@ import pytest
 from celery_fair.pipeline.gold.audit import CLOCKS, audit, changes, replayable
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.gaps import gaps
+from celery_fair.pipeline.silver.processes import gaps
 from celery_fair.pipeline.silver.processes import processes as processes_of
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import bronze

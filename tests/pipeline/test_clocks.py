@@ -12,7 +12,7 @@ from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.pieces import cut
 from celery_fair.pipeline.gold.waits import capacity
 from celery_fair.pipeline.ingest import _unset_clocks
-from celery_fair.pipeline.silver.gaps import gaps
+from celery_fair.pipeline.silver.processes import gaps
 from celery_fair.pipeline.silver.unread import UNREAD
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from celery_fair.pipeline.gold.doubts import doubts
-from celery_fair.pipeline.silver.gaps import gaps
-from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.processes import gaps, processes
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import bronze
 

@@ -103,7 +103,12 @@ def test_bit_by_bit_or_at_once(
     for number, process in enumerate(processes):
         process.parent = draw.choice([None, *(f"p{each}" for each in range(number))])
         work(draw, process, tasks)
-    came = files(draw, processes)
+    silent = Process(node="celery@0", boot="silent").boots(0)  # since the first of these runs
+    silent.beats(1)
+    silent.forgets()
+    silent.beats(2)
+    of_silent = f"1-n-{silent.pid}-silent-0.jsonl", silent.lines, ""
+    came = [of_silent, *files(draw, processes)]
     logs, slowly = Logs(tmp_path / "logs"), Warehouse(spark, tmp_path / "slowly")
     half = 1 + len(came) // 2
     for first in (0, half):

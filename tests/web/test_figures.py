@@ -16,8 +16,7 @@ import pytest
 
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.errors import NoAnswerError
-from celery_fair.web.collector import Collector
-from celery_fair.web.history import History
+from celery_fair.web.collector import Collector, History
 from celery_fair.web.looks import Answer, Looks
 from celery_fair.web.pages.listing import Listing, listing
 from celery_fair.web.pages.queues import foreseen_target

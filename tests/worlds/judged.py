@@ -15,8 +15,7 @@ from celery_fair.pipeline.bronze import events, parsed, quarantine
 from celery_fair.pipeline.gold.audit import audit
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.gaps import gaps
-from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.processes import gaps, processes
 from celery_fair.pipeline.silver.unread import UNREAD
 from tests.worlds.files import T0, Folder
 from tests.worlds.truth import Truth

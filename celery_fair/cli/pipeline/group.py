@@ -20,7 +20,7 @@ _COMMANDS = {
     "whatif": "celery_fair.cli.pipeline.replay:whatif",
     "report": "celery_fair.cli.pipeline.ingest_and_report:report",
     "doctor": "celery_fair.cli.pipeline.group:doctor",
-    "seal": "celery_fair.cli.pipeline.seal:seal",
+    "seal": "celery_fair.cli.pipeline.ingest_and_report:seal",
 }
 
 

@@ -4,6 +4,5 @@
 
     membership   what each member does, and what it may rely on
     assignment   which member consumes which partition
-    tenure       what a member may consume now, by its own clock
-    clock_watch  whether another machine's clock runs as ours does
+    tenure       what a member may consume now, by its own clock; whether another's runs as it does
 """

@@ -187,7 +187,7 @@ def turn(
         holds: partitions that I consume, or of which something still runs here.
         leaving: I hold nothing, and will not come back under this name.
         judged_from: leases that ended at this time or earlier count all the same; see
-            `celery_fair.core.groups.clock_watch`.
+            `celery_fair.core.groups.tenure`.
         broker: from which I consume; "" if that is not known.
     """
     before = group

@@ -6,8 +6,6 @@
     tags        whose turn it is: start-time fair queueing
     elsewhere   what other workers served of the same keys
     front       the choice between a queue's front and its lanes
-    lanes       which lanes have messages, and whose, as far as a worker knows
-    rounds      which lanes to look at now
-    profile     what a key may publish in passing, and what is a flood
+    lanes       which lanes have messages, and whose, as far as a worker knows; which to look at
     sketch      which keys come most often
 """

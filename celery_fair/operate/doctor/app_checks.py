@@ -11,7 +11,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.disposition import Policy
 from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
-from celery_fair.routing.collisions import collisions
+from celery_fair.routing.declared import collisions
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable, policy_of
 from celery_fair.worker.observe.recorder import log_policy, try_log

@@ -3,7 +3,7 @@
 A process numbers its records from 0. It wrote at least ``max(seq) + 1``; those that are not here
 are *missing*; *dropped* are those that it could not write, and lines of its files that are torn, or
 otherwise no records. Its log is complete if there are none of either, and the log of its parent
-process is here at all. When missing records were written, `celery_fair.pipeline.silver.gaps` says;
+process is here at all. When missing records were written, `gaps` says;
 what was dropped is among them, unless the process says of more (`uncounted`). What a process
 wrote after the last record that is here cannot be known (`cut`: nor if it has died, as its end may
 be lost), so the log also says how the process ended:
@@ -21,7 +21,7 @@ Its quanta are, queue by queue, the last that it reported; when it has ended it 
 more.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
@@ -247,4 +247,28 @@ def _liveness() -> Column:
         F.when(F.col("ended_at").isNotNull(), "ended")
         .when(last >= F.col("horizon") - BEATS * beat, "alive")
         .otherwise("silent")
+    )
+
+
+def gaps(events: DataFrame, processes: DataFrame) -> DataFrame:
+    """One row per run of missing numbers: `first` to `last`, `since` and `until`.
+
+    What is missing between two records of a process was written between their times, by the same
+    clock; what is missing before the first that is here, before that. `since` is null where nobody
+    knows, and after `until` if the clock was set back meanwhile.
+
+    Arguments:
+        processes: or `lives`.
+    """
+    gappy = processes.where("missing > 0").select(*_KEY)
+    numbered = events.where("seq is not null and coalesce(state <> 'dead', true)")
+    in_order = Window.partitionBy(*_KEY).orderBy("seq")
+    noted = (
+        numbered.join(F.broadcast(gappy), list(_KEY), "left_semi")
+        .withColumn("first", F.coalesce(F.lag("seq").over(in_order), F.lit(-1)) + 1)
+        .withColumn("since", F.lag("at").over(in_order))
+        .where("seq > first")
+    )
+    return noted.select(
+        *_KEY, "first", (F.col("seq") - 1).alias("last"), "since", F.col("at").alias("until")
     )

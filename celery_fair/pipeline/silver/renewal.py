@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from celery_fair.pipeline.bronze import EVENTS
 from celery_fair.pipeline.numbering import PROCESS
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.gaps import gaps
-from celery_fair.pipeline.silver.processes import lives
+from celery_fair.pipeline.silver.processes import gaps, lives
 from celery_fair.pipeline.silver.queues import backlog, settings
 from celery_fair.pipeline.warehouse import REPLACED, Run
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
-from celery_fair.routing.collisions import collisions
+from celery_fair.routing.declared import collisions
 from celery_fair.settings import Settings
 from celery_fair.settings.table import table
 from celery_fair.worker.seams import FAST, TESTED, missing, untested

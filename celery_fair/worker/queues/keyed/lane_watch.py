@@ -26,8 +26,7 @@ from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.lanes import LaneChooser, Lanes, register
 from celery_fair.brokers.mover import NotTakenError
 from celery_fair.core.keys.fair_key import read_key
-from celery_fair.core.keys.lanes import Key
-from celery_fair.core.keys.rounds import Rounds
+from celery_fair.core.keys.lanes import Key, Rounds
 from celery_fair.headers import FAIR_KEY
 
 logger = logging.getLogger(__name__)

@@ -1,25 +1,19 @@
-"""A store within one process."""
+"""A store within one process, for workers that are threads of it."""
+
+from __future__ import annotations
 
 from threading import Lock
 from time import monotonic
-from typing import ClassVar
 
 from celery_fair.groups import GroupStore, Snapshot
 
+__all__ = ["MemoryStore"]
+
 
 class MemoryStore(GroupStore):
-    """For tests, and for workers that are threads of one process."""
-
-    _stores: ClassVar[dict[str, "MemoryStore"]] = {}
-
     def __init__(self) -> None:
         self._lock = Lock()
         self._documents: dict[str, tuple[int, str | None]] = {}
-
-    @classmethod
-    def named(cls, url: str) -> "MemoryStore":
-        """Return the process's store of that URL."""
-        return cls._stores.setdefault(url, cls())
 
     def read(self, group: str) -> Snapshot:
         with self._lock:
