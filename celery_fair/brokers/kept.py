@@ -8,7 +8,8 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from time import monotonic
+from threading import Thread
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
@@ -27,6 +28,9 @@ _FRESH = 5.0
 
 _PATIENCE = 5.0
 """Seconds for the broker to answer."""
+
+_AGAIN = 2.0
+"""Seconds until another try to read what could not be read."""
 
 
 class KeptQueue(NamedTuple):
@@ -114,24 +118,39 @@ def keeping(settings: Settings, connection: Any) -> Iterator[Keeping | None]:
 
 
 class Kept:
-    """What is kept, as a worker looks it up; nothing, while the Redis does not answer.
+    """What is kept, as a worker looks it up; what was known last, while the Redis does not answer.
 
     Arguments:
         connect: makes a kombu connection to the broker, without opening it.
+        late: called, on another thread, when what could not be read has been read after all.
     """
 
-    def __init__(self, settings: Settings, connect: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        connect: Callable[[], Any],
+        late: Callable[[], object] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._connect = connect
+        self._late = late
         self._known: dict[str, KeptQueue] = {}
         self._read_at: float | None = None
+        self._is_tried = False
 
     def of(self, queue: str) -> KeptQueue:
         """Return what is kept of a queue, so far as this version knows it."""
         now = monotonic()
-        if self._read_at is None or now - self._read_at > _FRESH:
+        if not self._is_tried and (self._read_at is None or now - self._read_at > _FRESH):
             self._read_at = now
-            self._known = self._all()
+            if why := self._read():
+                logger.warning(
+                    "Cannot read what was set live and kept (fair set --keep); until it can be"
+                    " read, this worker goes by its settings: %s",
+                    why,
+                )
+                self._is_tried = True
+                Thread(target=self._read_late, name="fair-kept", daemon=True).start()
         kept = self._known.get(queue, KeptQueue())
         if not kept.options:  # which a command would have to give
             return kept
@@ -142,21 +161,29 @@ class Kept:
             logger.warning("What was kept of queue %s is left out: %s", queue, exc)
             return kept._replace(options={})
 
-    def _all(self) -> dict[str, KeptQueue]:
+    def afresh(self) -> None:
+        """Look anew when asked next."""
+        self._read_at = None
+
+    def _read(self) -> str:
+        """Take in what is kept; return why that cannot be done, if it cannot."""
         try:
             plain = self._connect()
             with (
                 broker_of(plain).impatient(plain, _PATIENCE) as connection,
                 keeping(self._settings, connection) as kept,
             ):
-                return {} if kept is None else kept.all()
+                self._known = {} if kept is None else kept.all()
         except Exception as exc:  # noqa: BLE001 - of whatever client; the worker starts all the same
-            logger.warning(
-                "Cannot read what was set live and kept (fair set --keep); this worker begins with"
-                " its settings: %s",
-                str(exc) or type(exc).__name__,
-            )
-            return {}
+            return str(exc) or type(exc).__name__
+        return ""
+
+    def _read_late(self) -> None:
+        while self._read():
+            sleep(_AGAIN)
+        logger.warning("What was set live and kept has been read")
+        self._is_tried = False
+        self._late()
 
 
 def _read(text: Any) -> KeptQueue:

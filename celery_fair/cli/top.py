@@ -13,15 +13,12 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.keys import lines_of
 from celery_fair.cli.options import Seconds, dumped, json_option
 from celery_fair.cli.queues import asking, view_option
 from celery_fair.cli.rows import LIVE, SUMMED, Row, Trends, tables, title
 from celery_fair.cli.screen import Line, PlainScreen, Screen, suitable_screen
-from celery_fair.operate import keys
 from celery_fair.operate.answers import NOT_ALONE, Answers
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.sums import summed
@@ -43,7 +40,6 @@ _HINT = (
     help="Time from one picture to the next.",
 )
 @click.option("-n", "--count", metavar="N", type=click.IntRange(1), help="End after N pictures.")
-@click.option("--keys", "queue", metavar="QUEUE", help="Watch the keys of a queue of fair_keys.")
 @view_option
 @json_option("Print each picture as a line of JSON.")
 @asking
@@ -53,14 +49,12 @@ def top(
     by: str | None,
     interval: float,
     count: int | None,
-    queue: str | None,
 ) -> None:
     """Watch the queues of all workers; q or Ctrl-C ends it.
 
     The columns are those of `status`, with two more: a trend of the achieved share, whose bars are
     half high when the queue is on target, and starts per second. With --by worker it shows each
-    worker's queues, with --keys what `keys list` shows of a queue that is shared by key, which is
-    not asked of workers: -d, -t and --by have no meaning then.
+    worker's queues.
 
     What is "empty in" some time has that much less waiting than ten pictures ago; "grows" is what
     has more.
@@ -72,20 +66,13 @@ def top(
     Examples:
       celery -A shop fair top
       celery -A shop fair top --by worker -d celery@host1 --interval 5
-      celery -A shop fair top --keys jobs
       celery -A shop fair top --count 3 > shares.txt
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers, at the beginning or
     in the last of --count pictures.
     """
     ctx = click.get_current_context()
-    if queue is not None:
-        _refuse_beside_keys(ctx)
-    pictures: Iterator[Picture | _OfKeys] = (
-        _pictures(Crowd(workers), workers, by == "worker")
-        if queue is None
-        else _of_keys(workers.app, queue)
-    )
+    pictures = _pictures(Crowd(workers), workers, by == "worker")
     first = next(pictures)
     screen = suitable_screen(PlainScreen(), no_color=ctx.obj.no_color)
     try:
@@ -100,21 +87,6 @@ def top(
         pass
     finally:
         screen.close()
-
-
-def _refuse_beside_keys(ctx: click.Context) -> None:
-    """Raise if an option is given that is about some workers: keys are all workers'."""
-    about_workers = {"destination": "-d", "timeout": "-t", "by": "--by"}
-    given = [
-        option
-        for name, option in about_workers.items()
-        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
-    ]
-    if given:
-        raise click.UsageError(
-            f"--keys shows what waits at the broker, for all workers together: leave out"
-            f" {', '.join(given)}"
-        )
 
 
 class Picture(NamedTuple):
@@ -164,32 +136,6 @@ class Picture(NamedTuple):
         if self.twice:
             picture["twice"] = sorted(self.twice)
         click.echo(dumped(picture | ({"errors": self.trouble} if self.trouble else {})))
-
-
-class _OfKeys(NamedTuple):
-    """What `keys list` shows."""
-
-    queue: str
-    found: keys.Listing
-    since: float
-    trouble: tuple[()] = ()
-
-    def draw(self, screen: Screen) -> None:
-        parts = [Line(click.unstyle(text)) for text in lines_of(self.queue, self.found)]
-        time = datetime.now().astimezone().isoformat(" ", "seconds")
-        end = Line("q or Ctrl-C ends.", "dim")
-        screen.draw(*parts, end, lines=[Line(time), *parts, Line()])
-
-    def print_json(self) -> None:
-        time = datetime.now().astimezone().isoformat()
-        click.echo(dumped({"time": time, **self.found.as_dict()}))
-
-
-def _of_keys(app: Any, queue: str) -> Iterator[_OfKeys]:
-    now = monotonic()
-    for found in keys.watched(app, queue, top=20):
-        yield _OfKeys(queue, found, now)
-        now = monotonic()
 
 
 def _pictures(crowd: Crowd, workers: Workers, by_worker: bool) -> Iterator[Picture]:

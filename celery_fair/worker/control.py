@@ -11,7 +11,6 @@ or those named by ``-d``; they can be sent like any of Celery's commands, too. A
 
 from collections.abc import Callable
 from importlib.metadata import version
-from time import monotonic
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -89,16 +88,10 @@ def fair_resume(state: Any, queue: str, **_: Any) -> Any:
 
 def _set(parts: Parts, queue: str, options: dict[str, Any], check: bool) -> dict[str, Any]:
     """Change a queue's options, from now on and on every later connection; all of them, or none."""
-    feed = parts.feeds.must_have(queue)
+    parts.feeds.must_have(queue)
     after = parts.settings.changed(queue, options, parts.gates.options(queue))
     if not check:
-        if feed is not None and after.quantum != feed.gate.options.quantum:
-            parts.chooser.reweight(feed.flow, after.quantum)
-        if parts.chooser.urgency is not None:
-            parts.chooser.urgency.aim(queue, after.target, monotonic())
-        parts.gates.change(queue, after)
-        _regate(parts, queue)
-        parts.resize()
+        parts.change(queue, after)
     said = (f"{name}={'none' if value is None else value}" for name, value in options.items())
     return {"ok": f"{queue}: " + ", ".join(said)}
 
@@ -106,13 +99,5 @@ def _set(parts: Parts, queue: str, options: dict[str, Any], check: bool) -> dict
 def _pause(parts: Parts, queue: str, paused: bool) -> dict[str, Any]:
     """Hold a queue back, or end that."""
     parts.feeds.must_have(queue)
-    parts.gates.of(queue).pause(paused)
-    _regate(parts, queue)
+    parts.pause(queue, paused)
     return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}
-
-
-def _regate(parts: Parts, queue: str) -> None:
-    feed = parts.feeds.named(queue)
-    if feed is not None:
-        parts.chooser.regate(feed.flow, monotonic())
-    parts.wake_up.later()

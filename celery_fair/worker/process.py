@@ -1,6 +1,9 @@
 """What lives as long as the worker's process; see `celery_fair.worker`."""
 
+import logging
 from collections.abc import Callable
+from threading import Event
+from time import monotonic
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -14,7 +17,7 @@ from celery_fair.core.pricing import Pricing
 from celery_fair.core.window import RefillMeter
 from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
-from celery_fair.settings import Settings
+from celery_fair.settings import QueueOptions, Settings
 from celery_fair.tasks import non_repeatable
 from celery_fair.worker import patches
 from celery_fair.worker.dispatch.gates import Gates
@@ -28,10 +31,13 @@ from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.figures import KeyFigures, Labels, LetterFigures, Observed
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.observe.targets import watching
+from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.seams import FAST, missing
 from celery_fair.worker.wake_up import WakeUp, wake_up_of
+
+logger = logging.getLogger(__name__)
 
 _METRICS_QUEUES = 100
 """Queues that have figures of their own; a queue has some thirty series in each worker."""
@@ -75,7 +81,9 @@ class Parts:
         self.settings = settings = _settings(c, broker)
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
-        self.gates = Gates(settings, c.hostname, Kept(settings, c.app.connection_for_read).of)
+        self._was_late = Event()
+        self._kept = Kept(settings, c.app.connection_for_read, self._read_late)
+        self.gates = Gates(settings, c.hostname, self._kept.of)
         store = _key_store(settings, broker)
         self.keys = Keys(
             c.app,
@@ -148,9 +156,48 @@ class Parts:
         )
         self._take_over(c)
 
-    def resize(self) -> None:
-        """Have windows looked at, as quanta or rates are others now."""
+    def change(self, queue: str, options: QueueOptions) -> None:
+        """Give a queue other options, from now on and on every later connection."""
+        feed = self.feeds.named(queue)
+        if feed is not None and options.quantum != feed.gate.options.quantum:
+            self.chooser.reweight(feed.flow, options.quantum)
+        if self.chooser.urgency is not None:
+            self.chooser.urgency.aim(queue, options.target, monotonic())
+        self.gates.change(queue, options)
+        self._regate(feed)
         self._c.call_soon(self.sizing.at_once)
+
+    def pause(self, queue: str, paused: bool) -> None:
+        """Hold a queue back, or end that."""
+        self.gates.of(queue).pause(paused)
+        self._regate(self.feeds.named(queue))
+
+    def _regate(self, feed: Feed | None) -> None:
+        if feed is not None:
+            self.chooser.regate(feed.flow, monotonic())
+        self.wake_up.later()
+
+    def _read_late(self) -> None:
+        self._was_late.set()
+        self.wake_up.soon()
+
+    def catch_up(self) -> None:
+        """Take in what was set live and kept while nobody could tell this worker."""
+        self._kept.afresh()
+        for queue, options, paused in list(self.gates.missed()):
+            logger.warning(
+                "Queue %s goes by what was set live and kept while this worker was not told", queue
+            )
+            self.change(queue, options)
+            self.pause(queue, paused)
+
+    def after_turn(self, now: float) -> None:
+        """The dispatcher has run."""
+        if self._was_late.is_set():
+            self._was_late.clear()
+            self.catch_up()
+        for each in self.targets:
+            each.after_turn(now)
 
     def _take_over(self, c: Any) -> None:
         patches.look_at_tracer_again()

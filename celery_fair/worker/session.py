@@ -65,6 +65,7 @@ class Session:
         vanilla.cancel()
         parts.in_flight.forget_dropped(pool)
         parts.claims.open()
+        parts.catch_up()
 
         self._source = source_for(
             c.connection,
@@ -203,8 +204,7 @@ class Session:
         parts = self._parts
         if not parts.sizing.adapt(parts.feeds, now, self._c.initial_prefetch_count):
             parts.wake_up.later()
-        for each in parts.targets:
-            each.after_turn(now)
+        parts.after_turn(now)
 
     def _look_at_windows(self) -> None:
         """Soon, not for each message that comes due."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.eventlog import EventLog, Policy, kernel, sweep
+from celery_fair.eventlog import EventLog, Policy, log_file, sweep
 from celery_fair.eventlog.log_file import LogFile
 from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import host_folder
@@ -250,7 +250,7 @@ def test_what_was_written_before_the_host_went_down_may_be_lost(tmp_path: Path, 
     folder = host_folder(tmp_path)
     folder.mkdir()
     at = int((time() - age) * 1e6)
-    record = {"v": VERSION, "node": "n", "pid": 1, "boot": kernel.new_name(), "seq": 4, "at": at}
+    record = {"v": VERSION, "node": "n", "pid": 1, "boot": log_file.new_name(), "seq": 4, "at": at}
     (folder / "_open-1-n-1-b-0.jsonl").write_text(json.dumps(record) + "\n")
     assert sweep(Policy(tmp_path)) == 1
     _, dead = records(tmp_path)
@@ -270,7 +270,7 @@ def test_a_volume_that_comes_from_a_host_that_went_down(
     if elsewhere:
         other = tmp_path / "boot_id"
         other.write_text("7b0f9c5e-0000-4000-8000-000000000000\n")
-        monkeypatch.setattr(kernel, "_BOOT_ID", other)
+        monkeypatch.setattr(log_file, "_BOOT_ID", other)
 
     assert sweep(Policy(tmp_path)) == 1
 
@@ -282,7 +282,7 @@ def test_what_another_host_has_left_may_be_cut_off(tmp_path: Path) -> None:
     other = tmp_path / "another-host"
     other.mkdir()
     at = int(time() * 1e6)
-    record = {"v": VERSION, "node": "n", "pid": 1, "boot": kernel.new_name(), "seq": 4, "at": at}
+    record = {"v": VERSION, "node": "n", "pid": 1, "boot": log_file.new_name(), "seq": 4, "at": at}
     left = other / "_open-1-n-1-b-0.jsonl"
     left.write_text(json.dumps(record) + "\n")
     os.utime(left, (time() - 7200, time() - 7200))

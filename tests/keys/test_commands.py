@@ -56,17 +56,6 @@ def test_what_waits_is_listed(
     worker.records.started.wait_once(ids)
 
 
-def test_keys_are_watched(tenants: Tenants, run: Run) -> None:
-    tenants.publish({"a": 3, "b": 1})
-    pictures = run("top", "--keys", QUEUE, "--count", "2", "--interval", "0.1", "-j")
-    assert pictures.exit_code == 0, pictures.output
-    for picture in map(json.loads, pictures.output.splitlines()):
-        assert picture["unsorted"] == 4
-    text = run("top", "--keys", QUEUE, "--count", "1").output.splitlines()
-    assert text[1] == "jobs: 0 keys have messages waiting, and 4 messages are unsorted yet"
-    assert run("top", "--keys", "other", "--count", "1").exit_code == 2
-
-
 def test_a_weight_that_is_set_reaches_what_waits(
     space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, tmp_path: Path
 ) -> None:
@@ -223,13 +212,6 @@ def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
         ],
         (["keys", "set", QUEUE, "", "weight=5"], "messages that have no key are --no-key"),
         (["keys", "drop", QUEUE, "a", "--no-key"], "takes no KEY: leave 'a' out"),
-        *[
-            (
-                ["top", "--keys", QUEUE, "-n", "1", *words],
-                f"for all workers together: leave out {words[0]}",
-            )
-            for words in (["-d", "w@h"], ["-t", "2"], ["--by", "worker"])
-        ],
         (["keys", "drop", QUEUE], "Missing argument 'KEY'"),
     ],
 )

@@ -15,7 +15,8 @@ from celery_fair.brokers.kept import Kept, KeptQueue, keeping
 from celery_fair.cli import fair
 from celery_fair.settings import Settings
 from tests.brokers import Space
-from tests.waiting import wait_equal
+from tests.faults.proxy import Proxy
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
 
 FAIR: dict[str, Any] = {"fair_queues": {"bulk": {"quantum": 2, "target": "95% < 1h"}, "other": {}}}
@@ -97,13 +98,49 @@ def test_rabbitmq_needs_a_store(
     wait_equal(lambda: status(later)["bulk"]["held"], "paused")
 
 
-def test_a_store_that_is_away(rabbitmq_space: Space, start_worker: StartWorker) -> None:
-    """The worker starts, and says that it goes by its settings."""
-    away = FAIR | {"fair_key_store": "redis://127.0.0.1:1/0"}
-    worker = start_worker(rabbitmq_space, pool="threads", queues=["bulk"], conf=away)
-    assert status(worker)["bulk"]["quantum"] == 2
-    assert "Cannot read what was set live and kept" in worker.log()
-    assert "127.0.0.1:1" in worker.log()
+def keep_paused(worker: WorkerProcess, store: Space, queue: str) -> None:
+    """As a command does of which this worker hears nothing."""
+    worker.client.conf.update(FAIR, fair_key_store=store.url)
+    with (
+        worker.client.connection_for_read() as connection,
+        keeping(Settings.of(worker.client), connection) as kept,
+    ):
+        assert kept is not None
+        kept.pause(queue, True)
+
+
+def test_a_store_that_is_away(
+    rabbitmq_space: Space, redis_space: Space, start_worker: StartWorker
+) -> None:
+    """The worker starts, says that it goes by its settings, and by what is kept from then on."""
+    with Proxy(redis_space) as store:
+        store.refuse()
+        away = FAIR | {"fair_key_store": store.url}
+        worker = start_worker(rabbitmq_space, pool="threads", queues=["bulk"], conf=away)
+        assert status(worker)["bulk"]["quantum"] == 2
+        assert "Cannot read what was set live and kept" in worker.log()
+        assert f"127.0.0.1:{store.port}" in worker.log()
+        keep_paused(worker, redis_space, "bulk")
+        store.release()
+        wait_equal(lambda: status(worker)["bulk"]["held"], "paused")
+
+
+def test_a_worker_that_was_not_told(
+    rabbitmq_space: Space, redis_space: Space, start_worker: StartWorker
+) -> None:
+    """Its connection was lost just then: it looks when it has one again."""
+    stored = FAIR | {"fair_key_store": redis_space.url}
+    with Proxy(rabbitmq_space) as broker:
+        worker = start_worker(broker.url, pool="threads", queues=["bulk"], conf=stored)
+        worker.client.conf.broker_url = rabbitmq_space.url
+        assert status(worker)["bulk"]["held"] is None
+        assert "error" not in worker.control("fair_set", queue="bulk", options={"quantum": 9})
+        keep_paused(worker, redis_space, "bulk")
+        broker.cut()
+        said = "was set live and kept while this worker was not told"
+        wait_for(lambda: said in worker.log(), 30, worker.log)
+        wait_equal(lambda: status(worker)["bulk"]["held"], "paused")
+        assert status(worker)["bulk"]["quantum"] == 9  # which nobody has kept
 
 
 def test_nothing_kept_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:

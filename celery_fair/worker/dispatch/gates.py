@@ -10,11 +10,12 @@ more than the rate in the long run.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from celery_fair.brokers.kept import KeptQueue
 from celery_fair.brokers.redis import script_text
 from celery_fair.core.gate import SLACK, Gate, Leash, LocalLeash, changed
 from celery_fair.core.token_bucket import TokenBucket
@@ -133,29 +134,52 @@ class Gates:
     Arguments:
         settings: of the app.
         member: this worker's name among those that share a leash.
-        kept: returns what of a queue was set live, and is kept: its options, and whether it is
-            paused.
+        kept: returns what of a queue was set live, and is kept.
     """
 
     def __init__(
         self,
         settings: Settings,
         member: str,
-        kept: Callable[[str], tuple[Mapping[str, Any], bool]] = lambda _: ({}, False),
+        kept: Callable[[str], KeptQueue] = lambda _: KeptQueue(),
     ) -> None:
         self._kept = kept
         self._settings = settings
         self._member = member
         self._gates: dict[str, Gate[QueueOptions]] = {}
+        self._known: dict[str, KeptQueue] = {}
 
     def of(self, queue: str) -> Gate[QueueOptions]:
         """Return the queue's gate, made as the settings say."""
         if queue not in self._gates:
-            changes, paused = self._kept(queue)
-            options = replace(self._settings.queue(queue), **changes)
+            kept = self._known[queue] = self._kept(queue)
+            options = replace(self._settings.queue(queue), **kept.options)
             self._gates[queue] = Gate(options, self._leash(queue, options))
-            self._gates[queue].pause(paused)
+            self._gates[queue].pause(kept.paused)
         return self._gates[queue]
+
+    def missed(self) -> Iterator[tuple[str, QueueOptions, bool]]:
+        """Yield queues of which something was kept that nobody has told this worker.
+
+        With each, the options that it is to have, and whether it is to be paused. What was set live
+        here since stays as it is.
+        """
+        for queue, gate in self._gates.items():
+            before, now = self._known[queue], self._kept(queue)
+            self._known[queue] = now
+            usual = vars(self._settings.queue(queue))
+            was, is_now = usual | dict(before.options), usual | dict(now.options)
+            options = replace(
+                gate.options,
+                **{
+                    name: value
+                    for name, value in is_now.items()
+                    if value != was[name] and getattr(gate.options, name) == was[name]
+                },
+            )
+            paused = now.paused if gate.paused == before.paused else gate.paused
+            if (options, paused) != (gate.options, gate.paused):
+                yield queue, options, paused
 
     def options(self, queue: str) -> QueueOptions:
         """Return the queue's options, as they were set last."""
