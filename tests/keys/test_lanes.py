@@ -419,9 +419,7 @@ def test_whose_messages_wait_is_told_by_workers(
         waits = rows["a"]["waiting"]
         assert said[0].startswith(f"a has {waits} messages waiting in jobs: its turn comes by its")
         assert said[1].startswith(f"weight 1, {rows['a']['started']} started in this minute")
-        pictures = run("top", "--keys", QUEUE, "--count", "2", "--interval", "0.1", "-j").output
-        for picture in map(json.loads, pictures.splitlines()):
-            assert [row["tenant"] for row in picture["top"]] == ["a", "b"]
+        assert list(rows) == ["a", "b"]
     workers[0].records.started.wait_once(ids)
 
 

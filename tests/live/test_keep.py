@@ -139,8 +139,8 @@ def test_a_worker_that_was_not_told(
         broker.cut()
         said = "was set live and kept while this worker was not told"
         wait_for(lambda: said in worker.log(), 30, worker.log)
-        wait_equal(lambda: status(worker)["bulk"]["held"], "paused")
-        assert status(worker)["bulk"]["quantum"] == 9  # which nobody has kept
+        found = wait_for(lambda: status(worker), 60, "an answer: commands are heard last")["bulk"]
+        assert (found["held"], found["quantum"]) == ("paused", 9)  # this nobody has kept
 
 
 def test_nothing_kept_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
