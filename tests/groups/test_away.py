@@ -125,12 +125,12 @@ def test_broker_is_away(own_space: Space, start_worker: StartWorker, tmp_path: P
 
 
 def test_broker_is_away_while_another_joins(
-    own_space: Space, start_worker: StartWorker, tmp_path: Path
+    space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     """Who has no broker keeps nobody else from what is planned for them."""
     store = f"sqlite:///{tmp_path}/g.db"
-    fleet = Fleet(own_space, start_worker, tmp_path, store, lease=STEADY)
-    with Proxy(own_space) as proxy:
+    fleet = Fleet(space, start_worker, tmp_path, store, lease=STEADY)
+    with Proxy(space) as proxy:
         a = fleet.worker(proxy.url)
         fleet.wait_counts([6], a)
         proxy.refuse()

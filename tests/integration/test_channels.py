@@ -22,42 +22,39 @@ CLOSED = "has closed the channel"
 LATE = {"task_acks_late": True}
 
 
-def channels(server: RabbitMQ) -> int:
-    return int(server.control("eval", "length(rabbit_channel:list())."))
-
-
-@pytest.fixture
-def place(own_rabbitmq: RabbitMQ) -> Space:
-    return own_rabbitmq.space()
+def channels(place: Space) -> int:
+    theirs = f'[x || [{{vhost, <<"{place.place}">>}}] <- rabbit_channel:info_all([vhost])]'
+    return int(place.server.control("eval", f"length({theirs})."))
 
 
 @pytest.mark.parametrize("fetch", ["push", pytest.param("pull", marks=pytest.mark.wide)])
 def test_a_channel_ends_with_the_last_message_of_its_queue(
-    own_rabbitmq: RabbitMQ, place: Space, start_worker: StartWorker, gate: Gate, fetch: str
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, fetch: str
 ) -> None:
     """What runs when its queue is cancelled is acknowledged all the same, if it is so late."""
+    place = rabbitmq_space
     conf = LATE | {"fair_queues": {"a": {"fetch": fetch}}}
     worker = start_worker(place, pool="threads", concurrency=2, queues=QUEUES, conf=conf)
     worker.control("ping")
-    idle = channels(own_rabbitmq) - 1  # those of our own commands among them
+    idle = channels(place) - 1  # those of our own commands among them
     worker.cancel_consumer("a")
-    wait_equal(lambda: channels(own_rabbitmq), idle)
+    wait_equal(lambda: channels(place), idle)
 
     for _ in range(3):
         worker.control("add_consumer", queue="a")
         worker.records.started.wait_once(publish(place.url, {"a": 5}).all())
-        wait_equal(lambda: channels(own_rabbitmq), idle + 1)  # the publisher's ends in its time
+        wait_equal(lambda: channels(place), idle + 1)  # the publisher's ends in its time
         worker.cancel_consumer("a")
-        wait_equal(lambda: channels(own_rabbitmq), idle)
+        wait_equal(lambda: channels(place), idle)
 
     worker.control("add_consumer", queue="a")
     held = gate.hold(worker, "a")
     worker.cancel_consumer("a")
     assert unsettled(place, "a") == 1
-    wait_equal(lambda: channels(own_rabbitmq), idle + 1)
+    wait_equal(lambda: channels(place), idle + 1)
     gate.open()
     worker.records.finished.wait_once(held)
-    wait_equal(lambda: channels(own_rabbitmq), idle)
+    wait_equal(lambda: channels(place), idle)
     assert left(place, "a") == 0
     assert worker.stop() == 0
 

@@ -143,11 +143,10 @@ def test_no_more_lanes_than_allowed(space: Space, start_worker: StartWorker) -> 
 
 
 def test_a_publisher_who_may_declare_nothing(
-    own_rabbitmq: RabbitMQ, start_worker: StartWorker
+    rabbitmq: RabbitMQ, space: Space, start_worker: StartWorker
 ) -> None:
     """What lanes there are it may use, if any; the rest goes to the queue."""
-    space = own_rabbitmq.space()
-    url = own_rabbitmq.add_user("shop", space.place, "^$", ".*", "^$")
+    url = rabbitmq.add_user(f"shop-{space.place}", space.place, "^$", ".*", "^$")
     start = partial(start_worker, space, queues=[QUEUE], conf=KEYED)
     first = start()
     wait_equal(lambda: lanes(space), 8)
