@@ -23,24 +23,14 @@ def test_a_queue_with_a_rate_has_a_leash() -> None:
     assert passed["free"] == [None] * 4
 
 
-def test_what_was_kept_meanwhile() -> None:
-    """What was set here since stays as it is, and what was heard is not said again."""
-    kept = {"q": KeptQueue({"quantum": 4.0}, paused=False), "r": KeptQueue()}
+def test_what_is_kept_is_read_late() -> None:
+    """What was set live meanwhile stays as it is."""
+    kept = dict.fromkeys("pqrs", KeptQueue())
     with Celery("app", broker="memory://", set_as_current=False) as app:
-        app.conf.fair_queues = {"q": {"quantum": 2}, "r": {}}
         gates = Gates(Settings.of(app), "worker", kept.__getitem__)
-    gates.of("r")
-    assert gates.of("q").options.quantum == 4
-    assert not list(gates.missed())
-
-    kept["q"] = KeptQueue({"quantum": 8.0, "max_in_flight": 3}, paused=True)
-    ((queue, options, paused),) = gates.missed()
-    assert (queue, options.quantum, options.max_in_flight, paused) == ("q", 8, 3, True)
-    gates.change("q", options)
-    gates.of("q").pause(paused)
-    assert not list(gates.missed())
-
-    gates.change("q", replace(options, quantum=5.0))  # and not kept
-    kept["q"] = KeptQueue()
-    ((_, options, paused),) = gates.missed()
-    assert (options.quantum, options.max_in_flight, paused) == (5, None, False)
+    for queue in kept:
+        gates.of(queue)
+    gates.change("q", replace(gates.options("q"), quantum=5.0))
+    gates.of("r").pause(True)
+    kept |= dict.fromkeys("pqr", KeptQueue({"quantum": 8.0}, paused=True))
+    assert list(gates.read_late()) == [("p", kept["p"])]

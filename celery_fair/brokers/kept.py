@@ -8,8 +8,8 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from threading import Thread
-from time import monotonic, sleep
+from threading import Event, Thread
+from time import monotonic
 from typing import Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
@@ -29,8 +29,8 @@ _FRESH = 5.0
 _PATIENCE = 5.0
 """Seconds for the broker to answer."""
 
-_AGAIN = 2.0
-"""Seconds until another try to read what could not be read."""
+_AGAIN, _SELDOM = 2.0, 60.0
+"""Seconds until another try to read what could not be read: at first, and at the most."""
 
 
 class KeptQueue(NamedTuple):
@@ -118,7 +118,7 @@ def keeping(settings: Settings, connection: Any) -> Iterator[Keeping | None]:
 
 
 class Kept:
-    """What is kept, as a worker looks it up; what was known last, while the Redis does not answer.
+    """What is kept, as a worker looks it up; nothing, while the Redis does not answer.
 
     Arguments:
         connect: makes a kombu connection to the broker, without opening it.
@@ -137,12 +137,11 @@ class Kept:
         self._known: dict[str, KeptQueue] = {}
         self._read_at: float | None = None
         self._is_tried = False
+        self._closed = Event()
 
     def of(self, queue: str) -> KeptQueue:
         """Return what is kept of a queue, so far as this version knows it."""
-        now = monotonic()
-        if not self._is_tried and (self._read_at is None or now - self._read_at > _FRESH):
-            self._read_at = now
+        if not self._is_tried and (self._read_at is None or monotonic() - self._read_at > _FRESH):
             if why := self._read():
                 logger.warning(
                     "Cannot read what was set live and kept (fair set --keep); until it can be"
@@ -150,7 +149,8 @@ class Kept:
                     why,
                 )
                 self._is_tried = True
-                Thread(target=self._read_late, name="fair-kept", daemon=True).start()
+                Thread(target=self._try, name="fair-kept", daemon=True).start()
+            self._read_at = monotonic()
         kept = self._known.get(queue, KeptQueue())
         if not kept.options:  # which a command would have to give
             return kept
@@ -161,29 +161,35 @@ class Kept:
             logger.warning("What was kept of queue %s is left out: %s", queue, exc)
             return kept._replace(options={})
 
-    def afresh(self) -> None:
-        """Look anew when asked next."""
-        self._read_at = None
+    def close(self) -> None:
+        """Try no more."""
+        self._closed.set()
 
     def _read(self) -> str:
         """Take in what is kept; return why that cannot be done, if it cannot."""
+        known: dict[str, KeptQueue] = {}
         try:
             plain = self._connect()
             with (
                 broker_of(plain).impatient(plain, _PATIENCE) as connection,
                 keeping(self._settings, connection) as kept,
             ):
-                self._known = {} if kept is None else kept.all()
+                known = {} if kept is None else kept.all()
         except Exception as exc:  # noqa: BLE001 - of whatever client; the worker starts all the same
             return str(exc) or type(exc).__name__
+        finally:
+            self._known = known
         return ""
 
-    def _read_late(self) -> None:
-        while self._read():
-            sleep(_AGAIN)
-        logger.warning("What was set live and kept has been read")
-        self._is_tried = False
-        self._late()
+    def _try(self) -> None:
+        wait = _AGAIN
+        while not self._closed.wait(wait):
+            if not self._read():
+                self._read_at = monotonic()
+                self._is_tried = False
+                self._late()
+                return
+            wait = min(2 * wait, _SELDOM)
 
 
 def _read(text: Any) -> KeptQueue:

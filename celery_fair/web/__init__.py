@@ -13,8 +13,7 @@ it is done (`actions`).
 From the bottom up::
 
     snapshot.py    all workers at one moment, and their queues, summed up
-    history.py     what queues did at each of the last ticks, for the lines
-    collector.py   the thread that asks the workers
+    collector.py   the thread that asks the workers, and what queues did at each of the last ticks
     looks.py       what is asked for when somebody looks, once for all who do
     passwords.py   the file of passwords
     guard.py       headers of every answer; who gets in, and who may change something: loopback,

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -181,21 +182,17 @@ class Parts:
         self._was_late.set()
         self.wake_up.soon()
 
-    def catch_up(self) -> None:
-        """Take in what was set live and kept while nobody could tell this worker."""
-        self._kept.afresh()
-        for queue, options, paused in list(self.gates.missed()):
-            logger.warning(
-                "Queue %s goes by what was set live and kept while this worker was not told", queue
-            )
-            self.change(queue, options)
-            self.pause(queue, paused)
+    def _take_in_kept(self) -> None:
+        self._was_late.clear()
+        for queue, kept in self.gates.read_late():
+            logger.warning("Queue %s goes by what was set live and kept from now on", queue)
+            self.change(queue, replace(self.gates.options(queue), **kept.options))
+            self.pause(queue, kept.paused)
 
     def after_turn(self, now: float) -> None:
         """The dispatcher has run."""
         if self._was_late.is_set():
-            self._was_late.clear()
-            self.catch_up()
+            self._take_in_kept()
         for each in self.targets:
             each.after_turn(now)
 
@@ -230,6 +227,7 @@ class Parts:
 
     def close(self) -> None:
         """Leave nothing open."""
+        self._kept.close()
         self.claims.close()
         self.keys.close()
         self.wake_up.close()

@@ -65,7 +65,6 @@ class Session:
         vanilla.cancel()
         parts.in_flight.forget_dropped(pool)
         parts.claims.open()
-        parts.catch_up()
 
         self._source = source_for(
             c.connection,

@@ -16,7 +16,7 @@ from celery_fair.cli import fair
 from celery_fair.settings import Settings
 from tests.brokers import Space
 from tests.faults.proxy import Proxy
-from tests.waiting import wait_equal, wait_for
+from tests.waiting import wait_equal
 from tests.workers import StartWorker, WorkerProcess
 
 FAIR: dict[str, Any] = {"fair_queues": {"bulk": {"quantum": 2, "target": "95% < 1h"}, "other": {}}}
@@ -123,24 +123,6 @@ def test_a_store_that_is_away(
         keep_paused(worker, redis_space, "bulk")
         store.release()
         wait_equal(lambda: status(worker)["bulk"]["held"], "paused")
-
-
-def test_a_worker_that_was_not_told(
-    rabbitmq_space: Space, redis_space: Space, start_worker: StartWorker
-) -> None:
-    """Its connection was lost just then: it looks when it has one again."""
-    stored = FAIR | {"fair_key_store": redis_space.url}
-    with Proxy(rabbitmq_space) as broker:
-        worker = start_worker(broker.url, pool="threads", queues=["bulk"], conf=stored)
-        worker.client.conf.broker_url = rabbitmq_space.url
-        assert status(worker)["bulk"]["held"] is None
-        assert "error" not in worker.control("fair_set", queue="bulk", options={"quantum": 9})
-        keep_paused(worker, redis_space, "bulk")
-        broker.cut()
-        said = "was set live and kept while this worker was not told"
-        wait_for(lambda: said in worker.log(), 30, worker.log)
-        found = wait_for(lambda: status(worker), 60, "an answer: commands are heard last")["bulk"]
-        assert (found["held"], found["quantum"]) == ("paused", 9)  # this nobody has kept
 
 
 def test_nothing_kept_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:

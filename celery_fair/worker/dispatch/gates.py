@@ -147,39 +147,25 @@ class Gates:
         self._settings = settings
         self._member = member
         self._gates: dict[str, Gate[QueueOptions]] = {}
-        self._known: dict[str, KeptQueue] = {}
 
     def of(self, queue: str) -> Gate[QueueOptions]:
         """Return the queue's gate, made as the settings say."""
         if queue not in self._gates:
-            kept = self._known[queue] = self._kept(queue)
+            kept = self._kept(queue)
             options = replace(self._settings.queue(queue), **kept.options)
             self._gates[queue] = Gate(options, self._leash(queue, options))
             self._gates[queue].pause(kept.paused)
         return self._gates[queue]
 
-    def missed(self) -> Iterator[tuple[str, QueueOptions, bool]]:
-        """Yield queues of which something was kept that nobody has told this worker.
+    def read_late(self) -> Iterator[tuple[str, KeptQueue]]:
+        """Yield what is kept of queues, as it can be read by now, and was not when it was to be.
 
-        With each, the options that it is to have, and whether it is to be paused. What was set live
-        here since stays as it is.
+        Of a queue that is no more as its settings say, what was set live since stays.
         """
-        for queue, gate in self._gates.items():
-            before, now = self._known[queue], self._kept(queue)
-            self._known[queue] = now
-            usual = vars(self._settings.queue(queue))
-            was, is_now = usual | dict(before.options), usual | dict(now.options)
-            options = replace(
-                gate.options,
-                **{
-                    name: value
-                    for name, value in is_now.items()
-                    if value != was[name] and getattr(gate.options, name) == was[name]
-                },
-            )
-            paused = now.paused if gate.paused == before.paused else gate.paused
-            if (options, paused) != (gate.options, gate.paused):
-                yield queue, options, paused
+        for queue, gate in list(self._gates.items()):
+            as_set = not gate.paused and gate.options == self._settings.queue(queue)
+            if as_set and (kept := self._kept(queue)) != KeptQueue():
+                yield queue, kept
 
     def options(self, queue: str) -> QueueOptions:
         """Return the queue's options, as they were set last."""
