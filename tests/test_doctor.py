@@ -23,6 +23,8 @@ from celery_fair import FairConsumerStep, NonRepeatableTask, install
 from celery_fair.cli import fair
 from celery_fair.operate.doctor import worker_checks
 from celery_fair.operate.doctor.holding import consumer_timeout
+from celery_fair.operate.errors import NoAnswerError
+from celery_fair.operate.workers import Workers
 from tests.brokers import RabbitMQ, RedisServer, Space
 from tests.integration.gate import closing_gate
 from tests.publishing import publish
@@ -215,6 +217,21 @@ def test_a_durable_redis(own_redis: RedisServer) -> None:
         own_redis.client.config_set("maxmemory-policy", "allkeys-lru")
         assert findings(app)["broker: memory"]["level"] == "wrong"
         assert findings(app)["ledger: memory"]["level"] == "wrong"
+
+
+def test_a_redis_that_is_full(own_redis: RedisServer) -> None:
+    """Nobody can ask workers there: they would have to be written to."""
+    publish(own_redis.url(), {"celery": 3})
+    own_redis.client.config_set("maxmemory", 1)
+    with app_on(own_redis.url()) as app:
+        found = findings(app)
+        assert found["queue celery"]["text"] == "3 messages"
+        assert found["broker: memory"]["level"] == "wrong"
+        assert "work it off" in found["broker: memory"]["mend"]
+        with pytest.raises(NoAnswerError, match="is full, at its maxmemory, and takes no fair_st"):
+            Workers(app, (), 1.0).status()
+        own_redis.client.config_set("maxmemory", 10**9)
+        assert findings(app)["broker: memory"]["level"] == "ok"
 
 
 def test_an_app_that_is_not_fair(redis_space: Space) -> None:

@@ -138,6 +138,11 @@ class Workers:
             ) from exc
         except (*connection.connection_errors, *connection.channel_errors) as exc:
             self.close()
+            if "maxmemory" in str(exc):
+                raise NoAnswerError(
+                    f"the broker {self._broker} is full, at its maxmemory, and takes no {command}:"
+                    " let fair workers work it off, or raise maxmemory (fair doctor says more)"
+                ) from exc
             raise NoAnswerError(
                 f"the broker {self._broker} ended the connection while {command} was asked:"
                 f" {str(exc) or type(exc).__name__}"

@@ -42,19 +42,20 @@ def redis_findings(
     yield from _limits(told)
     options = app.conf.broker_transport_options or {}
     yield visibility(app, float(options.get("visibility_timeout", _DEFAULT_VISIBILITY)))
+    send = Commands(channel)
     for queue in queues:
-        if (size := _size(channel, queue.name)) is not None:
+        if (size := _size(send, queue.name)) is not None:
             yield ok(f"queue {queue.name}", f"{size} messages")
-    if (size := _size(channel, letters)) is not None:
+    if (size := _size(send, letters)) is not None:
         yield dead_letters(size, letters)
 
 
-def _size(channel: Any, queue: str) -> int | None:
+def _size(send: Commands, queue: str) -> int | None:
     """Messages of a queue; None if its user may not know."""
     from redis.exceptions import NoPermissionError
 
-    try:
-        return int(channel._size(queue))
+    try:  # one by one: a server that is full refuses transactions
+        return sum(int(send("LLEN", key)) for key in send.lists(queue))
     except NoPermissionError:
         return None
 
@@ -110,6 +111,12 @@ def server_findings(topic: str, client: Any) -> Iterator[Finding]:
             f"{topic}: memory",
             f"when its memory is full it deletes keys ({policy}), whatever they are",
             "redis-cli config set maxmemory-policy noeviction, and in redis.conf",
+        )
+    elif told.get("maxmemory") and told.get("used_memory", 0) >= told["maxmemory"]:
+        yield wrong(
+            f"{topic}: memory",
+            "it is full: whoever publishes is refused, and workers hear no commands",
+            "let fair workers work it off, or redis-cli config set maxmemory …, and in redis.conf",
         )
     else:
         yield ok(f"{topic}: memory", "when it is full it refuses, and deletes nothing")
