@@ -101,7 +101,9 @@ test-laws: environment ## the algorithms, with more examples drawn for each law
 
 .PHONY: test-others
 test-others: environment
-	$(RUN) pytest -q $(ASIDE) -m wide
+	$(RUN) pytest -q $(ASIDE) -m wide $(addprefix --ignore=,$(FAIRNESS) $(SPARK))
+	$(RUN) pytest -q -m wide $(SPARK)
+	$(RUN) pytest -q -n 2 --dist loadfile -m wide $(FAIRNESS)
 
 .PHONY: test-oldest
 test-oldest: environment

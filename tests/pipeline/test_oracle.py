@@ -100,8 +100,7 @@ def attempt_of(draw: random.Random, number: int, processes: list[dict[str, Any]]
     attempt |= {"queue": draw.choice(QUEUES), "admissions": draw.choice([0, 0, 0, 1])}
     if starts:
         attempt |= {"started_at": T0 + draw.randrange(100, 200, 10)}
-        later = draw.choice([0, 1, 1]) if starts > 1 else 0
-        attempt |= {"last_started_at": attempt["started_at"] + later}
+        attempt |= {"last_started_at": attempt["started_at"] + starts - 1}
         attempt |= {name: owner[name] for name in ("node", "pid", "boot")}
     if rejections:
         attempt |= {"rejected_at": T0 + draw.randrange(100, 200, 10)}

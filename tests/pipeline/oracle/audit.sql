@@ -25,13 +25,10 @@ judged AS (
     LEFT JOIN lasting o ON o.node = p.node AND o.boot = p.boot
     LEFT JOIN lasting v ON v.node = w.node AND v.boot = w.boot
 )
-SELECT id, 'DUPLICATE' AS verdict FROM judged WHERE starts > 1 AND last_started_at > started_at
+SELECT id, 'DUPLICATE' AS verdict FROM judged WHERE starts > 1
 UNION ALL
-SELECT id, 'DEAD_LETTERED' FROM judged WHERE (starts = 1 OR last_started_at = started_at)
+SELECT id, 'DEAD_LETTERED' FROM judged WHERE starts = 1
     AND rejections > 0 AND NOT started_at > rejected_at + 10
-UNION ALL
-SELECT id, 'UNKNOWN' FROM judged WHERE starts > 1 AND last_started_at = started_at
-    AND (rejections = 0 OR started_at > rejected_at + 10)
 UNION ALL
 SELECT id, 'DEAD_LETTERED' FROM judged WHERE starts = 0 AND finishes > 0 AND rejections > 0
 UNION ALL
