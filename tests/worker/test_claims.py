@@ -25,6 +25,7 @@ class Shelved(Ledger):
     def __init__(self, claimed: dict[str, str], away: bool = False) -> None:
         super().__init__(URL, 24 * HOUR)
         self.claimed, self.away = claimed, away
+        self.renewed = 0
 
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
         if self.away:
@@ -36,7 +37,8 @@ class Shelved(Ledger):
 
     def forget(self, key: str) -> None: ...
 
-    def renew(self) -> None: ...
+    def renew(self) -> None:
+        self.renewed += 1
 
 
 def judged(
@@ -81,6 +83,27 @@ def test_what_comes_while_the_ledger_is_away_is_marked_first() -> None:
     assert judged(Shelved({}, away=True), False) is UNKNOWN
     assert judged(Shelved({}, away=True), False, strict=True) is FRESH
     assert judged(Shelved({}, away=True), True) is REDELIVERED
+
+
+def test_a_ledger_that_was_away_proves_nothing_of_what_came_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The marked copy of a message may start without a claim, while the message comes again."""
+    monkeypatch.setattr("celery_fair.worker.away._RETRY", 0.0)
+    monkeypatch.setattr("celery_fair.worker.away._PATIENCE", 0)
+    ledger = Shelved({}, away=True)
+    claims = Claims(ledger, 0.0)
+
+    def judge(name: str) -> Delivery:
+        headers = {LEDGER: fingerprint(URL), PUBLISHED: time.time() - 1}
+        message = shelf().put(name, **headers)[0]
+        return claims.judge(Request(message, non_repeatable()))[0]
+
+    assert judge("a") is UNKNOWN
+    assert not ledger.renewed
+    ledger.away = False
+    assert [judge("b"), judge("c")] == [FRESH, FRESH]
+    assert ledger.renewed == 1
 
 
 def test_a_ledgers_name_has_no_password_and_no_options() -> None:
