@@ -14,7 +14,7 @@ ASIDE := -n 6 --dist loadfile --no-loadscope-reorder
 SPARK := tests/pipeline
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
 FAIRNESS := tests/fairness
-BENCHMARKS := scheduler fairness throughput trickle once clients bounds memory scale crowds profile eventlog groups keys lanes scenarios web
+BENCHMARKS := scheduler fairness throughput trickle once clients bounds memory scale wake_up crowds profile eventlog groups keys lanes scenarios web
 SECONDS ?= 600
 EVENTS ?= 1000000
 MESSAGES ?= 10000
