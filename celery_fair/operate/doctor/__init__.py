@@ -17,6 +17,7 @@ own, which is deleted; with partitions, a Redis that has no name yet is given on
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -27,6 +28,7 @@ from celery_fair.brokers.broker import (
     RedisBroker,
     SqsBroker,
     broker_of,
+    letters_of,
     refuse_broker,
     shown,
 )
@@ -34,7 +36,6 @@ from celery_fair.operate.broker import connection_to, trouble_with
 from celery_fair.operate.doctor.amqp_checks import amqp_findings
 from celery_fair.operate.doctor.app_checks import app_findings
 from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
-from celery_fair.operate.doctor.holding import consumer_timeout
 from celery_fair.operate.doctor.redis_checks import redis_findings
 from celery_fair.operate.doctor.sqs_checks import sqs_findings
 from celery_fair.operate.doctor.store_checks import (
@@ -75,7 +76,7 @@ def findings(app: Any, timeout: float) -> Iterator[Finding]:
 
 
 def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
-    queues = list(app.amqp.queues.values())
+    queues = list(app.amqp.queues)
     try:
         unopened = connection_to(app.connection_for_read)
     except OperateError as exc:
@@ -94,13 +95,11 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
         except ImproperlyConfigured as exc:
             yield wrong("workers", str(exc), "until then, they do not start")
         if isinstance(broker, AmqpBroker):
-            yield from amqp_findings(connection, queues, settings.dead_letters, bool(once))
-            yield from consumer_timeout(app, connection, queues)
+            yield from amqp_findings(app, connection, settings, bool(once))
         elif isinstance(broker, RedisBroker):
-            letters, keyed = settings.dead_letters, list(settings.keys)
-            yield from redis_findings(app, connection, queues, letters, keyed)
+            yield from redis_findings(app, connection, settings)
         elif isinstance(broker, SqsBroker):
-            yield from sqs_findings(app, connection, queues, settings.dead_letters)
+            yield from sqs_findings(app, connection)
         elif isinstance(broker, MemoryBroker):
             yield ok("broker", "in this process's memory: for demonstrations and tests")
         else:
@@ -109,7 +108,16 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
                 f"{shown(connection)}: fair workers are not tested with this transport",
                 "RabbitMQ, Redis or SQS",
             )
-        yield from key_findings(connection, settings, [queue.name for queue in queues])
+        with suppress(Exception):  # what may not be looked at, others say
+            yield _dead_letters(settings.dead_letters, letters_of(app, connection).count())
+        yield from key_findings(connection, settings, queues)
         if isinstance(broker, AmqpBroker | RedisBroker):
-            yield from stranded(connection, settings, [queue.name for queue in queues])
+            yield from stranded(connection, settings, queues)
             yield from worker_findings(app, settings, timeout)
+
+
+def _dead_letters(name: str, waiting: int) -> Finding:
+    if waiting:
+        text = f"{waiting} wait in queue {name}"
+        return weak("dead letters", text, "celery -A … fair dead-letters list")
+    return ok("dead letters", f"none in queue {name}")

@@ -6,7 +6,6 @@ is published is for nobody.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -14,92 +13,141 @@ from amqp import AccessRefused, ChannelError, NotFound, PreconditionFailed
 from kombu import Exchange
 
 from celery_fair.brokers.broker import shown
-from celery_fair.operate.doctor.findings import Finding, dead_letters, ok, weak, wrong
-from celery_fair.operate.doctor.holding import version_of
+from celery_fair.brokers.lanes import register
+from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
+from celery_fair.operate.doctor.holding import consumer_timeout
+from celery_fair.settings import Settings
 
 _QUORUM = {"x-queue-type": "quorum"}
-_OTHER_CHANNELS = 8
-"""What a worker, and Celery, have channels for besides queues."""
-
-_NEEDED = {
-    "configure": "workers and publishers declare it",
-    "read": "workers consume it",
-    "write": "publishers, and workers for retries and results, publish to its exchange",
-}
 
 _TIMEOUT = 3.0
 """Seconds for the broker to take a message."""
 
-_LIMITS_SINCE, _USUAL_LIMIT = (4, 0), 20
-"""Since when RabbitMQ limits the deliveries of quorum queues, and to how many returns."""
+_USUAL_LIMIT = 20
+"""How often a RabbitMQ, since 4.0, lets a message of a quorum queue be returned."""
 
 
 def amqp_findings(
-    connection: Any, queues: list[Any], letters: str, non_repeatable: bool
+    app: Any, connection: Any, settings: Settings, non_repeatable: bool
 ) -> Iterator[Finding]:
     """Check the broker and its queues.
 
     Arguments:
         connection: connected.
-        queues: those that workers consume.
-        letters: the queue of dead letters.
         non_repeatable: whether the app has such tasks.
     """
-    product, version, _ = version_of(connection)
+    server = connection.connection.server_properties
+    product, version = server.get("product", "a broker"), str(server.get("version", ""))
     yield ok("broker", f"{product} {version} at {shown(connection)}")
-    yield from _limits(connection, len(queues))
+    has_limit = product == "RabbitMQ" and not version.startswith("3.")
+    queues = list(app.amqp.queues.values())
     for queue in queues:
-        lacks = _rights(connection, queue.name, queue.exchange, queue.no_declare)
-        yield lacks or _queue(connection, queue, non_repeatable)
-    letter_exchange = Exchange(letters, type="fanout")
-    yield _rights(connection, letters, letter_exchange) or _dead_letters(connection, letters)
+        topic = f"queue {queue.name}"
+        lacks = _rights(connection, topic, queue.name, queue.exchange, queue.no_declare)
+        yield lacks or _queue(connection, queue, non_repeatable, _USUAL_LIMIT if has_limit else -1)
+    letters = settings.dead_letters
+    if lacks := _rights(connection, f"queue {letters}", letters, Exchange(letters)):
+        yield lacks
+    for name in settings.keys:
+        topic, lane = f"keys of {name}", f"{register(name)}.doctor"
+        yield _rights(connection, topic, lane, Exchange("")) or ok(topic, "may have lanes")
+    if product == "RabbitMQ":
+        yield consumer_timeout(app, queues)
 
 
-def _limits(connection: Any, queues: int) -> Iterator[Finding]:
-    most = int(connection.connection.channel_max)
-    if most and queues + _OTHER_CHANNELS > most:
-        yield weak(
-            "broker: channels",
-            f"a connection may have {most}, and a worker has one for each of its {queues} queues:"
-            " beyond, queues share one",
-            "channel_max in rabbitmq.conf; or workers with fewer queues (-Q)",
-        )
+_QUESTIONS: dict[str, tuple[str, Callable[[Any, str, str], object]]] = {
+    "configure": (
+        "workers and publishers declare it",
+        lambda channel, queue, _: channel.queue_declare(
+            queue, durable=True, auto_delete=False, arguments={"x-message-ttl": "no time"}
+        ),
+    ),
+    "read": (
+        "workers consume it",
+        lambda channel, queue, _: channel.basic_consume(queue, arguments={"x-priority": "none"}),
+    ),
+    "write": (
+        "publishers, and workers for retries and results, publish to its exchange",
+        lambda channel, _, exchange: _publish(channel, exchange),
+    ),
+}
+"""What a right is needed for, and how it is found out."""
 
 
-def _rights(connection: Any, queue: str, exchange: Any, no_declare: bool = False) -> Finding | None:
+def _rights(
+    connection: Any, topic: str, queue: str, exchange: Any, no_declare: bool = False
+) -> Finding | None:
     """Return what the user may not do, None if all that workers and publishers do."""
+    lacks = []
+    # From one that publishes under an alarm the broker reads nothing more.
+    asking = connection.clone(heartbeat=0)
     try:
-        lacks = _missing_rights(connection, queue, exchange)
+        for right, (needed, ask) in _QUESTIONS.items():
+            if right == "configure" and no_declare:
+                continue
+            if _is_refused(asking, ask, queue, exchange):
+                lacks.append(f"{right} ({needed})")
     except TimeoutError:
+        asking.collect()
         return wrong(
-            f"queue {queue}",
+            topic,
             "the broker takes no message for it: is there a memory or disk alarm?",
             "rabbitmq-diagnostics alarms",
         )
-    if no_declare and "configure" in lacks:
-        lacks.remove("configure")
+    asking.release()
     if not lacks:
         return None
-    does = ", ".join(f"{right} ({_NEEDED[right]})" for right in lacks)
     user, vhost = connection.userid, connection.virtual_host
     return wrong(
-        f"queue {queue}",
-        f"user {user!r} has no right to {does}; its exchange is {exchange.name or 'the default'!r}",
+        topic,
+        f"user {user!r} has no right to {', '.join(lacks)} of {queue}; its exchange is"
+        f" {exchange.name or 'the default'!r}",
         f"rabbitmqctl set_permissions -p {vhost} {user} CONFIGURE WRITE READ, each a pattern that"
         " matches the names of queues and exchanges (the default one is amq.default)",
     )
 
 
-def _queue(connection: Any, queue: Any, non_repeatable: bool) -> Finding:
+def _is_refused(
+    connection: Any, ask: Callable[[Any, str, str], object], queue: str, exchange: Any
+) -> bool:
+    channel = connection.channel()
+    try:
+        ask(channel, queue, exchange.name)
+    except AccessRefused:
+        return True
+    except ChannelError:  # about the question, which was permitted
+        return False
+    channel.close()
+    return False
+
+
+def _publish(channel: Any, exchange: str) -> None:
+    """To nobody: by a key that nobody has, and as a user who this one is not."""
+    channel.confirm_select()
+    nothing = channel.prepare_message(
+        b"", properties={"user_id": "celery-fair doctor", "expiration": "0"}
+    )
+    channel.basic_publish_confirm(
+        nothing,
+        exchange=exchange,
+        routing_key=f"celery-fair-doctor-{uuid4()}",
+        confirm_timeout=_TIMEOUT,
+    )
+
+
+def _queue(connection: Any, queue: Any, non_repeatable: bool, usual_limit: int) -> Finding:
+    """Say what kind of queue it is.
+
+    Arguments:
+        usual_limit: how often a message of a quorum queue may be returned; negative for no limit.
+    """
     topic = f"queue {queue.name}"
     with connection.channel() as channel:
         try:
             found = channel.queue_declare(queue.name, passive=True)
         except NotFound:
             return ok(topic, "is not there yet; the first worker declares it")
-        except AccessRefused as exc:
-            return wrong(topic, f"may not be used: {exc}", "rabbitmqctl set_permissions …")
-        except Exception as exc:  # noqa: BLE001 - an exclusive queue, for one: said as it is
+        except ChannelError as exc:  # it is another connection's alone, say
             return weak(topic, f"cannot be looked at: {exc}", "try again when it is free")
     kind = _kind(connection, queue)
     text = f"{kind} queue, {found.message_count} messages, {found.consumer_count} consumers"
@@ -112,8 +160,9 @@ def _queue(connection: Any, queue: Any, non_repeatable: bool) -> Finding:
             " queue_arguments={'x-queue-type': 'quorum'}); under a new name, or when it is empty"
             " and deleted",
         )
-    limit = _delivery_limit(connection, queue) if kind == "quorum" else None
-    if limit is not None:
+    arguments = queue.queue_arguments or {}
+    limit = int(arguments.get("x-delivery-limit", usual_limit))
+    if kind == "quorum" and limit >= 0 and "x-dead-letter-exchange" not in arguments:
         return weak(
             topic,
             f"{text}: unless a policy says otherwise, a message that lost connections and killed"
@@ -124,15 +173,6 @@ def _queue(connection: Any, queue: Any, non_repeatable: bool) -> Finding:
     return ok(topic, text)
 
 
-def _delivery_limit(connection: Any, queue: Any) -> int | None:
-    """How often a message may be returned before it is dropped; None if none is, as far as told."""
-    arguments = queue.queue_arguments or {}
-    product, _, numbers = version_of(connection)
-    usual = _USUAL_LIMIT if product == "RabbitMQ" and numbers >= _LIMITS_SINCE else -1
-    limit = int(arguments.get("x-delivery-limit", usual))
-    return None if limit < 0 or "x-dead-letter-exchange" in arguments else limit
-
-
 def _kind(connection: Any, queue: Any) -> str:
     """A queue that is declared again must be declared alike: the answer tells what it is."""
     arguments = {**(queue.queue_arguments or {}), **_QUORUM}
@@ -141,79 +181,6 @@ def _kind(connection: Any, queue: Any) -> str:
             channel.queue_declare(queue.name, durable=True, auto_delete=False, arguments=arguments)
         except PreconditionFailed as exc:
             return "classic" if "x-queue-type" in str(exc) else "some kind of"
-        except Exception:  # noqa: BLE001 - it may not be declared: what it is remains open
+        except ChannelError:  # it may not be declared: what it is remains open
             return "some kind of"
     return "quorum"
-
-
-def _dead_letters(connection: Any, name: str) -> Finding:
-    topic = "dead letters"
-    with connection.channel() as channel:
-        try:
-            found = channel.queue_declare(name, passive=True)
-        except NotFound:
-            return ok(topic, f"queue {name} is not there yet; it is declared for the first one")
-        except AccessRefused as exc:
-            return wrong(topic, f"queue {name}: {exc}", "rabbitmqctl set_permissions …")
-    return dead_letters(found.message_count, name)
-
-
-def _missing_rights(connection: Any, queue: Any, exchange: Exchange) -> list[str]:
-    """Return which of "configure", "read" and "write" the user lacks, for a queue and its exchange.
-
-    Arguments:
-        connection: connected.
-        queue: its name.
-        exchange: by which it is published to.
-
-    Raises:
-        TimeoutError: the broker takes no message.
-    """
-    lacks = [
-        *_refused(connection, "configure", partial(_declare, queue=queue)),
-        *_refused(connection, "read", partial(_consume, queue=queue)),
-    ]
-    # From one that publishes under an alarm the broker reads nothing more.
-    publishing = connection.clone(heartbeat=0)
-    try:
-        lacks += _refused(publishing, "write", partial(_publish, exchange=exchange))
-    except Exception:  # whatever it is, nothing is waited for; raised again
-        publishing.collect()
-        raise
-    publishing.release()
-    return lacks
-
-
-def _refused(connection: Any, right: str, ask: Callable[[Any], Any]) -> list[str]:
-    channel = connection.channel()
-    try:
-        ask(channel)
-    except AccessRefused:
-        return [right]
-    except ChannelError:  # about the question, which was permitted
-        return []
-    channel.close()
-    return []
-
-
-def _declare(channel: Any, queue: str) -> None:
-    no_time = {"x-message-ttl": "no time"}
-    channel.queue_declare(queue, durable=True, auto_delete=False, arguments=no_time)
-
-
-def _consume(channel: Any, queue: str) -> None:
-    channel.basic_consume(queue, arguments={"x-priority": "none"})
-
-
-def _publish(channel: Any, exchange: Exchange) -> None:
-    """To nobody: by a key that nobody has, and as a user who this one is not."""
-    channel.confirm_select()
-    nothing = channel.prepare_message(
-        b"", properties={"user_id": "celery-fair doctor", "expiration": "0"}
-    )
-    channel.basic_publish_confirm(
-        nothing,
-        exchange=exchange.name,
-        routing_key=f"celery-fair-doctor-{uuid4()}",
-        confirm_timeout=_TIMEOUT,
-    )

@@ -1,28 +1,21 @@
 """What an app says of itself: its versions, settings and tasks."""
 
-import re
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.metadata import requires, version
-from operator import ge, lt
+from importlib.metadata import version
 from typing import Any
-
-from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.disposition import Policy
 from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
 from celery_fair.routing.declared import collisions
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable, policy_of
-from celery_fair.worker.observe.recorder import log_policy, try_log
 from celery_fair.worker.step import is_fair
 
 
 def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
     """Check everything that needs no server."""
-    yield from _versions()
-    yield from _packages(settings)
-    yield from _log(settings)
+    packages = ("celery-fair", "celery", "kombu")
+    yield ok("versions", ", ".join(f"{name} {version(name)}" for name in packages))
     yield _step(app)
     if app.conf.task_always_eager:
         yield wrong(
@@ -39,64 +32,6 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
             " them",
             f"give each its own: Queue({names[0]!r}, routing_key={names[0]!r})",
         )
-
-
-def _versions() -> Iterator[Finding]:
-    for requirement in requires("celery-fair") or []:
-        core = re.fullmatch(r"(celery|kombu)([<>=,.\d]+)", requirement)
-        if core is None:  # an extra's
-            continue
-        name, bounds = core.groups()
-        found = version(name)
-        if _within(found, bounds):
-            yield ok(name, f"version {found}")
-        else:
-            yield weak(
-                name,
-                f"version {found} is not one that celery-fair is tested with ({bounds})",
-                f"pip install '{requirement}'",
-            )
-
-
-def _packages(settings: Settings) -> Iterator[Finding]:
-    """Name what a setting needs and a worker would miss at its start."""
-    clustered = [q for q, options in settings.queues.items() if options.scope == "cluster"]
-    needs = [("fair_metrics", "prometheus_client", "prometheus")] if settings.metrics else []
-    needs += [(f"fair_queues[{q!r}]['scope']", "redis", "redis") for q in clustered[:1]]
-    for setting, package, extra in needs:
-        try:
-            import_module(package)
-        except ImportError as exc:
-            yield wrong(
-                setting,
-                f"needs a package ({exc}); workers do not start like this",
-                f"pip install 'celery-fair[{extra}]'",
-            )
-
-
-def _log(settings: Settings) -> Iterator[Finding]:
-    if settings.event_log is None:
-        return
-    try:
-        try_log(log_policy(settings))
-    except ImproperlyConfigured as exc:
-        yield wrong(
-            "fair_event_log",
-            f"{exc}; workers that run as this user, here, do not start like this",
-            "give them a folder that they may write to",
-        )
-    else:
-        yield ok("fair_event_log", f"{settings.event_log} can be written to, by this user, here")
-
-
-def _within(found: str, bounds: str) -> bool:
-    """Whether a release is within bounds such as ``<5.8,>=5.5``; those are all that we write."""
-    pairs = re.findall(r"(<|>=)([\d.]+)", bounds)
-    return all({"<": lt, ">=": ge}[sign](_release(found), _release(end)) for sign, end in pairs)
-
-
-def _release(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
 
 def _step(app: Any) -> Finding:

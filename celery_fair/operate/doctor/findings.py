@@ -31,14 +31,6 @@ def wrong(topic: str, text: str, mend: str) -> Finding:
     return Finding(WRONG, topic, text, mend)
 
 
-def dead_letters(waiting: int, name: str) -> Finding:
-    """How many there are in the queue of that name."""
-    if waiting:
-        text = f"{waiting} wait in queue {name}"
-        return weak("dead letters", text, "celery -A … fair dead-letters list")
-    return ok("dead letters", f"none in queue {name}")
-
-
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -5,12 +5,10 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from amqp import AccessRefused
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.brokers.broker import AmqpBroker, broker_of
+from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.brokers.lanes import register
 from celery_fair.core.groups.membership import elsewhere, living
 from celery_fair.groups import StoreUnreachableError
 from celery_fair.groups.document import decoded
@@ -52,13 +50,6 @@ def ledger_findings(settings: Settings, non_repeatable: bool) -> Iterator[Findin
             "when the last worker without the ledger has ended: fair_ledger_since ="
             f" '{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}'",
         )
-    if abs(claim.now - datetime.now(UTC).timestamp()) > 1:
-        yield weak(
-            "ledger: clock",
-            f"differs from this machine's by {claim.now - datetime.now(UTC).timestamp():.1f} s;"
-            " five are allowed for between publishers and the ledger",
-            "synchronise the clocks (NTP)",
-        )
     if scheme in ("redis", "rediss", "unix"):
         with closing(client_at(url, "fair_ledger")) as client:
             yield from server_findings("ledger", client)
@@ -82,28 +73,8 @@ def key_findings(connection: Any, settings: Settings, queues: Sequence[str]) -> 
             f"{count} messages wait by key, and workers without fair_keys for it do not see them",
             f"fair keys merge {name}; or fair_keys for it again",
         )
-    for name in settings.keys:
-        if isinstance(broker, AmqpBroker):
-            yield _lanes(connection, name)
     if settings.keys and not broker.keeps_tags and broker.shares_by_key:
         yield _key_store(settings)
-
-
-def _lanes(connection: Any, name: str) -> Finding:
-    topic, lanes = f"keys of {name}", f"{register(name)}.…"
-    with connection.channel() as channel:
-        try:  # gone with this channel's connection
-            channel.queue_declare(f"{register(name)}.doctor", exclusive=True, auto_delete=True)
-            channel.queue_delete(f"{register(name)}.doctor")
-        except AccessRefused as exc:
-            return weak(
-                topic,
-                f"no lane can be added for a key that publishes in floods: {exc}",
-                f"rabbitmqctl set_permissions …, to configure, write and read {lanes}",
-            )
-        except Exception as exc:  # noqa: BLE001 - said as it is
-            return weak(topic, f"lanes cannot be looked at: {exc}", "try again")
-    return ok(topic, f"may have lanes, {lanes}")
 
 
 def _key_store(settings: Settings) -> Finding:

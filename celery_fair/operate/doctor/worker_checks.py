@@ -7,7 +7,6 @@ from typing import Any
 
 from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
 from celery_fair.operate.errors import NoAnswerError
-from celery_fair.operate.sums import aim_in_words
 from celery_fair.operate.workers import Workers
 from celery_fair.routing.declared import queues_of
 from celery_fair.settings import Settings
@@ -44,7 +43,6 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
         said = ", ".join(f"{name} ({theirs})" for name, theirs in sorted(answers.others.items()))
         yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
     for name in answers.good:
-        yield from _missed(name, answers.raw[name])
         yield from _another(name, answers.raw[name], settings)
     yield from _mixed(versions)
     consumed = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
@@ -116,22 +114,6 @@ def _celerys_own(
         f" there{more}",
         "start it with this app, after celery_fair.install(app)",
     )
-
-
-def _missed(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    """Name the targets that a fair worker misses, and what is in their way."""
-    for queue, row in sorted(rows.items()):
-        aim = row.get("aim")
-        if aim is None or not aim["missed"]:
-            continue
-        held = f", and is held back there ({row['held']})" if row["held"] else ""
-        yield weak(
-            f"target of {queue}",
-            f"at worker {name} it waits {aim_in_words(aim)}{held}",
-            f"celery -A … fair set {queue} rate=none max_in_flight=none"
-            if held
-            else "more workers or slots, or a cap for tasks that take longer than the target",
-        )
 
 
 def _another(
