@@ -6,8 +6,7 @@ What a command does is in `celery_fair.operate` or `celery_fair.pipeline`; here 
 and how its result is shown. What commands have in common::
 
     options.py    options of several commands, and how a command ends: JSON or text, exit status
-    screen.py     text and tables on a terminal, as lines, or drawn in place (drawing.py, by rich)
-    rows.py       queues' figures in such tables, and what has become of them
+    rows.py       queues' figures as tables, also such that are drawn again in place
     interrupt.py  Ctrl-C and its kin
     groups.py     groups of commands; what went wrong, in one line
 """

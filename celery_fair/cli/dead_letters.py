@@ -1,43 +1,34 @@
-"""``fair dead-letters``, and what looks at them: count, list, show."""
+"""``fair dead-letters``: count, list, show, and replay and purge."""
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from celery_fair.cli.groups import LazyGroup
-from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
-from celery_fair.cli.screen import aligned
-from celery_fair.operate.dead_letters import (
-    BY,
-    Entry,
-    Filters,
-    find,
-    opened,
-    shown,
-)
-from celery_fair.operate.text import age, escaped, parsed_time, shortened
+from celery_fair.cli.groups import Group
+from celery_fair.cli.interrupt import in_steps
+from celery_fair.cli.options import COUNT, Outcome, aligned, outcome, table, the_app
+from celery_fair.dead_letters.plan import MAY_HAVE_STARTED, Report
+from celery_fair.operate.dead_letters import BY, Filters, Order, Provable, find, opened, shown
+from celery_fair.operate.text import age, escaped, escaped_lines, parsed_time, shortened
 
 T = TypeVar("T")
 
 _MOST = 20
 """Rows of a count; what is rarer is one row."""
 
-_COMMANDS = {
-    "count": "celery_fair.cli.dead_letters:count_letters",
-    "list": "celery_fair.cli.dead_letters:list_letters",
-    "show": "celery_fair.cli.dead_letters:show_letters",
-    "replay": "celery_fair.cli.dead_letter_orders:replay_letters",
-    "purge": "celery_fair.cli.dead_letter_orders:purge_letters",
-}
+_NAMED = 20
+"""Letters with the same outcome that are named; --json names all."""
 
 
-@click.group("dead-letters", cls=LazyGroup, where=_COMMANDS)
+@click.group("dead-letters", cls=Group)
 def dead_letters() -> None:
     """Count, see, replay and purge the messages that were not started.
 
@@ -100,7 +91,7 @@ def _none(filters: Filters) -> str:
     return "No dead letter is like that." if filters else "There are no dead letters."
 
 
-@click.command("count")
+@dead_letters.command("count")
 @click.option(
     "--by",
     type=click.Choice(list(BY)),
@@ -140,17 +131,15 @@ def _sorted(name: str, counter: Counter[str]) -> list[tuple[str, int]]:
 def _counts(whole: int, counts: Mapping[str, list[tuple[str, int]]]) -> Iterator[str]:
     yield f"{whole} dead letters"
     for name, rows in counts.items():
-        late = name == "hour"
-        some, others = (rows[-_MOST:], rows[:-_MOST]) if late else (rows[:_MOST], rows[_MOST:])
+        some = rows[-_MOST:] if name == "hour" else rows[:_MOST]
         told: list[list[Any]] = [[shortened(value, 50) or None, count] for value, count in some]
-        if others:
-            rest = [f"({len(others)} others)", sum(count for _, count in others)]
-            told = [rest, *told] if late else [*told, rest]
+        if others := len(rows) - len(some):
+            told.append([f"({others} others)", whole - sum(count for _, count in some)])
         yield ""
-        yield from table(("hour (UTC)" if late else name, "letters"), told, "")
+        yield from table(("hour (UTC)" if name == "hour" else name, "letters"), told, "")
 
 
-@click.command("list")
+@dead_letters.command("list")
 @filtering
 @click.option(
     "-n", "--limit", metavar="N", type=COUNT, default=50, help="Show no more than N; 0 for all."
@@ -183,22 +172,23 @@ def list_letters(filters: Filters, limit: int) -> Outcome:
     more = found.count - len(rows)
     remarks = [f"{more} more; --limit 0 shows all."] if more else []
     document = [
-        asdict(each) | {"time": each.time and each.time.isoformat()} for each in found.letters
+        {**each, "time": each["time"] and each["time"].isoformat()} for each in found.letters
     ]
     return Outcome(document, lines, remarks=remarks)
 
 
-def _cells(letter: Entry, now: datetime) -> list[str]:
+def _cells(letter: Mapping[str, Any], now: datetime) -> list[str]:
+    time = letter["time"]
     return [
-        escaped(letter.id),
-        *(shortened(text or "–", 60) for text in (letter.task, letter.queue, letter.reason)),
-        {True: "yes", False: "no", None: "?"}[letter.may_have_started],
-        letter.time.strftime("%Y-%m-%d %H:%M:%S") if letter.time else "–",
-        age(letter.time, now) if letter.time else "–",
+        letter["id"],
+        *(shortened(letter[name] or "–", 60) for name in ("task", "queue", "reason")),
+        {True: "yes", False: "no", None: "?"}[letter["may_have_started"]],
+        time.strftime("%Y-%m-%d %H:%M:%S") if time else "–",
+        age(time, now) if time else "–",
     ]
 
 
-@click.command("show")
+@dead_letters.command("show")
 @click.argument("letter_id", metavar="ID")
 @click.option(
     "--bytes",
@@ -210,11 +200,11 @@ def _cells(letter: Entry, now: datetime) -> list[str]:
 )
 @outcome("Print a list of objects as JSON.")
 def show_letters(letter_id: str, limit: int) -> Outcome:
-    """Show all of a letter: headers, properties, body.
+    """Show all of a letter as JSON: headers, properties, body.
 
-    A body of text is shown as it is, and one of JSON as the task's arguments. What is pickled or
-    otherwise no text is shown in base64, and never loaded. If a worker was killed while it moved
-    the message, there may be two letters of it; both are shown.
+    Of a body of JSON the task's arguments are shown, too. What is pickled or otherwise no text is
+    shown in base64, and never loaded. If a worker was killed while it moved the message, there may
+    be two letters of it; both are shown.
 
     \b
     Examples:
@@ -231,32 +221,147 @@ def show_letters(letter_id: str, limit: int) -> Outcome:
             f"Error: there is no dead letter {escaped(letter_id)!r}; dead-letters list shows their"
             " ids"
         )
-    lines = [line for letter in found for line in ("", *_letter(letter))][1:]
-    return Outcome(found, lines, bool(found), remarks)
+    text = escaped_lines(json.dumps(found, indent=2, ensure_ascii=False))
+    return Outcome(found, [text] if found else [], bool(found), remarks)
 
 
-def _letter(letter: Mapping[str, Any]) -> Iterator[str]:
-    yield f"id: {escaped(letter['id'])}"
-    yield f"digest: {letter['digest']}"
-    if letter["problem"]:
-        yield f"problem: {escaped(letter['problem'])}"
-    for part in ("headers", "properties"):
-        yield f"{part}:"
-        for name, value in letter[part].items():
-            yield f"  {escaped(name)}: {_as_text(value)}"
-    yield from _body(letter["body"])
+def _proven(ctx: click.Context, param: click.Parameter, path: Path | None) -> Provable | None:
+    try:
+        return None if path is None else Provable(path)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc), ctx, param) from exc
 
 
-def _body(body: Mapping[str, Any]) -> Iterator[str]:
-    yield f"body: {body['bytes']} bytes{', cut; --bytes 0 shows all' if body['cut'] else ''}"
-    if "args" in body:
-        yield f"  args: {_as_text(body['args'])}"
-        yield f"  kwargs: {_as_text(body['kwargs'])}"
-    elif "text" in body:
-        yield from (f"  {escaped(line)}" for line in body["text"].split("\n"))
-    else:
-        yield f"  base64: {body['base64']}"
+def _ordering(command: Callable[..., Outcome]) -> Callable[..., None]:
+    """Give a command these options; call it with `ids`, `filters`, `dry_run`, `yes`, its own."""
+
+    @click.argument("ids", metavar="[ID]...", nargs=-1)
+    @click.option("--all", "all_", is_flag=True, help="All letters, or all that the filters fit.")
+    @filtering
+    @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+    @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+    @outcome("Print a report as JSON.")
+    @wraps(command)
+    def ordered(ids: tuple[str, ...], all_: bool, filters: Filters, **given: Any) -> Outcome:
+        if given.get("provable") is not None:
+            if ids:
+                raise click.UsageError("--provable FILE names the letters; leave out the ids")
+        elif bool(ids) == all_ or (ids and filters):
+            raise click.UsageError(
+                "name letters by their ids, which dead-letters list shows, or give --all, and with"
+                " it filters such as --reason"
+            )
+        return command(ids=ids, filters=filters, **given)
+
+    return ordered
 
 
-def _as_text(value: Any) -> str:
-    return escaped(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+@dead_letters.command("replay")
+@_ordering
+@click.option(
+    "--may-have-started",
+    is_flag=True,
+    help="Replay letters that may have started, too: they may then run a second time.",
+)
+@click.option(
+    "--provable",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=_proven,
+    help="Replay those that, by the event log, never started: a file of pipeline audit --ids-out.",
+)
+def replay_letters(
+    ids: tuple[str, ...],
+    filters: Filters,
+    dry_run: bool,
+    yes: bool,
+    may_have_started: bool,
+    provable: Provable | None,
+) -> Outcome:
+    """Publish letters to where they were, as fresh messages, and remove them.
+
+    A letter that may have started, or does not say, is refused. Look at what its task has done; if
+    that is nothing, replay it with --may-have-started. Or let the event log say which have not:
+    --provable replays these, and leaves what was published again since the log was looked at.
+
+    A letter that cannot be replayed stays: its queue is gone, say, or the broker did not confirm
+    the message. If there are two letters of one message, one is replayed and the other removed. On
+    RabbitMQ, a command that is killed between the broker's confirmation and its acknowledgement
+    leaves letters that were replayed: a hundred at the most. Of those with the same outcome twenty
+    are named; --json names all.
+
+    \b
+    Examples:
+      celery -A shop fair dead-letters replay 6c1ff3b5-6a5c-4a2a-9e6c-0e5b8c2f7d10
+      celery -A shop fair dead-letters replay --all --reason unknown-task --dry-run
+      celery -A shop fair dead-letters replay --all --queue bulk --since 2h --may-have-started
+      celery -A shop fair dead-letters replay --provable replayable.jsonl
+
+    Exit status: 0 if all was done that was asked for; 1 otherwise.
+    """
+    order = Order(filters.fit, ids, may_have_started=may_have_started, proven=provable)
+    return _done(order, dry_run, yes, "Replay {} dead letters?", "replayed")
+
+
+@dead_letters.command("purge")
+@_ordering
+def purge_letters(ids: tuple[str, ...], filters: Filters, dry_run: bool, yes: bool) -> Outcome:
+    """Remove letters for good.
+
+    It asks first; where standard input is no terminal, --yes is needed.
+
+    \b
+    Examples:
+      celery -A shop fair dead-letters purge 02c4a1f09b7d33e8
+      celery -A shop fair dead-letters purge --all --before 30d --dry-run
+      celery -A shop fair dead-letters purge --all --reason malformed --yes
+
+    Exit status: 0 if all was done that was asked for; 1 otherwise.
+    """
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise click.UsageError("purge removes letters for good; say --yes, or --dry-run to look")
+    order = Order(filters.fit, ids, purges=True)
+    return _done(order, dry_run, yes, "Remove {} dead letters for good?", "purged")
+
+
+def _done(order: Order, dry_run: bool, yes: bool, question: str, done: str) -> Outcome:
+    """Do what was ordered, unless somebody who is asked does not want it.
+
+    One letter is replayed unasked.
+    """
+    app, unasked = the_app(), 0 if order.purges else 1
+    with opened(app) as queue:
+        plan = order.plan(queue)
+        if dry_run:
+            return _reported(order.foresee(plan), done, dry_run)
+        messages = plan.todo.values()
+        count = sum(copies.wanted for copies in messages) if order.purges else len(messages)
+        if count > unasked and not yes and sys.stdin.isatty():
+            click.confirm(question.format(count), abort=True, err=True)
+        with in_steps("Removing" if order.purges else "Replaying", len(messages)) as (stop, tick):
+            return _reported(order.do(app, queue, plan, stop, tick), done)
+
+
+def _reported(report: Report, done: str, dry_run: bool = False) -> Outcome:
+    """Return what was done, such as "replayed"."""
+    document = {
+        done: report.done,
+        "refused": report.refused,
+        "failed": report.failed,
+        "duplicates": report.duplicates,
+        **({"dry_run": True} if dry_run else {}),
+    }
+    would = "would be " if dry_run else ""
+    troubles = {f"refused, as it {MAY_HAVE_STARTED}": report.refused} if report.refused else {}
+    for name, text in report.failed.items():
+        troubles.setdefault(f"failed: {text}", []).append(name)
+    lines = [_named(f"{would}{done}", report.done)]
+    if report.duplicates:
+        lines.append(_named(f"{would}removed as duplicates", report.duplicates))
+    errors = [_named(text, names) for text, names in troubles.items()]
+    return Outcome(document, lines, report.whole, errors)
+
+
+def _named(outcome: str, names: Sequence[str]) -> str:
+    some = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return escaped(f"{len(names)} {outcome}" + (f": {some}" if some else ""))

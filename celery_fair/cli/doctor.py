@@ -1,5 +1,6 @@
 """``fair doctor``."""
 
+from collections import Counter
 from collections.abc import Iterator
 from shutil import get_terminal_size
 
@@ -53,15 +54,12 @@ def doctor(strict: bool, timeout: float) -> Outcome:
 
 def _lines(found: list[Finding]) -> Iterator[str]:
     wide = max(_NARROW, min(_WIDTH, get_terminal_size((_WIDTH, 0)).columns))
-    levels = max(map(len, LEVELS))
-    topics = max(len(escaped(finding.topic)) for finding in found)
-    indent = " " * (levels + topics + 4)
+    indent = " " * 7
     for level, *said in found:
         topic, text, mend = map(escaped, said)
-        head = click.style(f"{level:<{levels}}", fg=_COLOURS[level])
-        lines = click.wrap_text(text, wide, indent, indent).lstrip()
-        yield f"{head}  {topic:<{topics}}  {lines}"
+        lines = click.wrap_text(f"{topic}: {text}", wide, indent, indent).lstrip()
+        yield f"{click.style(f'{level:<7}', fg=_COLOURS[level])}{lines}"
         if mend:
             yield click.wrap_text(f"→ {mend}", wide, indent, indent + "  ")
-    counts = {level: sum(finding.level == level for finding in found) for level in LEVELS}
-    yield ", ".join(f"{count} {level}" for level, count in counts.items())
+    counts = Counter(finding.level for finding in found)
+    yield ", ".join(f"{counts[level]} {level}" for level in LEVELS)

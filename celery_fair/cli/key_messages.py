@@ -1,6 +1,7 @@
 """``fair keys drop``, ``purge``, ``merge`` and ``shrink``: what becomes of messages and lanes."""
 
 import sys
+from typing import Any
 
 import click
 
@@ -41,80 +42,69 @@ def drop_key(queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
 
     Exit status: 0; 1 if the broker cannot be reached, or not all was dropped.
     """
-    _must_be_sure("drop moves messages away", yes or dry_run)
+    _must_be_sure(yes or dry_run)
     with opened(the_app(), queue) as keys:
         waiting = keys.waiting_of(key)
-        count = sum(waiting.values())
-        if dry_run or not count:
-            return _waiting(queue, key, count, "dropped")
-        if not yes:
-            click.confirm(f"Move {count} messages to the dead letters?", abort=True, err=True)
-        with in_steps("dropping", count) as (stop, tick):
-            dropped = keys.drop(key, waiting, stop, tick)
-    said = f"{dropped.count} messages of {shown_key(key)} are dead letters now"
-    return _gone(queue, key, count, dropped, "dropped", said)
+        count, moved = sum(waiting.values()), None
+        if _is_meant(count, yes, dry_run, "Move {} messages to the dead letters?"):
+            with in_steps("dropping", count) as (stop, tick):
+                moved = keys.drop(key, waiting, stop, tick)
+    who = f"{shown_key(key)} in {queue}"
+    return _told({"queue": queue, "key": key, "waiting": count}, who, moved, "dropped")
 
 
 @click.command("purge")
-@key_argument
-@click.option("--all", "everybody", is_flag=True, help="Whosever messages wait, in place of KEY.")
+@click.argument("queue")
 @_yes
 @_dry_run
 @_as_json
-def purge_keys(queue: str, key: str | None, everybody: bool, yes: bool, dry_run: bool) -> Outcome:
-    """Delete what KEY has waiting in QUEUE, or all that waits there, for good.
+def purge_keys(queue: str, yes: bool, dry_run: bool) -> Outcome:
+    """Delete all that waits in QUEUE for good, whosever it is.
 
-    `fair keys drop` keeps it, as dead letters. What runs goes on, and what is published from now on
-    starts as before. Celery's purge sees no more of a queue of fair_keys than what is not sorted
-    yet: --all deletes what was sorted by key, too. On RabbitMQ a key's messages cannot be told from
-    others.
+    What runs goes on, and what is published from now on starts as before. Celery's purge sees no
+    more of a queue of fair_keys than what is not sorted yet; this deletes what was sorted by key,
+    too. What one key has waiting goes with `fair keys drop`, and then
+    `fair dead-letters purge --all --reason dropped`.
 
     It asks first; where standard input is no terminal, --yes is needed.
 
     \b
     Examples:
-      celery -A shop fair keys purge jobs acme --dry-run
-      celery -A shop fair keys purge jobs --all --yes
+      celery -A shop fair keys purge jobs --dry-run
+      celery -A shop fair keys purge jobs --yes
 
     Exit status: 0; 1 if the broker cannot be reached, or not all was deleted.
     """
-    if everybody and key is not None:
-        raise click.UsageError("--all means whosever messages wait: leave KEY and --no-key out")
-    _must_be_sure("purge deletes messages for good", yes or dry_run)
-    with opened(the_app(), queue, was_shared=key is None) as keys:
-        waiting = {} if key is None else keys.waiting_of(key)
-        count = keys.everything() if key is None else sum(waiting.values())
-        if dry_run or not count:
-            return _waiting(queue, key, count, "purged")
-        if not yes:
-            click.confirm(f"Delete {count} messages for good?", abort=True, err=True)
-        if key is None:
-            purged = keys.purge_everything()
-        else:
-            with in_steps("deleting", count) as (stop, tick):
-                purged = keys.purge(key, waiting, stop, tick)
-    return _gone(queue, key, count, purged, "purged", f"{purged.count} messages are deleted")
+    _must_be_sure(yes or dry_run)
+    with opened(the_app(), queue, was_shared=True) as keys:
+        count, moved = keys.everything(), None
+        if _is_meant(count, yes, dry_run, "Delete {} messages for good?"):
+            moved = keys.purge()
+    return _told({"queue": queue, "waiting": count}, queue, moved, "purged")
 
 
-def _must_be_sure(what: str, sure: bool) -> None:
+def _must_be_sure(sure: bool) -> None:
     if not (sure or sys.stdin.isatty()):
-        raise click.UsageError(f"{what}; say --yes, or --dry-run to look")
+        raise click.UsageError("this takes messages away; say --yes, or --dry-run to look")
 
 
-def _waiting(queue: str, key: str | None, count: int, done: str) -> Outcome:
-    said = f"{count or 'no'} messages wait in {queue}"
-    if key is not None:
-        said = f"{shown_key(key)} has {count or 'no'} messages waiting in {queue}"
-    return Outcome({"queue": queue, "key": key, "waiting": count, done: 0}, [said])
+def _is_meant(count: int, yes: bool, dry_run: bool, question: str) -> bool:
+    """Whether it is to be done with so many messages; end the command if somebody says no."""
+    if dry_run or not count:
+        return False
+    return yes or click.confirm(question.format(count), abort=True, err=True)
 
 
-def _gone(queue: str, key: str | None, count: int, moved: Moved, done: str, said: str) -> Outcome:
-    lines = [said]
+def _told(document: dict[str, Any], who: str, moved: Moved | None, done: str) -> Outcome:
+    """Say how many messages of a queue, or key, have gone; None: how many wait."""
+    if moved is None:
+        waiting = f"{document['waiting']} messages of {who} wait"
+        return Outcome({**document, done: 0, "left": 0}, [waiting])
+    lines = [f"{moved.count} messages of {who} are {done}"]
     if moved.left:
         why = ", as this was interrupted" if moved.interrupted else ""
         lines.append(f"{moved.left} are still waiting{why}; say it again")
-    document = {"queue": queue, "key": key, "waiting": count, done: moved.count, "left": moved.left}
-    return Outcome(document, lines, not moved.left)
+    return Outcome({**document, done: moved.count, "left": moved.left}, lines, not moved.left)
 
 
 @click.command("merge")

@@ -68,8 +68,6 @@ def key_argument(command: Callable[..., T]) -> Callable[..., T]:
     @click.option("--no-key", is_flag=True, help="Mean messages that have no key, in place of KEY.")
     @wraps(command)
     def asked(*args: Any, key: str | None, no_key: bool, **given: Any) -> T:
-        if given.get("everybody") and key is None and not no_key:
-            return command(*args, key=None, **given)
         if no_key and key is not None and "options" in given:  # which come after KEY
             key, given["options"] = None, (key, *given["options"])
         return command(*args, key=_meant(key, no_key), **given)
@@ -135,19 +133,12 @@ def list_keys(queue: str, top: int) -> Outcome:
 
 def lines_of(queue: str, found: Listing) -> Iterator[str]:
     """Yield whose messages wait, as lines."""
-    if found.lanes is None:
-        more = f", and {found.unsorted} messages are unsorted yet" if found.unsorted else ""
-        yield escaped(f"{queue}: {found.keys} keys have messages waiting{more}")
-    else:
-        said = (
-            f"{queue}: {found.front} messages wait in the queue itself, and {found.in_lanes} in"
-            f" {found.filled} of its {found.lanes} lanes"
-        )
-        if found.unseen:
-            said += f"; whose {found.unseen} of these are, no worker has seen yet"
-        yield escaped(said)
-    if found.trouble:
-        yield escaped(found.trouble)
+    said = f"{queue}: {found.keys} keys have messages waiting"
+    if found.unsorted:
+        said += f", and {found.unsorted} messages are unsorted yet"
+    if found.lanes is not None:
+        said += f"; {found.front} wait in the queue itself, the others in its {found.lanes} lanes"
+    yield from map(escaped, filter(None, [said, found.trouble]))
     yield from filter(None, table(_HEADS, map(_cells, found.top), ""))
 
 
@@ -171,7 +162,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 @key_argument
 @_as_json
 def show_key(queue: str, key: str) -> Outcome:
-    """Say what KEY has waiting in QUEUE, and why that does not start.
+    """Say what KEY has waiting in QUEUE, and why that does not start; --json says what it may, too.
 
     On RabbitMQ what waits in lanes is counted that workers know to be KEY's; see `fair keys list`.
 
@@ -185,15 +176,7 @@ def show_key(queue: str, key: str) -> Outcome:
     tenant = whole_tenant(key, "ask for the tenant, whose share its parts have together")
     with opened(the_app(), queue) as keys:
         found, unsorted = keys.backlog(tenant)
-    limits = found.limits
-    lines = [
-        why(queue, found),
-        f"weight {found.weight:g}, {found.started} started in this minute and the one before",
-    ]
-    if limits.max_in_flight is not None:
-        lines.append(f"max_in_flight {limits.max_in_flight}, {found.running} run")
-    if limits.rate is not None:
-        lines.append(f"rate {limits.rate:g}/s, burst {limits.burst:g}")
+    lines = [why(queue, found)]
     if unsorted:
         lines.append(f"{unsorted} messages are unsorted yet, of whichever key")
     return Outcome({**found.as_dict(), "unsorted": unsorted}, lines)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
-from click.core import ParameterSource
 
-from celery_fair.cli.screen import Line, aligned
+from celery_fair.operate.text import escaped, width
 
 COUNT = click.IntRange(0)
 
@@ -31,26 +30,12 @@ class NewFile(Named):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = super().convert(value, param, ctx)
-        try:
-            is_new = not path.exists() or path.is_file()
-        except (OSError, ValueError) as exc:
-            self.fail(f"{str(path)!r} cannot be looked at: {exc}", param, ctx)
-        if not _is_default(param, ctx) and is_new:
-            folder = path.resolve().parent
-            if not folder.is_dir():
-                self.fail(f"there is no folder {folder}: make it, or name another", param, ctx)
-            if not os.access(folder, os.W_OK | os.X_OK):
-                self.fail(
-                    f"this user may not write in {folder}: let it, or name another", param, ctx
-                )
+        folder = path.absolute().parent
+        is_file = path.is_file() or not path.exists()  # not /dev/stdout, say
+        if is_file and not os.access(folder, os.W_OK | os.X_OK):
+            said = f"there is no folder {folder} that this user may write in: make it, or let it"
+            self.fail(f"{said}, or name another", param, ctx)
         return path
-
-
-def _is_default(param: click.Parameter | None, ctx: click.Context | None) -> bool:
-    """Whether nobody has given it; so it need not be used."""
-    if param is None or ctx is None:
-        return False
-    return ctx.get_parameter_source(param.name) is ParameterSource.DEFAULT
 
 
 FOLDER = Named(file_okay=False, path_type=Path)
@@ -92,9 +77,7 @@ def the_app() -> Any:
     ctx = click.get_current_context()
     if ctx.obj is not None:
         return ctx.obj.app
-    words, group = str(ctx.info_name), ctx.parent
-    while group is not None and group.parent is not None:
-        words, group = f"{group.info_name} {words}", group.parent
+    words = ctx.command_path.removeprefix(ctx.find_root().command_path).strip()
     raise click.UsageError(  # not through Celery
         f"{words} is about an app and its workers: celery -A app fair {words}"
     )
@@ -105,13 +88,13 @@ class Outcome(NamedTuple):
 
     Attributes:
         document: for ``--json``.
-        lines: the same for a reader; those for standard error are a `Line`.
+        lines: the same for a reader.
         good: whether the exit status is 0, not 1.
         remarks: lines for standard error, also beside a document.
     """
 
     document: Any
-    lines: Iterable[str | Line]
+    lines: Iterable[str]
     good: bool = True
     remarks: Iterable[str] = ()
 
@@ -149,8 +132,7 @@ def conclude(found: Outcome, as_json: bool) -> None:
         click.echo(dumped(found.document, indent=2))
     else:
         for line in found.lines:
-            text, err = (line.text, line.err) if isinstance(line, Line) else (line, False)
-            click.echo(text, err=err)
+            click.echo(line)
     for line in found.remarks:
         click.echo(line, err=True)
     click.get_current_context().exit(0 if found.good else 1)
@@ -191,3 +173,20 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     return str(value)
+
+
+Rows = list[list[str]]
+"""Texts in columns; the first row is the heads."""
+
+
+def aligned(rows: Rows) -> list[str]:
+    """Return rows as lines, escaped, in columns: the first to the left, the others to the right."""
+    rows = [list(map(escaped, row)) for row in rows]
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_cells(row, widths)).rstrip() for row in rows]
+
+
+def _cells(row: list[str], widths: list[int]) -> Iterator[str]:
+    for number, (cell, wide) in enumerate(zip(row, widths, strict=True)):
+        blank = " " * (wide - width(cell))
+        yield blank + cell if number else cell + blank

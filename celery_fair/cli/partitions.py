@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 
 from celery_fair.cli.groups import Group
-from celery_fair.cli.options import Outcome, outcome, the_app
-from celery_fair.cli.screen import aligned
+from celery_fair.cli.options import Outcome, moment, outcome, table, the_app
 from celery_fair.operate import partitions as operate
 from celery_fair.operate.text import escaped
 
@@ -119,11 +117,11 @@ def status() -> Outcome:
     """Show each partition of the app's groups.
 
     \b
-    owner   the worker that may consume it; - if there is none
+    owner   the worker that may consume it; – if there is none
     next    the worker that is to own it, if that is another one; or that it was removed
     token   how often it was granted: its fencing token
     since   when its owner was granted it, or the last one gave it up (UTC)
-    waiting messages that no worker has fetched from the broker; ? if it cannot be asked
+    waiting messages that no worker has fetched from the broker; – if it cannot be asked
 
     \b
     Examples:
@@ -134,20 +132,13 @@ def status() -> Outcome:
     """
     found = operate.look(the_app())
     rows = found.rows
-    lines = aligned([_HEADS, *map(_cells, rows)]) if rows else ["no worker has joined a group yet"]
+    lines = table(_HEADS, map(_cells, rows), "no worker has joined a group yet")
     good = bool(rows) and all(row.owner or row.removed for row in rows)
     notes = [escaped(f"Note: {text}") for text in found.notes]
     return Outcome([asdict(row) for row in rows], lines, good, notes)
 
 
-def _cells(row: operate.Partition) -> list[str]:
-    since = datetime.fromtimestamp(row.since, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return [
-        row.partition,
-        row.group,
-        row.owner or "-",
-        "removed" if row.removed else row.next or "-",
-        str(row.token),
-        since if row.since else "-",
-        "?" if row.waiting is None else str(row.waiting),
-    ]
+def _cells(row: operate.Partition) -> list[str | int | None]:
+    coming = "removed" if row.removed else row.next
+    since = moment(row.since) if row.since else None
+    return [row.partition, row.group, row.owner, coming, row.token, since, row.waiting]

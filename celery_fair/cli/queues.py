@@ -1,20 +1,20 @@
 """``fair status``, ``explain``, ``set``, ``pause`` and ``resume``: queues at their workers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from celery_fair.cli.options import Outcome, Seconds, conclude, json_option, outcome, the_app
-from celery_fair.cli.rows import STATUS, SUMMED, Row, tables, title
-from celery_fair.cli.screen import Line, PlainScreen, suitable_screen
+from celery_fair.cli.rows import BY_WORKER, SUMMED, room, tables, title
 from celery_fair.operate import queues
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.sums import summed
 from celery_fair.operate.text import escaped
 from celery_fair.operate.workers import Workers
 
+_KEPT = "It is kept, and holds for workers that start later, too."
 _UNTIL_THE_END = (
     "It lasts until these workers end, and workers that start later do not know of it. --keep, with"
     " a Redis broker or a fair_key_store, keeps it for those, too."
@@ -125,23 +125,14 @@ def status(workers: Workers, as_json: bool, by: str | None) -> None:
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    document: dict[str, Any]
-    answers, remarks = workers.status(), list[str]()
-    if by == "worker" or (as_json and by is None):
-        document = {worker: answers.raw[worker] for worker in answers.good}
-        rows = {w: [Row(*row) for row in queues.items()] for w, queues in answers.good.items()}
-        names = STATUS
-    else:
-        document, trouble = summed(workers, answers.good) if answers.good else ({}, "")
-        remarks = [escaped(f"Note: {trouble}")] if trouble else []
-        some = [Row(q, row, per_second=row["per_second"]) for q, row in document.items()]
-        rows = {title(answers.good): some} if answers.good else {}
-        names = SUMMED
-    if not as_json:
-        screen = suitable_screen(PlainScreen(), no_color=click.get_current_context().obj.no_color)
-        screen.show(*tables(names, rows, screen.width))
-    remarks += _remarks(answers)
-    conclude(Outcome(document, [], not answers.errors, remarks), as_json)
+    answers, trouble = workers.status(), ""
+    document: Mapping[str, Any] = answers.good
+    lines = tables(BY_WORKER, document, room())
+    if by != "worker" and (by or not as_json):
+        document, trouble = summed(workers, document) if document else ({}, "")
+        lines = tables(SUMMED, {title(answers.good): document} if document else {}, room())
+    remarks = [*([escaped(f"Note: {trouble}")] if trouble else []), *_remarks(answers)]
+    conclude(Outcome(document, lines, not answers.errors, remarks), as_json)
 
 
 @click.command()
@@ -226,9 +217,7 @@ def set_options(
     if not options:
         raise click.MissingParameter(param_type="argument", param_hint="'OPTION=VALUE...'")
     changed = queues.set_options(workers, queue, queues.live_options(queue, options), keep)
-    if changed.refused:
-        return _answered(changed.answers, notes=["Nothing was changed."])
-    return _changed(changed, keep)
+    return _changed(changed, _KEPT if keep else _UNTIL_THE_END)
 
 
 @click.command()
@@ -252,7 +241,7 @@ def pause(workers: Workers, queue: str, keep: bool) -> Outcome:
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    return _changed(queues.pause(workers, queue, keep), keep)
+    return _changed(queues.pause(workers, queue, keep), _KEPT if keep else _UNTIL_THE_END)
 
 
 @click.command()
@@ -268,18 +257,12 @@ def resume(workers: Workers, queue: str) -> Outcome:
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    changed = queues.resume(workers, queue)
-    return _answered(changed.answers, notes=_notes(changed))
+    return _changed(queues.resume(workers, queue))
 
 
-def _changed(changed: queues.Changed, keep: bool) -> Outcome:
-    """Say, to whoever reads text, how long a change lasts, if one was made."""
-    told = _answered(changed.answers, notes=_notes(changed))
-    if changed.answers.good or changed.kept is not None:
-        how_long = Line(queues.KEPT if keep else _UNTIL_THE_END, err=True)
-        return told._replace(lines=[how_long, *told.lines])
-    return told
-
-
-def _notes(changed: queues.Changed) -> list[str]:
-    return [escaped(f"Note: {changed.note}")] if changed.note else []
+def _changed(changed: queues.Changed, how_long: str = "") -> Outcome:
+    """Say what has become of a change, and how long it lasts, if one was made."""
+    notes = [escaped(f"Note: {changed.note}")] if changed.note else []
+    if how_long and (changed.answers.good or changed.kept is not None):
+        notes.append(how_long)
+    return _answered(changed.answers, notes=notes)

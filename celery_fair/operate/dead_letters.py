@@ -70,34 +70,13 @@ class Filters:
         return (not self.since or time >= self.since) and (not self.before or time < self.before)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A letter, as a list shows it."""
+_LISTED = ("id", "digest", "task", "queue", "reason", "may_have_started", "time")
 
-    id: str
-    digest: str
-    task: str | None
-    queue: str | None
-    reason: str | None
-    may_have_started: bool | None
-    time: datetime | None
-    worker: str | None
-    detail: str | None
 
-    @classmethod
-    def of(cls, letter: Letter) -> "Entry":
-        """Return a letter's, without its body."""
-        return cls(
-            letter.id,
-            letter.digest,
-            letter.task,
-            letter.queue,
-            letter.reason,
-            letter.may_have_started,
-            letter.time,
-            letter.text("x-fair-worker"),
-            letter.text("x-fair-detail"),
-        )
+def _entry(letter: Letter) -> dict[str, Any]:
+    """Return what a list shows of a letter, without its body."""
+    worker, detail = letter.text("x-fair-worker"), letter.text("x-fair-detail")
+    return {name: getattr(letter, name) for name in _LISTED} | {"worker": worker, "detail": detail}
 
 
 def _hour(letter: Letter) -> str:
@@ -118,14 +97,14 @@ class Found:
     """Letters that were looked for.
 
     Attributes:
-        letters: the oldest of them.
+        letters: the oldest of them, what a list shows of each.
         count: how many there are.
         may_have_started: of these, how many may have, or do not say.
         counts: how many there are of each reason, task, queue and hour.
         looked_at: letters, whether they fit or not.
     """
 
-    letters: list[Entry] = field(default_factory=list)
+    letters: list[dict[str, Any]] = field(default_factory=list)
     count: int = 0
     may_have_started: int = 0
     counts: dict[str, Counter[str]] = field(
@@ -153,7 +132,7 @@ def find(
                 for name, of in BY.items():
                     found.counts[name][of(letter)] += 1
                 if most is None or found.count <= most:
-                    found.letters.append(Entry.of(letter))
+                    found.letters.append(_entry(letter))
             if found.looked_at == look_at:
                 break
     return found

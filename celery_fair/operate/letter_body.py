@@ -64,7 +64,10 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth > 20:
         return "(nested too deeply)"
     if isinstance(value, Mapping):
-        return {_name(name): plain(each, depth + 1) for name, each in value.items()}
+        return {
+            name if isinstance(name, str) else repr(name): plain(each, depth + 1)
+            for name, each in value.items()
+        }
     if isinstance(value, list | tuple):
         return [plain(each, depth + 1) for each in value]
     if isinstance(value, bytes | bytearray):
@@ -72,7 +75,3 @@ def plain(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return str(value)
-
-
-def _name(name: Any) -> str:
-    return name if isinstance(name, str) else repr(name)

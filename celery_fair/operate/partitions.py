@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.depths import depths_of
-from celery_fair.core.groups.membership import Grant, Group, elsewhere
+from celery_fair.core.groups.membership import Grant, Group, elsewhere, living
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.document import amend, decoded
 from celery_fair.operate.broker import connection_to, trouble_with
@@ -45,16 +45,15 @@ class Partition:
     removed: bool
 
 
-@dataclass
-class Partitions:
+class Partitions(NamedTuple):
     """All partitions of the app's groups.
 
     Attributes:
         notes: what is to be known besides, such as why nobody knows what waits.
     """
 
-    rows: list[Partition] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    rows: list[Partition]
+    notes: list[str]
 
 
 def look(app: Any) -> Partitions:
@@ -65,11 +64,12 @@ def look(app: Any) -> Partitions:
     """
     settings = _settings_of(app)
     with _store_of(settings, "the groups of fair_group_store cannot be read") as store:
-        groups = {name: decoded(store.read(name).text) for name in sorted(settings.partitions)}
-    found = Partitions()
-    depths = _depths(app, groups, found.notes)
-    found.rows = [row for name, group in groups.items() for row in _rows(name, group, depths)]
-    return found
+        read = {name: store.read(name) for name in sorted(settings.partitions)}
+        groups = {name: decoded(each.text) for name, each in read.items()}
+    notes = list[str]()
+    depths = _depths(app, groups, {name: each.now for name, each in read.items()}, notes)
+    rows = [row for name, group in groups.items() for row in _rows(name, group, depths)]
+    return Partitions(rows, notes)
 
 
 def create(app: Any) -> dict[str, bool]:
@@ -140,7 +140,9 @@ def _store_of(settings: Settings, failure: str) -> Iterator[GroupStore]:
         raise OperateError(f"{failure}: {exc}; start the store, or correct its URL") from exc
 
 
-def _depths(app: Any, groups: Mapping[str, Group], notes: list[str]) -> dict[str, int | None]:
+def _depths(
+    app: Any, groups: Mapping[str, Group], now: Mapping[str, float], notes: list[str]
+) -> dict[str, int | None]:
     with connection_to(app.connection_for_read) as connection:
         trouble = trouble_with(connection)
         if trouble is not None:
@@ -148,10 +150,11 @@ def _depths(app: Any, groups: Mapping[str, Group], notes: list[str]) -> dict[str
             return {}
         here = broker_of(connection).identity(connection)
         for name, group in groups.items():
-            for member, broker in sorted(elsewhere(group, here, group.members).items())[:1]:
+            theirs = elsewhere(group, here, living(group, now[name]))
+            for member, broker in sorted(theirs.items())[:1]:
                 notes.append(
                     f"group {name!r} is one of workers on another broker: {member} is on {broker},"
-                    f" and this app on {here}, which is asked what waits"
+                    f" and this app on {here}; its workers consume nothing of the group"
                 )
         every = frozenset().union(*(group.partitions for group in groups.values()))
         return depths_of(connection, every)

@@ -1,7 +1,6 @@
 """Options of queues, changed live at the workers, and kept for workers that start later."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +16,9 @@ from celery_fair.settings import Settings, parse_live_options
 
 T = TypeVar("T")
 
-KEPT = "It is kept, and holds for workers that start later, too."
+
+class NothingKeptError(OperateError):
+    """There is no Redis that might keep something."""
 
 
 class Changed(NamedTuple):
@@ -27,13 +28,11 @@ class Changed(NamedTuple):
         answers: the workers'.
         kept: what was kept of the queue before; None if the change is not kept.
         note: what else is to be known.
-        refused: nobody was told, as those that have answered would not do it.
     """
 
     answers: Answers
     kept: KeptQueue | None = None
     note: str = ""
-    refused: bool = False
 
 
 def live_options(queue: str, words: Sequence[str]) -> dict[str, Any]:
@@ -66,7 +65,7 @@ def set_options(
     asked = willing(workers, queue, options)
     if asked.errors:
         raw = {name: answer for name, answer in asked.raw.items() if name not in asked.good}
-        return Changed(replace(asked, raw=raw, good={}), refused=True)
+        return Changed(replace(asked, raw=raw, good={}), note="nothing was changed")
     kept = kept_by(workers.app, lambda keeping: keeping.keep(queue, options)) if keep else None
     try:
         return Changed(told(workers, asked, queue, options), kept)
@@ -92,7 +91,7 @@ def told(workers: Workers, willing: Answers, queue: str, options: Mapping[str, A
     Raises:
         NoAnswerError: nobody has confirmed it.
     """
-    answers = workers.ask("fair_set", until=willing.raw, queue=queue, options=dict(options))
+    answers = workers.ask("fair_set", queue=queue, options=dict(options))
     return _confirmed(willing, answers, workers.timeout)
 
 
@@ -127,7 +126,9 @@ def resume(workers: Workers, queue: str) -> Changed:
     """
     kept, note = None, ""
     try:
-        kept = _forgotten(workers.app, lambda keeping: _resumed(keeping, queue))
+        kept = kept_by(workers.app, lambda keeping: _resumed(keeping, queue))
+    except NothingKeptError:
+        pass
     except OperateError as exc:  # workers that run are resumed all the same
         note = f"{exc}; is a pause kept there? Say this again"
     if kept is not None:
@@ -148,39 +149,29 @@ def forget(app: Any, queue: str) -> bool:
     Raises:
         OperateError: Redis does not answer.
     """
-    return _forgotten(app, lambda keeping: keeping.forget(queue)) not in (None, KeptQueue())
+    try:
+        return kept_by(app, lambda keeping: keeping.forget(queue)) != KeptQueue()
+    except NothingKeptError:
+        return False
 
 
 def kept_by(app: Any, keep: Callable[[Keeping], T]) -> T:
     """Have something kept; return what `keep` does.
 
     Raises:
-        OperateError: there is no Redis to keep it, or it does not answer.
+        NothingKeptError: there is no Redis to keep it.
+        OperateError: Redis does not answer.
     """
-    with _opened(app) as found:
-        if found is None:
-            raise OperateError(
-                "--keep needs a Redis: as broker, or fair_key_store = 'redis://…' (or"
-                " fair_leash_url), in the settings of workers, too. Nothing was changed"
-            )
-        return keep(found)
-
-
-def _forgotten(app: Any, act: Callable[[Keeping], T]) -> T | None:
-    """Do something where there is a Redis that might have kept something."""
-    with _opened(app) as found:
-        return None if found is None else act(found)
-
-
-@contextmanager
-def _opened(app: Any) -> Iterator[Keeping | None]:
     with connection_to(app.connection_for_write) as connection:
         trouble = trouble_with(connection)
         try:
             with keeping(Settings.of(app), connection) as found:
-                yield found
-        except OperateError:
-            raise
+                if found is not None:
+                    return keep(found)
         except Exception as exc:
             said = trouble or str(exc) or type(exc).__name__
             raise OperateError(f"Redis cannot be asked what is kept: {said}") from exc
+    raise NothingKeptError(
+        "--keep needs a Redis: as broker, or fair_key_store = 'redis://…' (or fair_leash_url), in"
+        " the settings of workers, too. Nothing was changed"
+    )

@@ -18,10 +18,6 @@ _SEARCH = 10
 """Every so many times all workers are asked, not only those known: that takes the whole timeout."""
 
 
-class _AllHaveAnswered(Exception):  # noqa: N818 - nothing is wrong
-    """Who was waited for."""
-
-
 class Workers:
     """All workers of an app's broker, or some by their names.
 
@@ -37,26 +33,19 @@ class Workers:
         self.timeout = timeout
         self._connection: Any = None
 
-    def ask(
-        self,
-        command: str,
-        named: Sequence[str] = (),
-        until: Collection[str] = (),
-        **arguments: Any,
-    ) -> Answers:
+    def ask(self, command: str, named: Sequence[str] = (), **arguments: Any) -> Answers:
         """Send a remote-control command, wait for the answers.
 
         Those who are asked by name are waited for no longer than until all have answered.
 
         Arguments:
             named: ask these instead, who have answered before.
-            until: ask all, and wait no longer than until these have answered.
 
         Raises:
             NoAnswerError: from anybody, or no connection.
         """
         again, named = bool(named), tuple(named) or self.named
-        replies = self._broadcast(command, named, until, arguments)
+        replies = self._broadcast(command, named, arguments)
         raw = {worker: answer for reply in replies for worker, answer in reply.items()}
         if not raw:
             raise NoAnswerError(self._silence(command, named), silent=True)
@@ -107,36 +96,20 @@ class Workers:
             self._connection = None
 
     def _broadcast(
-        self, command: str, named: Sequence[str], until: Collection[str], arguments: dict[str, Any]
+        self, command: str, named: Sequence[str], arguments: dict[str, Any]
     ) -> list[dict[str, Any]]:
         connection = self._connected()
-        replies: list[dict[str, Any]] = []
-        silent = set(until)
-
-        def heard(reply: dict[str, Any]) -> None:
-            replies.append(reply)
-            silent.difference_update(reply)
-            if until and not silent:
-                raise _AllHaveAnswered
-
+        lost = (*connection.connection_errors, *connection.channel_errors)
         try:
-            self.app.control.broadcast(
+            replies: list[dict[str, Any]] | None = self.app.control.broadcast(
                 command,
                 arguments=arguments,
                 destination=list(named) or None,
                 connection=connection,
                 reply=True,
                 timeout=self.timeout,
-                callback=heard,
             )
-        except _AllHaveAnswered:
-            pass
-        except OperationalError as exc:  # of a publisher, who has tried again
-            self.close()
-            raise NoAnswerError(
-                f"the broker {self._broker} does not take {command}: {exc}"
-            ) from exc
-        except (*connection.connection_errors, *connection.channel_errors) as exc:
+        except (OperationalError, *lost) as exc:  # the first is a publisher's, who has tried again
             self.close()
             if "maxmemory" in str(exc):
                 raise NoAnswerError(
@@ -144,10 +117,10 @@ class Workers:
                     " let fair workers work it off, or raise maxmemory (fair doctor says more)"
                 ) from exc
             raise NoAnswerError(
-                f"the broker {self._broker} ended the connection while {command} was asked:"
+                f"the broker {self._broker} does not take {command}, or ended the connection:"
                 f" {str(exc) or type(exc).__name__}"
             ) from exc
-        return replies
+        return replies or []
 
     def _sharing(self, names: Iterable[str]) -> set[str]:
         """Return which workers' names others have, too, where a name has one mailbox.
@@ -199,8 +172,7 @@ class Crowd:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._known: tuple[str, ...] = ()
-        self._others: Mapping[str, str] = {}
-        self._twice: frozenset[str] = frozenset()
+        self._all = Answers()
         self._asked = 0
 
     def status(self) -> Answers:
@@ -211,9 +183,8 @@ class Crowd:
         """
         answers, all_were_asked = self._ask(self._workers.status)
         if all_were_asked:
-            self._others, self._twice = answers.others, answers.twice
-            return answers
-        return replace(answers, others=self._others, twice=self._twice)
+            self._all = answers
+        return replace(answers, others=self._all.others, twice=self._all.twice)
 
     def keys(self, queue: str, tenant: str | None = None) -> list[Mapping[str, Any]]:
         """Return what each worker knows of a queue's keys; nothing if nobody answers.

@@ -150,11 +150,11 @@ def test_another_name_and_key_prefix(redis_space: Space) -> None:
 
 def test_show_text(box: Box) -> None:
     box.put("t1", b'[[1, "\\u001b"], {"a": 2}, {}]', properties={"priority": 3})
-    text = box.run("show", "t1").stdout
-    assert "id: t1\n" in text
-    assert "  x-fair-may-have-started: false\n" in text
-    assert "  priority: 3\n" in text
-    assert 'body: 29 bytes\n  args: [1, "\\u001b"]\n  kwargs: {"a": 2}\n' in text
+    (letter,) = json.loads(box.run("show", "t1").stdout)
+    assert letter["id"] == "t1"
+    assert letter["headers"]["x-fair-may-have-started"] is False
+    assert letter["properties"]["priority"] == 3
+    assert (letter["body"]["args"], letter["body"]["kwargs"]) == ([1, "\x1b"], {"a": 2})
 
 
 @pytest.mark.parametrize(

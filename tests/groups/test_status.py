@@ -78,7 +78,7 @@ def test_who_owns_what(redis_space: Space, start_worker: StartWorker, tmp_path: 
     assert worker.stop() == 0
     gone = status(fleet.conf)
     assert gone.exit_code == 1
-    assert gone.stdout.splitlines()[1].split()[:4] == ["customers.0", "customers", "-", "-"]
+    assert gone.stdout.splitlines()[1].split()[:4] == ["customers.0", "customers", "–", "–"]
 
 
 def test_taking_out_and_putting_back(

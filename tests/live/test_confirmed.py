@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,50 +12,14 @@ from click.testing import CliRunner
 
 from celery_fair.cli import fair
 from celery_fair.operate.answers import Answers
-from celery_fair.operate.queues import told
 from celery_fair.operate.workers import Workers
 from tests.brokers import Space
-from tests.waiting import wait_for
-from tests.workers import StartWorker, WorkerProcess
+from tests.workers import StartWorker
 
 
 @pytest.fixture
 def space(redis_space: Space) -> Space:
     return redis_space
-
-
-def quantum(worker: WorkerProcess) -> float:
-    return float(worker.control("fair_status")["jobs"]["quantum"])
-
-
-def test_who_was_willing_is_waited_for(space: Space, start_worker: StartWorker) -> None:
-    """Not as many as had answered: others, who were too busy to be asked, answer sooner."""
-    slow, late, other = (
-        start_worker(space, queues=["jobs"], wait=False, fair=fair_)
-        for fair_ in (True, True, False)
-    )
-    for worker in (slow, late, other):
-        worker.wait_ready()
-        assert worker.inspect("ping")
-    asking = Workers(slow.client, (), 20)
-    options = {"quantum": 3.0}
-    asked = Workers(slow.client, (slow.hostname, other.hostname), 20)
-    willing = asked.ask("fair_set", queue="jobs", options=options, check=True)
-    assert willing.raw.keys() == {slow.hostname, other.hostname}
-    willing = Answers.of(willing.raw, (), 20)
-
-    slow.process.send(signal.SIGSTOP)
-    with ThreadPoolExecutor() as pool:
-        try:
-            telling = pool.submit(told, asking, willing, "jobs", options)
-            wait_for(lambda: quantum(late) == 3 or telling.done(), 20, "the late one")
-        finally:
-            slow.process.send(signal.SIGCONT)
-        answers = telling.result()
-    assert not answers.errors
-    assert answers.good.keys() == {slow.hostname, late.hostname}
-    for workers in (asking, asked):
-        workers.close()
 
 
 @pytest.mark.parametrize("keep", [[], ["--keep"]], ids=["", "kept"])

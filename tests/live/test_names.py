@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 
@@ -11,14 +10,13 @@ import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from celery_fair import install
 from celery_fair.cli import fair
-from celery_fair.cli.drawing import DrawnScreen
 from celery_fair.cli.groups import told_in_one_line
-from celery_fair.cli.screen import Line, PlainScreen, Table
+from celery_fair.cli.rows import SUMMED, tables
 from tests.brokers import Space
+from tests.test_live_cli import row
 from tests.workers import StartWorker
 
 HOSTILE = "\x1b[2J\x9b1m\u202e"
@@ -61,19 +59,12 @@ def test_no_command_writes_them(redis_space: Space, start_worker: StartWorker) -
     assert not CONTROL.search(doctor.output), doctor.output
 
 
-def test_no_screen_writes_them() -> None:
-    parts = [
-        Line(f"one{HOSTILE}\ntwo"),
-        Table([["queue"], [HOSTILE]], caption=f"[red]{HOSTILE}"),
-    ]
-    written: list[str] = []
-    PlainScreen(lambda text, err: written.append(text)).show(*parts)
-    stream = io.StringIO()
-    DrawnScreen(Console(file=stream, width=80, color_system=None)).show(*parts)
-    for said in ("\n".join(written), stream.getvalue()):
-        assert f"one{SHOWN}\ntwo" in re.sub(r" +\n", "\n", said)
-        assert f"[red]{SHOWN}" in said.replace("\n", "")  # a narrow table's caption is folded
-        assert not CONTROL.search(said)
+def test_no_table_writes_them() -> None:
+    said = "\n".join(tables(SUMMED, {f"[red]{HOSTILE}": {}, HOSTILE: row(HOSTILE)}, 80))
+    said = click.unstyle(said)
+    assert f"[red]{SHOWN}" in said
+    assert said.count(SHOWN) == 3
+    assert not CONTROL.search(said)
 
 
 @pytest.mark.parametrize("error", [click.ClickException, click.UsageError, ValueError])

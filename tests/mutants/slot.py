@@ -38,7 +38,6 @@ WARM = (
     "kombu.transport.pyamqp",
     "kombu.transport.redis",
     "redis",
-    "rich.table",
     "sqlalchemy.orm",
 )
 SPARKS = ("pandas", "pyarrow", "pyspark.sql.functions", "pyspark.testing")

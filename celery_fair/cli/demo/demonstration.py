@@ -18,7 +18,7 @@ from celery_fair.cli.demo.scenario import (
     Waits,
 )
 from celery_fair.cli.demo.worker import Setup, watched
-from celery_fair.cli.screen import Rows, aligned
+from celery_fair.cli.options import Rows, aligned
 
 _PREFETCHED = 4  # a slot; Celery's worker_prefetch_multiplier
 

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,6 @@ from celery_fair.cli.options import (
     json_option,
     table,
 )
-from celery_fair.cli.screen import Bar, Line, PlainScreen, suitable_screen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,17 +68,15 @@ class Context:
 
     def bar(self) -> "Show | None":
         """Return what shows on stderr how much has been read; None if that is no terminal."""
-        plain = PlainScreen()
-        screen = plain if self.quiet else suitable_screen(plain, err=True)
-        if screen is plain:
+        if self.quiet or not sys.stderr.isatty():
             return None
 
         def show(read: "Read | None") -> None:
-            if read is None:
-                screen.close()
-                return
-            files = Line(f" {read.files:,} files, {read.rows:,} rows")
-            screen.draw(files, Bar("bytes", read.bytes, read.size))
+            text = "\n"
+            if read is not None:
+                size = f"{read.bytes:,} of {read.size:,} bytes"
+                text = f"\r  {size}, {read.files:,} files, {read.rows:,} rows"
+            click.echo(text, nl=False, err=True)
 
         return show
 

@@ -49,6 +49,7 @@ from celery_fair.operate.errors import OperateError
 from celery_fair.routing.declared import declare_queues
 from celery_fair.settings import Settings
 from celery_fair.tasks import non_repeatable
+from celery_fair.worker.partitions import store_for
 
 __all__ = ["findings"]
 
@@ -91,7 +92,8 @@ def _broker(app: Any, settings: Settings, timeout: float) -> Iterator[Finding]:
         try:
             refuse_broker(connection, settings, once)
             if settings.partitioned:
-                yield group_finding(settings, connection)
+                store_for(settings, connection).close()
+                yield group_finding(app)
         except ImproperlyConfigured as exc:
             yield wrong("workers", str(exc), "until then, they do not start")
         if isinstance(broker, AmqpBroker):

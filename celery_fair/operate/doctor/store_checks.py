@@ -9,15 +9,13 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.core.groups.membership import elsewhere, living
-from celery_fair.groups import StoreUnreachableError
-from celery_fair.groups.document import decoded
 from celery_fair.ledger import LedgerUnreachableError, ledger_at
+from celery_fair.operate import partitions
 from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.operate.doctor.redis_checks import server_findings
+from celery_fair.operate.errors import OperateError
 from celery_fair.redis_client import client_at
 from celery_fair.settings import Settings
-from celery_fair.worker.partitions import store_for
 
 _KEY = "celery-fair doctor"
 
@@ -89,8 +87,6 @@ def _key_store(settings: Settings) -> Finding:
     try:
         with closing(KeyStore(settings.key_store)) as store:
             store.lists(next(iter(settings.keys.values()))).look()
-    except ImproperlyConfigured as exc:
-        return wrong(topic, str(exc), "correct it")
     except Exception as exc:  # noqa: BLE001 - of whatever client or server
         return wrong(
             topic,
@@ -100,32 +96,20 @@ def _key_store(settings: Settings) -> Finding:
     return ok(topic, "answers: it counts what keys run, and keeps what is set live")
 
 
-def group_finding(settings: Settings, connection: Any) -> Finding:
-    """Read what is there of the groups, and whether they are this app's.
-
-    Raises:
-        celery.exceptions.ImproperlyConfigured: there is no such store.
-    """
+def group_finding(app: Any) -> Finding:
+    """Read what is there of the groups, and whether they are this app's."""
     try:
-        with closing(store_for(settings, connection)) as store:
-            snapshots = {name: store.read(name) for name in sorted(settings.partitions)}
-    except StoreUnreachableError as exc:
+        notes = partitions.look(app).notes
+    except OperateError as exc:
         return wrong(
             "fair_group_store",
-            f"does not answer ({exc}): no partition is consumed",
+            f"{exc}: no partition is consumed",
             "start it, or correct fair_group_store; on a new database, fair partitions create",
         )
-    here = broker_of(connection).identity(connection)
-    for name, (_, text, now) in snapshots.items():
-        try:
-            group = decoded(text)
-        except ValueError as exc:
-            return wrong("fair_group_store", f"{name}: {exc}", "upgrade, or use another store")
-        for member, broker in elsewhere(group, here, living(group, now)).items():
-            return wrong(
-                "fair_group_store",
-                f"group {name!r} is one of workers on another broker: {member} is on {broker}, and"
-                f" this app on {here}; its workers consume nothing of the group",
-                "'group' in fair_partitions: another name; or a store for each app",
-            )
+    if notes:
+        return wrong(
+            "fair_group_store",
+            "; ".join(notes),
+            "'group' in fair_partitions: another name; or a store for each app",
+        )
     return ok("fair_group_store", "answers")

@@ -1,6 +1,6 @@
 """What the workers say that run now."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version
 from typing import Any
@@ -31,8 +31,9 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
             return
         theirs = answers.others.keys()
         foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys() - theirs)
-        queues = _consumed(workers, foreign)
-        versions = _versions(workers, sorted(answers.good))
+        consumed = _asked(workers, "active_queues", foreign)
+        versions = _asked(workers, "fair_version", sorted(answers.good))
+    queues = {name: [each["name"] for each in some] for name, some in consumed.items()}
     if answers.good:
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
     for name in foreign:
@@ -45,21 +46,16 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
     for name in answers.good:
         yield from _another(name, answers.raw[name], settings)
     yield from _mixed(versions)
-    consumed = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
-    yield from _without_workers(app, settings, consumed)
+    found = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
+    yield from _without_workers(app, settings, found)
 
 
-def _consumed(workers: Workers, names: list[str]) -> dict[str, list[str]]:
-    found = _asked(workers, "active_queues", names)
-    return {name: [queue["name"] for queue in queues] for name, queues in found}
-
-
-def _asked(workers: Workers, command: str, names: list[str]) -> Iterable[tuple[str, Any]]:
+def _asked(workers: Workers, command: str, names: Sequence[str]) -> Mapping[str, Any]:
     """Return what these answer, by name, as far as they do."""
     try:
-        return workers.ask(command, names).good.items() if names else ()
+        return workers.ask(command, names).good if names else {}
     except NoAnswerError:
-        return ()
+        return {}
 
 
 _RENAME = (
@@ -72,15 +68,11 @@ _NO_CONTROL = (
 )
 
 
-def _versions(workers: Workers, names: list[str]) -> dict[str, str]:
-    return {name: str(answer["ok"]) for name, answer in _asked(workers, "fair_version", names)}
-
-
-def _mixed(versions: Mapping[str, str]) -> Iterator[Finding]:
+def _mixed(versions: Mapping[str, Any]) -> Iterator[Finding]:
     here = version("celery-fair")
-    others = {name: found for name, found in versions.items() if found != here}
+    others = [f"{name}: {has['ok']}" for name, has in versions.items() if has["ok"] != here]
     if others:
-        said = "; ".join(f"{name}: {found}" for name, found in sorted(others.items()))
+        said = "; ".join(others)
         yield weak(
             "workers: versions",
             f"not all have this one, {here}: {said}",

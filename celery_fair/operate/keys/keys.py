@@ -9,6 +9,7 @@ from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.brokers.broker import shown
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.operate.text import escaped
@@ -32,9 +33,7 @@ class Listing:
         unsorted: messages of which it is not known whose they are.
         top: of each key that has most waiting, what is known: a `Backlog`'s fields and its share.
         lanes: how many the queue has, on RabbitMQ.
-        filled: how many of these have messages.
         front, in_lanes: messages in the queue itself, and in lanes.
-        unseen: those in lanes of which no worker knows whose they are.
         trouble: why the workers could not be asked.
     """
 
@@ -42,10 +41,8 @@ class Listing:
     unsorted: int
     top: list[dict[str, Any]] = field(default_factory=list)
     lanes: int | None = None
-    filled: int = 0
     front: int = 0
     in_lanes: int = 0
-    unseen: int = 0
     trouble: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,32 +128,32 @@ class Keys(ABC):
             OperateError: the broker takes no more.
         """
 
-    @abstractmethod
     def waiting_of(self, key: str) -> dict[str, int]:
         """Return how many messages of a tenant wait, by part; or of the part that the key names.
 
         Raises:
             OperateError: they cannot be told from others.
         """
+        raise OperateError(
+            f"on this broker, {shown(self._connection)}, messages of all keys are in the queue and"
+            " its lanes, and those of one cannot be told from the others. `fair keys pause` keeps"
+            " them from starting, if there is a fair_key_store"
+        )
 
-    @abstractmethod
     def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
         """Make so many messages dead letters, those that came first at first.
 
         Arguments:
             waiting: as `waiting_of` has returned it.
         """
-
-    @abstractmethod
-    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        """Delete so many messages. As `drop`."""
+        raise NotImplementedError
 
     @abstractmethod
     def everything(self) -> int:
         """Return how many messages wait, whosever they are."""
 
     @abstractmethod
-    def purge_everything(self) -> Moved:
+    def purge(self) -> Moved:
         """Delete all that waits, but for what a worker sorts just then."""
 
     @abstractmethod

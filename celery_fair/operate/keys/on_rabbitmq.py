@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.broker import shown
@@ -54,16 +54,13 @@ class RabbitMQKeys(Keys):
             trouble = f"the workers could not be asked whose they are: {exc}"
         with store_asked():
             found = backlogs(self._settings, self._queue, filled, seen)
-        unseen = unknown(filled, seen)
         return Listing(
             keys=sum(bool(each.waiting) for each in found),
-            unsorted=front + unseen,
+            unsorted=front + unknown(filled, seen),
             top=rows_of(found, top),
             lanes=self._lanes.count,
-            filled=len(filled),
             front=front,
             in_lanes=sum(filled.values()),
-            unseen=unseen,
             trouble=trouble,
         )
 
@@ -113,30 +110,14 @@ class RabbitMQKeys(Keys):
         left = sum(waiting.values()) - merged if stop() else sum(self.waiting().values())
         return Moved(merged, max(0, left), stop())
 
-    def waiting_of(self, key: str) -> dict[str, int]:
-        self._refuse_dropping()
-
-    def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        self._refuse_dropping()
-
-    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        self._refuse_dropping()
-
     def everything(self) -> int:
         return sum(self.waiting().values()) + self._lanes.front()
 
-    def purge_everything(self) -> Moved:
+    def purge(self) -> Moved:
         lanes = [lane(self._declared, number).name for number in self.waiting()]
         purge = self._lanes.channel.queue_purge
         count = sum(int(purge(name)) for name in (self._queue, *lanes))
         return Moved(count, self.everything(), False)
-
-    def _refuse_dropping(self) -> NoReturn:
-        raise OperateError(
-            f"on this broker, {shown(self._connection)}, messages of all keys are in the queue and"
-            " its lanes, and those of one cannot be told from the others. `fair keys pause` keeps"
-            " them from starting, if there is a fair_key_store"
-        )
 
     def shrink(self, stop: Stop) -> Moved:
         self._refuse_workers()

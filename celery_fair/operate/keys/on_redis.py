@@ -1,9 +1,8 @@
 """On Redis: the broker keeps the keys' lists and tags itself."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from socket import gethostname
 from time import monotonic
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from kombu.utils.json import dumps
 
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
-from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.keys.fair_key import read_key
@@ -70,30 +68,11 @@ class RedisKeys(Keys):
         letters = self._settings.dead_letters
         dead_letter_queue(letters)(self._channel).declare()
         to = self._send.lists(letters)[0]
-        move = partial(self._lists.drop, to=to, told=self._dead)
-        return self._moved(key, waiting, move, stop, tick)
-
-    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        gone = self._send.key(f"{base_of(self._queue)}:purged")
-        try:
-            move = partial(self._lists.drop, to=gone, told=lambda _: "")
-            return self._moved(key, waiting, move, stop, tick)
-        finally:
-            self._send("DEL", gone)
-
-    def _moved(
-        self,
-        key: str,
-        waiting: Mapping[str, int],
-        move: Callable[[str, str], int],
-        stop: Stop,
-        tick: Tick,
-    ) -> Moved:
         tenant, moved = read_key(key)[0], 0
         for part, count in waiting.items():  # more may be published meanwhile
             left = count
             while left > 0 and not stop():
-                some = move(tenant, part)
+                some = self._lists.drop(tenant, part, to=to, told=self._dead)
                 left = left - some if some else min(left, self._lists.waiting_of(tenant, part))
                 moved += some
                 tick(some)
@@ -103,7 +82,7 @@ class RedisKeys(Keys):
     def everything(self) -> int:
         return int(self._channel._size(self._queue)) + self._lists.waiting()
 
-    def purge_everything(self) -> Moved:
+    def purge(self) -> Moved:
         self.merge(self.waiting(), lambda: False, lambda _: None)
         count = self._channel.queue_purge(self._queue)
         return Moved(int(count or 0), self._lists.waiting(), False)
