@@ -22,24 +22,10 @@ _UNTIL_THE_END = (
 
 T = TypeVar("T")
 
-_DESTINATION = click.option(
-    "-d",
-    "--destination",
-    metavar="WORKER[,WORKER…]",
-    multiple=True,
-    help="Ask these workers only, such as celery@host.  [default: all]",
-)
 view_option = click.option(
     "--by",
     type=click.Choice(["queue", "worker"]),
     help="Sum queues over all workers, or show each worker's.  [default: queue]",
-)
-_TIMEOUT = click.option(
-    "-t",
-    "--timeout",
-    type=Seconds(0, 3600, min_open=True),
-    default=1.0,
-    help="How long to wait for answers.",
 )
 _as_json = outcome("Print the answers as JSON, by worker.")
 _keep = click.option(
@@ -50,8 +36,20 @@ _keep = click.option(
 def asking(command: Callable[..., T]) -> Callable[..., T]:
     """Give a command these options; call it with `workers` and its own."""
 
-    @_DESTINATION
-    @_TIMEOUT
+    @click.option(
+        "-d",
+        "--destination",
+        metavar="WORKER[,WORKER…]",
+        multiple=True,
+        help="Ask these workers only, such as celery@host.  [default: all]",
+    )
+    @click.option(
+        "-t",
+        "--timeout",
+        type=Seconds(0, 3600, min_open=True),
+        default=1.0,
+        help="How long to wait for answers.",
+    )
     @click.pass_context
     @wraps(command)
     def ask(ctx: click.Context, /, **given: Any) -> T:

@@ -68,12 +68,8 @@ def duration(seconds: float) -> str:
 
 
 def age(time: datetime, now: datetime) -> str:
-    """Return how long ago a time was, in the largest unit that it has two of."""
-    seconds = max(0, int((now - time).total_seconds()))
-    for unit in ("d", "h", "m"):
-        if seconds >= 2 * _SECONDS[unit]:
-            return f"{seconds // _SECONDS[unit]}{unit}"
-    return f"{seconds}s"
+    """Return how long ago a time was."""
+    return duration(max(0.0, (now - time).total_seconds()))
 
 
 def parsed_time(text: str) -> datetime:
