@@ -6,7 +6,6 @@ They live on ``app.conf`` like Celery's own: as attributes, in a config module, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from celery.exceptions import ImproperlyConfigured
@@ -21,7 +20,7 @@ from celery_fair.settings.keys import (
     live_key_options,
     with_keys,
 )
-from celery_fair.settings.logical import LogicalQueue, checked_logical_queues
+from celery_fair.settings.logical import LogicalQueue, check_logical
 from celery_fair.settings.partitions import (
     SERIAL,
     PartitionedQueue,
@@ -29,11 +28,10 @@ from celery_fair.settings.partitions import (
     with_partitions,
 )
 from celery_fair.settings.queues import (
-    LIVE_OPTIONS,
     QueueOptions,
-    options_of,
+    given_options,
     parse_live_options,
-    parse_options,
+    refuse_together,
 )
 from celery_fair.settings.table import from_conf, table
 from celery_fair.settings.values import (
@@ -41,29 +39,27 @@ from celery_fair.settings.values import (
     Address,
     ByQueue,
     Flag,
+    Listening,
     Moment,
     Positive,
     Quantum,
     QueueName,
     RedisUrl,
     Seconds,
+    SecondsOrNone,
     Text,
     Url,
-    by_queue,
     choice,
     function,
     harmless,
-    listening,
-    part,
-    seconds_or_none,
+    number,
+    or_none,
 )
 
 if TYPE_CHECKING:
     from celery import Celery
 
 __all__ = [
-    "LIVE_OPTIONS",
-    "SERIAL",
     "Address",
     "Cost",
     "CostKey",
@@ -76,7 +72,6 @@ __all__ = [
     "Settings",
     "live_key_options",
     "parse_live_options",
-    "parse_options",
 ]
 
 Cost = Callable[[str, tuple[Any, ...], dict[str, Any], dict[str, Any]], float]
@@ -93,18 +88,18 @@ def _cost(where: str, value: Any) -> Cost | Literal["runtime"] | None:
         return "runtime"
     if value == 1 and not isinstance(value, bool):
         return None
-    return function(where, value, f"1, 'runtime', {_SIGNATURE} number")
+    return function(f"1, 'runtime', {_SIGNATURE} number")(where, value)  # type: ignore[no-any-return]
 
 
-def _cost_key(where: str, value: Any) -> CostKey | None:
-    return None if value is None else function(where, value, f"{_SIGNATURE} text")
+_cost_key = or_none(function(f"{_SIGNATURE} text"))
+_floor = number(lambda value: 0 < value <= 0.1, "a number above 0 and up to 0.1")
 
 
 @dataclass(frozen=True)
 class Settings:
     """All settings of one app, checked. Made by `Settings.of`."""
 
-    queues: Annotated[Mapping[str, QueueOptions], by_queue] = field(default_factory=dict)
+    queues: Annotated[Mapping[str, QueueOptions], given_options] = field(default_factory=dict)
     """Options by the queue's name: its share, window, class, leash, cap."""
     default_quantum: Quantum = 1.0
     """The quantum of every queue that has none of its own."""
@@ -114,21 +109,21 @@ class Settings:
     """Which messages of a task take about the same time."""
     cost_model: Text = None
     """A file from which a worker that has just started knows what messages take."""
-    logical_queues: Annotated[Mapping[str, LogicalQueue], checked_logical_queues] = field(
+    logical_queues: Annotated[Mapping[str, LogicalQueue], check_logical] = field(
         default_factory=dict
     )
     """Queues of one name to publishers, and of several priorities at the broker."""
     policy: Annotated[str, choice("dwrr", "strict")] = "dwrr"
     """Whether all queues share the worker, or those of a higher class go first."""
-    max_wait: Annotated[float | None, seconds_or_none] = None
+    max_wait: SecondsOrNone = None
     """Seconds after which a message that waits is treated as one class higher."""
     overload: Annotated[str, choice("importance", "proportion")] = "importance"
     """Whether the least important targets are missed first, or all in proportion."""
-    floor: Annotated[float, partial(part, most=0.1)] = FLOOR
+    floor: Annotated[float, _floor] = FLOOR
     """What a queue has of the worker at the least while others are urgent for their targets."""
     leash_url: RedisUrl = field(default=None, repr=False)
     """The Redis that keeps the leashes of all workers together."""
-    metrics: Annotated[Address | None, listening] = None
+    metrics: Listening = None
     """Where the worker serves its figures to Prometheus."""
     fast_path: Flag = True
     """Whether the usual message takes a shorter way from the socket to the pool."""
@@ -166,7 +161,7 @@ class Settings:
     """Where groups are kept."""
     group_lease: Seconds = 60.0
     """How long a worker that is not heard of keeps its partitions, in seconds."""
-    group_recovery: Annotated[float | None, seconds_or_none] = 30.0
+    group_recovery: SecondsOrNone = 30.0
     """Seconds after which a worker that has lost its lease tries again."""
     leash_prefix: str = ""
     default_fetch: str = "push"
@@ -271,13 +266,7 @@ class Settings:
             )
         if "max_in_flight" in changes and queue in self.serial:
             raise ImproperlyConfigured(f"set {queue}: {SERIAL}")
-        if "burst" in changes and after.rate is None:
-            raise ImproperlyConfigured(f"set {queue}: 'burst' needs a 'rate', such as '10/s'")
-        if changes.get("prefetch") and (queue in self.keys or after.fetch == "pull"):
-            raise ImproperlyConfigured(
-                f"set {queue}: 'prefetch' belongs to a subscription, and this queue has none: its"
-                " messages are asked for when a slot is free"
-            )
+        refuse_together(f"set {queue}", after, changes)
         return after
 
 
@@ -318,13 +307,16 @@ def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> 
 def _queues(
     given: ByQueue, default_quantum: float, logical: Mapping[str, LogicalQueue]
 ) -> dict[str, QueueOptions]:
-    for name in given:
+    queues = {}
+    for name, options in given.items():
         if name in logical and not logical[name].native:
             raise ImproperlyConfigured(
                 f"fair_queues: {name!r} is a logical queue; give options to its levels:"
                 f" {', '.join(logical[name].levels.queues)}"
             )
-    return {name: options_of(name, options, default_quantum) for name, options in given.items()}
+        queues[name] = QueueOptions(**{"quantum": default_quantum, **options})
+        refuse_together(f"fair_queues[{name!r}]", queues[name], options)
+    return queues
 
 
 def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:

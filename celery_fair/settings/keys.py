@@ -2,26 +2,27 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import EllipsisType
 from typing import Annotated, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.keys.fair_key import read_key, written_key
-from celery_fair.settings.table import from_options, table
+from celery_fair.settings.table import from_options
 from celery_fair.settings.values import (
     Burst,
     ByQueue,
     Cap,
     Rate,
     Seconds,
-    burst,
-    count,
+    by_queue,
+    check_burst,
+    check_cap,
+    check_rate,
     function,
     mapping,
-    queue_name,
-    rate,
+    number,
+    or_none,
     whole,
 )
 
@@ -30,8 +31,11 @@ Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
 _LIGHTEST, _HEAVIEST = 1e-6, 1e6
 _MOST_LANES = 10_000
-_lanes = partial(whole, least=1, most=_MOST_LANES)
-_rate, _burst = rate, burst
+_namer = or_none(function("a callable (task, args, kwargs) -> key"))
+_weight = number(
+    lambda value: _LIGHTEST <= value <= _HEAVIEST,
+    f"a number from {_LIGHTEST:g} to {_HEAVIEST:g}",
+)
 
 
 class KeyLimits(NamedTuple):
@@ -45,36 +49,17 @@ class KeyLimits(NamedTuple):
     """How many may start at once, under a rate."""
 
 
-def checked_weight(where: str, value: Any) -> float:
-    """Check a key's weight."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and _LIGHTEST <= value <= _HEAVIEST:
-        return float(value)
-    raise ImproperlyConfigured(
-        f"{where} must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}, not {value!r}"
-    )
-
-
-def _own_weight(where: str, value: Any) -> float | None:
-    return None if value is None else checked_weight(where, value)
-
-
-def _namer(where: str, value: Any) -> Namer | None:
-    wanted = "a callable (task, args, kwargs) -> key"
-    return None if value is None else function(where, value, wanted)
-
-
 @dataclass(frozen=True)
 class KeyOptions:
     """What one key has that others have not, as in ``fair_keys[queue]["keys"][key]``."""
 
-    weight: Annotated[float | None, _own_weight] = None
+    weight: Annotated[float | None, or_none(_weight)] = None
     """Its share, relative to those of other keys that have something waiting."""
-    max_in_flight: Annotated[int | EllipsisType | None, count] = ...
+    max_in_flight: Annotated[int | EllipsisType | None, check_cap] = ...
     """Its tasks that run at once, in all workers; `None` for any number."""
-    rate: Annotated[float | EllipsisType | None, _rate] = ...
+    rate: Annotated[float | EllipsisType | None, check_rate] = ...
     """Its starts per second, in all workers; `None` for any number."""
-    burst: Annotated[int | EllipsisType, _burst] = ...
+    burst: Annotated[int | EllipsisType, check_burst] = ...
     """How many of those may start at once."""
 
     def limits(self, usual: KeyLimits) -> KeyLimits:
@@ -94,8 +79,8 @@ def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     where = f"keys set {queue}"
     if "weight" in options:
-        checked_weight(f"{where}: weight", options["weight"])
-    return _checked(KeyOptions, where, options)
+        _weight(f"{where}: weight", options["weight"])
+    return from_options(KeyOptions, where, options)
 
 
 def _keys(where: str, value: Any) -> dict[str, KeyOptions]:
@@ -109,7 +94,7 @@ def _keys(where: str, value: Any) -> dict[str, KeyOptions]:
             raise ImproperlyConfigured(
                 f"{where}: {key!r} is a part of the tenant {tenant!r}; parts weigh the same"
             )
-        found[tenant] = KeyOptions(**_checked(KeyOptions, f"{where}[{key!r}]", options))
+        found[tenant] = KeyOptions(**from_options(KeyOptions, f"{where}[{key!r}]", options))
     return found
 
 
@@ -120,7 +105,7 @@ class KeyedQueue:
     name: str
     key: Annotated[Namer | None, _namer] = None
     """Returns whose a message is, of its task's name, args and kwargs."""
-    weight: Annotated[float, checked_weight] = 1.0
+    weight: Annotated[float, _weight] = 1.0
     """Of every key that has none of its own."""
     max_in_flight: Cap = None
     """Tasks of each key that run at once, in all workers, unless it has a cap of its own."""
@@ -130,7 +115,7 @@ class KeyedQueue:
     """How many of those may start at once."""
     lease: Seconds = 30.0
     """Seconds until what a worker ran that is not heard of counts for no cap any more."""
-    lanes: Annotated[int, _lanes] = 1024
+    lanes: Annotated[int, whole(1, _MOST_LANES)] = 1024
     """Queues that are added on RabbitMQ for keys with a backlog, at the most."""
     keys: Annotated[Mapping[str, KeyOptions], _keys] = field(default_factory=dict)
     """Options of single keys, by key."""
@@ -163,28 +148,10 @@ class KeyedQueue:
         return {tenant: limits for tenant, limits in own.items() if limits != usual}
 
 
-def keyed_queues(where: str, value: Any) -> dict[str, KeyedQueue]:
-    """Check ``fair_keys``.
-
-    Raises:
-        celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
-    """
-    return {
-        queue_name(where, name): KeyedQueue(
-            name, **_checked(KeyedQueue, f"{where}[{name!r}]", options)
-        )
-        for name, options in mapping(where, value).items()
-    }
-
-
-def _checked(kind: type, where: str, options: Any) -> dict[str, Any]:
-    known = table(kind)
-    if not isinstance(options, Mapping) or set(options) - set(known):
-        raise ImproperlyConfigured(
-            f"{where} must be a mapping that may have {', '.join(map(repr, sorted(known)))},"
-            f" not {options!r:.200}"
-        )
-    return from_options(kind, where, options)
+@by_queue
+def keyed_queues(where: str, name: str, options: Any) -> KeyedQueue:
+    """Check an entry of ``fair_keys``."""
+    return KeyedQueue(name, **from_options(KeyedQueue, where, options))
 
 
 def with_keys(
@@ -203,12 +170,6 @@ def with_keys(
                     f"fair_keys: {name!r} has {what}; a queue is shared by key, or has them"
                 )
         options = taken.get(name, {})
-        for option in ("exclusive", "prefetch"):
-            if options.get(option):
-                raise ImproperlyConfigured(
-                    f"fair_queues[{name!r}][{option!r}]: not for a queue of fair_keys, whose"
-                    " messages are asked for when a slot is free; leave one of the two out"
-                )
         if options.get("fetch", "pull") != "pull":
             raise ImproperlyConfigured(
                 f"fair_queues[{name!r}]['fetch']: a queue of fair_keys is pulled from; leave"

@@ -1,38 +1,47 @@
 """Logical queues, as in ``fair_logical_queues``: one name to publishers, a queue a priority."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.levels import Levels, check_levels
-from celery_fair.settings.values import flag, mapping, queue_name
+from celery_fair.settings.table import from_options
+from celery_fair.settings.values import Flag, by_queue, parsed, queue_name
+
+
+def _levels(where: str, value: Any) -> Levels:
+    levels: Levels = parsed(check_levels)(where, value)
+    for queue in levels.queues:
+        queue_name(where, queue)
+    return levels
 
 
 @dataclass(frozen=True)
 class LogicalQueue:
-    """One entry of ``fair_logical_queues``.
+    """One entry of ``fair_logical_queues``."""
 
-    Attributes:
-        levels: the physical queue of each priority.
-        native: the broker's own priorities are used, on one queue of the logical queue's name.
-    """
-
-    levels: Levels
-    native: bool = False
+    levels: Annotated[Levels, _levels]
+    """The physical queue of each priority."""
+    native: Flag = False
+    """Whether the broker's own priorities are used, on one queue of the logical queue's name."""
 
 
-def checked_logical_queues(where: str, value: Any) -> dict[str, LogicalQueue]:
+def _logical_queue(where: str, name: str, options: Any) -> LogicalQueue:
+    given = from_options(LogicalQueue, where, options)
+    if "levels" not in given:
+        levels = {name: [0, 9]} if given.get("native") else None
+        given["levels"] = _levels(f"{where}['levels']", levels)
+    return LogicalQueue(**given)
+
+
+def check_logical(where: str, value: Any) -> dict[str, LogicalQueue]:
     """Check ``fair_logical_queues``.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
     """
-    logical = {
-        queue_name(where, name): _logical_queue(f"{where}[{name!r}]", name, options)
-        for name, options in mapping(where, value).items()
-    }
+    logical: dict[str, LogicalQueue] = by_queue(_logical_queue)(where, value)
     for name, queue in logical.items():
         for level in queue.levels.queues:
             if level in logical and not logical[level].native:
@@ -41,19 +50,3 @@ def checked_logical_queues(where: str, value: Any) -> dict[str, LogicalQueue]:
                     f" a level must be a queue of the broker"
                 )
     return logical
-
-
-def _logical_queue(where: str, name: str, options: Any) -> LogicalQueue:
-    if not isinstance(options, Mapping) or set(options) - {"levels", "native"}:
-        raise ImproperlyConfigured(
-            f"{where} must be a mapping with 'levels' and, optionally, 'native', not {options!r}"
-        )
-    native = flag(f"{where}['native']", options.get("native", False))
-    levels = options.get("levels", {name: [0, 9]} if native else None)
-    try:
-        checked = check_levels(levels)
-    except ValueError as exc:
-        raise ImproperlyConfigured(f"{where}['levels']: {exc}") from None
-    for queue in checked.queues:
-        queue_name(f"{where}['levels']", queue)
-    return LogicalQueue(checked, native)

@@ -2,29 +2,25 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.groups.assignment import partition_of
-from celery_fair.settings.table import from_options, table
+from celery_fair.settings.table import from_options
 from celery_fair.settings.values import (
     ByQueue,
     QueueName,
+    by_queue,
     choice,
     function,
-    mapping,
-    queue_name,
+    or_none,
     whole,
 )
 
 SERIAL = "a partition runs one task at a time, unless 'serial' is 'key' in fair_partitions"
 _MOST = 10_000
-
-
-def _key(where: str, value: Any) -> Callable[..., Any] | None:
-    return None if value is None else function(where, value, "a callable of the task's arguments")
+_key = or_none(function("a callable of the task's arguments"))
 
 
 @dataclass(frozen=True)
@@ -32,9 +28,7 @@ class PartitionedQueue:
     """One entry of ``fair_partitions``; `name` is what is published to."""
 
     name: str
-    count: Annotated[int, partial(whole, least=1, most=_MOST)] = field(
-        metadata={"name": "partitions"}
-    )
+    count: Annotated[int, whole(1, _MOST)] = field(metadata={"name": "partitions"})
     """How many partitions there are, which are queues of their own."""
     key: Annotated[Callable[..., Any] | None, _key] = None
     """Returns the partition key of a task's arguments; without it, each publication names it."""
@@ -64,28 +58,13 @@ class PartitionedQueue:
         return f"{self.name}.{partition_of(key, self.count)}"
 
 
-def partitioned_queues(where: str, value: Any) -> dict[str, PartitionedQueue]:
-    """Check ``fair_partitions``.
-
-    Raises:
-        celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
-    """
-    return {
-        queue_name(where, name): _partitioned(f"{where}[{name!r}]", name, options)
-        for name, options in mapping(where, value).items()
-    }
-
-
-def _partitioned(where: str, name: str, options: Any) -> PartitionedQueue:
-    known = set(table(PartitionedQueue))
-    if not isinstance(options, Mapping) or "partitions" not in options or set(options) - known:
-        raise ImproperlyConfigured(
-            f"{where} must be a mapping with 'partitions' and, optionally,"
-            f" {', '.join(map(repr, sorted(known - {'partitions'})))}, not {options!r}"
-        )
-    return PartitionedQueue(
-        name, **from_options(PartitionedQueue, where, {"group": name, **options})
-    )
+@by_queue
+def partitioned_queues(where: str, name: str, options: Any) -> PartitionedQueue:
+    """Check an entry of ``fair_partitions``."""
+    given = from_options(PartitionedQueue, where, options)
+    if "count" not in given:
+        raise ImproperlyConfigured(f"{where} must have 'partitions', their number")
+    return PartitionedQueue(name, **{"group": name, **given})
 
 
 def with_partitions(

@@ -2,13 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.settings.table import from_options, table
-from celery_fair.settings.values import Burst, Cap, Flag, Quantum, Rate, Wait, choice, whole
+from celery_fair.settings.values import (
+    Burst,
+    Cap,
+    Flag,
+    Quantum,
+    Rate,
+    Wait,
+    by_queue,
+    choice,
+    whole,
+)
 
 LIVE_OPTIONS = ("quantum", "target", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
@@ -22,11 +31,11 @@ class QueueOptions:
     """Cost that the queue may be served per round; relative to other queues', its share."""
     prefetch: Cap = None
     """The queue's window in messages; without it, the window adapts."""
-    level: Annotated[int, partial(whole, least=0)] = field(default=0, metadata={"name": "class"})
+    level: Annotated[int, whole(0)] = field(default=0, metadata={"name": "class"})
     """With the policy `"strict"`, a queue of a higher class goes first."""
     target: Wait = None
     """What its messages may wait, such as "95% < 0.5s": in time for it they go before others."""
-    importance: Annotated[int, partial(whole, least=0)] = 0
+    importance: Annotated[int, whole(0)] = 0
     """Which target is missed last when there is more work than slots: the highest one's."""
     rate: Rate = None
     """Starts per second at the most, in the long run: the queue's leash."""
@@ -42,19 +51,9 @@ class QueueOptions:
     """Whether the broker pushes messages ahead of their turn, or each is asked for in its turn."""
 
 
-def parse_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `QueueOptions` that options mean, each value checked by itself.
-
-    Raises:
-        celery.exceptions.ImproperlyConfigured: for an unknown option or a value out of bounds.
-    """
-    where = f"fair_queues[{queue!r}]"
-    for option in options:
-        if option not in table(QueueOptions):
-            raise ImproperlyConfigured(
-                f"{where}: unknown option {option!r}; there are:"
-                f" {', '.join(sorted(table(QueueOptions)))}"
-            )
+@by_queue
+def given_options(where: str, _: str, options: Any) -> dict[str, Any]:
+    """Return the fields of `QueueOptions` that a queue is given, each checked by itself."""
     return from_options(QueueOptions, where, options)
 
 
@@ -62,8 +61,8 @@ def parse_live_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]
     """Return the fields of `QueueOptions` that are to change while consuming, checked.
 
     Raises:
-        celery.exceptions.ImproperlyConfigured: as `parse_options`; also for no options at all, and
-            for one that cannot be changed while consuming.
+        celery.exceptions.ImproperlyConfigured: for an unknown option or a value out of bounds, for
+            no options at all, and for one that cannot be changed while consuming.
     """
     allowed = ", ".join(LIVE_OPTIONS)
     if not options:
@@ -73,28 +72,33 @@ def parse_live_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]
             raise ImproperlyConfigured(
                 f"set {queue}: {option!r} cannot be changed while consuming; these can: {allowed}"
             )
-    return parse_options(queue, options)
+    return from_options(QueueOptions, f"fair_queues[{queue!r}]", options)
 
 
-def options_of(name: str, options: Mapping[str, Any], default_quantum: float) -> QueueOptions:
-    """Return a queue's options, checked one by one and together.
+_NEEDS = (
+    ("burst", "rate", "10/s"),
+    ("scope", "rate", "10/s"),
+    ("importance", "target", "95% < 0.5s"),
+)
+"""Options, what each has a meaning beside, and such a one."""
+
+
+def refuse_together(where: str, options: QueueOptions, given: Mapping[str, Any]) -> None:
+    """Refuse those of the given options that have no meaning beside the others.
 
     Raises:
-        celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
+        celery.exceptions.ImproperlyConfigured: naming the option, and what it needs.
     """
-    where = f"fair_queues[{name!r}]"
-    parsed = parse_options(name, options)
-    if "burst" in parsed and parsed.get("rate") is None:
-        raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")
-    if parsed.get("scope") == "cluster" and parsed.get("rate") is None:
-        raise ImproperlyConfigured(f"{where}: 'scope' needs a 'rate', such as '10/s'")
-    if parsed.get("importance") and parsed.get("target") is None:
-        raise ImproperlyConfigured(f"{where}: 'importance' needs a 'target', such as '95% < 0.5s'")
-    if parsed.get("fetch") == "pull":
-        for option in ("prefetch", "exclusive"):
-            if parsed.get(option):
-                raise ImproperlyConfigured(
-                    f"{where}: {option!r} belongs to a subscription, and with 'fetch': 'pull' there"
-                    " is none; leave one of the two out"
-                )
-    return QueueOptions(**{"quantum": default_quantum, **parsed})
+    for option, needed, such_as in _NEEDS:
+        is_given = given.get(option, getattr(QueueOptions, option)) != getattr(QueueOptions, option)
+        if is_given and getattr(options, needed) is None:
+            raise ImproperlyConfigured(
+                f"{where}: {option!r} needs a {needed!r}, such as {such_as!r}"
+            )
+    for option in ("prefetch", "exclusive"):
+        if options.fetch == "pull" and given.get(option):
+            raise ImproperlyConfigured(
+                f"{where}: {option!r} belongs to a subscription, and there is none with 'fetch':"
+                " 'pull' or in fair_keys, where messages are asked for when a slot is free; leave"
+                " one of the two out"
+            )

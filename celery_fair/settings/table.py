@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
+from celery.exceptions import ImproperlyConfigured
+
 from celery_fair.settings.values import Check
 
 _ABSENT = object()
@@ -52,10 +54,22 @@ def from_conf(kind: type, prefix: str, conf: Any) -> dict[str, Any]:
     return values
 
 
-def from_options(kind: type, where: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the checked fields of a class that options have; all must be options of it."""
-    entries = table(kind)
+def from_options(kind: type, where: str, options: Any) -> dict[str, Any]:
+    """Return the checked fields of a class that options have.
+
+    Raises:
+        celery.exceptions.ImproperlyConfigured: they are no mapping, or one of them is not known.
+    """
+    known = table(kind)
+    there = ", ".join(sorted(known))
+    if not isinstance(options, Mapping):
+        raise ImproperlyConfigured(
+            f"{where} must be a mapping of options ({there}), not {options!r}"
+        )
+    for name in options:
+        if name not in known:
+            raise ImproperlyConfigured(f"{where}: unknown option {name!r}; there are: {there}")
     return {
-        entries[name].field: entries[name].check(f"{where}[{name!r}]", value)
+        known[name].field: known[name].check(f"{where}[{name!r}]", value)
         for name, value in options.items()
     }

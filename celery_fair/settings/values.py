@@ -7,9 +7,9 @@ the fields of `celery_fair.settings.table`.
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import partial
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -45,6 +45,116 @@ class Address(NamedTuple):
         return f"{host}:{self.port}"
 
 
+# Kinds of checks ------------------------------------------------------------------
+
+
+def read_by(read: Callable[[Any], Any], wanted: str, shown: Callable[[Any], str] = repr) -> Check:
+    """Return a check for what can be read; `read` returns it, or raises TypeError or ValueError."""
+
+    def check(where: str, value: Any) -> Any:
+        try:
+            return read(value)
+        except (TypeError, ValueError):
+            raise ImproperlyConfigured(f"{where} must be {wanted}, not {shown(value)}") from None
+
+    return check
+
+
+def such(is_it: Callable[[Any], object], wanted: str, shown: Callable[[Any], str] = repr) -> Check:
+    """Return a check for what passes a test."""
+
+    def read(value: Any) -> Any:
+        if is_it(value):
+            return value
+        raise ValueError
+
+    return read_by(read, wanted, shown)
+
+
+def parsed(parse: Callable[[Any], Any]) -> Check:
+    """Return a check for what a parser takes; its `ValueError` says what that is."""
+
+    def check(where: str, value: Any) -> Any:
+        try:
+            return parse(value)
+        except ValueError as exc:
+            raise ImproperlyConfigured(f"{where}: {exc}") from None
+
+    return check
+
+
+def or_none(check: Check) -> Check:
+    """Return a check that takes None, too."""
+    return lambda where, value: None if value is None else check(where, value)
+
+
+def by_queue(entry: Callable[[str, str, Any], Any]) -> Check:
+    """Return a check for what queues are given by name.
+
+    Arguments:
+        entry: ``entry(where, name, value)`` returns what a queue is given, checked.
+    """
+
+    def check(where: str, value: Any) -> dict[str, Any]:
+        return {
+            queue_name(where, name): entry(f"{where}[{name!r}]", name, given)
+            for name, given in mapping(where, value).items()
+        }
+
+    return check
+
+
+def choice(*allowed: str) -> Check:
+    """Return a check for one of certain texts."""
+    return such(allowed.__contains__, f"one of {', '.join(map(repr, allowed))}")
+
+
+def whole(least: int, most: float = math.inf) -> Check:
+    """Return a check for a whole number within bounds."""
+    bounds = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+    return such(
+        lambda value: _is_whole(value) and least <= value <= most, f"a whole number {bounds}"
+    )
+
+
+def number(is_it: Callable[[float], bool], wanted: str) -> Check:
+    """Return a check for a number that passes a test, as a float."""
+
+    def read(value: Any) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and is_it(value):
+            return float(value)
+        raise ValueError
+
+    return read_by(read, wanted)
+
+
+def function(wanted: str) -> Check:
+    """Return a check for a callable, or the dotted path of one, which is imported.
+
+    Arguments:
+        wanted: what it must be, in words, "a callable" and of what.
+    """
+    check = such(callable, f"{wanted}, or the dotted path of one")
+    return lambda where, value: check(
+        where, _imported(where, value) if isinstance(value, str) else value
+    )
+
+
+def _imported(where: str, path: str) -> Any:
+    module, _, attribute = path.replace(":", ".").rpartition(".")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise ImproperlyConfigured(f"{where}: cannot import {path!r}: {exc}") from exc
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Checks ---------------------------------------------------------------------------
+
+
 def mapping(where: str, value: Any) -> Mapping[Any, Any]:
     if value is None:
         return {}
@@ -60,117 +170,6 @@ def queue_name(where: str, name: Any) -> str:
         return name
     raise ImproperlyConfigured(
         f"{where}: {name!r} is no queue name; a name is text of 1 to {_LONGEST_NAME} bytes"
-    )
-
-
-def by_queue(where: str, value: Any) -> ByQueue:
-    """Check names of queues and that each has options; what they are, is checked elsewhere."""
-    queues = {queue_name(where, name): options for name, options in mapping(where, value).items()}
-    for name, options in queues.items():
-        if not isinstance(options, Mapping):
-            raise ImproperlyConfigured(
-                f"{where}[{name!r}] must be a mapping of options such as {{'quantum': 10}}, not"
-                f" {options!r}"
-            )
-    return queues
-
-
-def quantum(where: str, value: Any) -> float:
-    try:
-        return check_quantum(value)
-    except ValueError as exc:
-        raise ImproperlyConfigured(f"{where}: {exc}") from None
-
-
-def count(where: str, value: Any) -> int | None:
-    if value is None or (_is_whole(value) and 1 <= value <= _LARGEST_COUNT):
-        return value  # type: ignore[no-any-return]
-    raise ImproperlyConfigured(
-        f"{where} must be a whole number from 1 to {_LARGEST_COUNT}, or None, not {value!r}"
-    )
-
-
-def whole(where: str, value: Any, least: int, most: float = math.inf) -> int:
-    if _is_whole(value) and least <= value <= most:
-        return value  # type: ignore[no-any-return]
-    bounds = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
-    raise ImproperlyConfigured(f"{where} must be a whole number {bounds}, not {value!r}")
-
-
-burst = partial(whole, least=1, most=_LARGEST_BURST)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def rate(where: str, value: Any) -> float | None:
-    try:
-        return None if value is None else parse_rate(value)
-    except ValueError as exc:
-        raise ImproperlyConfigured(f"{where}: {exc}") from None
-
-
-def target(where: str, value: Any) -> Target | None:
-    try:
-        return None if value is None else parse_target(value)
-    except ValueError as exc:
-        raise ImproperlyConfigured(f"{where}: {exc}") from None
-
-
-def part(where: str, value: Any, most: float) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= most:
-        return float(value)
-    raise ImproperlyConfigured(f"{where} must be a number above 0 and up to {most}, not {value!r}")
-
-
-def flag(where: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ImproperlyConfigured(f"{where} must be True or False, not {value!r}")
-
-
-def choice(*allowed: str) -> Check:
-    """Return a check for one of certain texts."""
-
-    def check(where: str, value: Any) -> str:
-        if value in allowed:
-            return str(value)
-        raise ImproperlyConfigured(
-            f"{where} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
-        )
-
-    return check
-
-
-def text(where: str, value: Any) -> str | None:
-    if value is None or (isinstance(value, str) and value):
-        return value
-    raise ImproperlyConfigured(f"{where} must be text, not {value!r}")
-
-
-REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
-"""Of the URLs that the client of Redis takes."""
-
-_REDIS = "'redis://localhost/1'"
-_STORES = f"{_REDIS}, 'sqlite:////var/lib/shop/ledger.db' or 'postgresql+psycopg://user@host/shop'"
-
-
-def url(where: str, value: Any, such_as: str = _STORES) -> str | None:
-    if value is None or (isinstance(value, str) and _SCHEME.match(value)):
-        return value
-    raise ImproperlyConfigured(
-        f"{where} must be a URL such as {such_as}, or None, not {harmless(value)}"
-    )
-
-
-def redis_url(where: str, value: Any) -> str | None:
-    given = url(where, value, such_as=_REDIS)
-    if given is None or given.startswith(REDIS_SCHEMES):
-        return given
-    raise ImproperlyConfigured(
-        f"{where} must name a Redis: set {where} = 'redis://…', 'rediss://…' or 'unix://…', not"
-        f" {harmless(given)}"
     )
 
 
@@ -194,80 +193,81 @@ def unread(url: str, exc: Exception) -> str:
     )
 
 
-def listening(where: str, value: Any) -> Address | None:
-    if value is None:
-        return None
-    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+def _listening(value: Any) -> Address:
+    match = _ADDRESS.fullmatch(value)
     if match is None or not 1 <= int(match["port"]) <= _LARGEST_COUNT:
-        raise ImproperlyConfigured(
-            f"{where} must be 'host:port' with a port from 1 to {_LARGEST_COUNT}, such as"
-            f" '127.0.0.1:9808', '[::1]:9808', or '0.0.0.0:9808' for all addresses, or None,"
-            f" not {value!r}"
-        )
+        raise ValueError
     return Address(match["v6"] or match["host"], int(match["port"]))
 
 
-def seconds(where: str, value: Any, besides: str = ",") -> float:
-    try:
-        return check_quantum(value)
-    except ValueError:
-        raise ImproperlyConfigured(
-            f"{where} must be a finite number of seconds above zero{besides} not {value!r}"
-        ) from None
-
-
-def seconds_or_none(where: str, value: Any) -> float | None:
-    return None if value is None else seconds(where, value, ", or None,")
-
-
-def moment(where: str, value: Any) -> float | None:
+def _moment(value: Any) -> float:
     """Return a time in seconds since 1970."""
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if time is None:
-            return None
-        if isinstance(time, datetime) and time.tzinfo is not None:
-            return time.timestamp()
-    except ValueError:
-        pass
-    raise ImproperlyConfigured(
-        f"{where} must be a time with its zone, such as '2026-05-31T14:00:00Z', or None, not"
-        f" {value!r}"
-    )
+    time = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        return time.timestamp()
+    raise ValueError
 
 
-def function(where: str, value: Any, wanted: str) -> Callable[..., Any]:
-    """Check a callable, or import the one whose dotted path is given.
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+"""Of the URLs that the client of Redis takes."""
 
-    Arguments:
-        wanted: what it must be, in words, "a callable" and of what.
-    """
-    found = _imported(where, value) if isinstance(value, str) else value
-    if callable(found):
-        return found  # type: ignore[no-any-return]
-    raise ImproperlyConfigured(
-        f"{where} must be {wanted}, or the dotted path of one, not {found!r}"
-    )
+_SECONDS = "a finite number of seconds above zero"
 
 
-def _imported(where: str, path: str) -> Any:
-    module, _, attribute = path.replace(":", ".").rpartition(".")
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as exc:
-        raise ImproperlyConfigured(f"{where}: cannot import {path!r}: {exc}") from exc
+def _is_finite(value: float) -> bool:
+    return 0 < value <= sys.float_info.max
 
 
-Burst = Annotated[int, burst]
-Cap = Annotated[int | None, count]
-Flag = Annotated[bool, flag]
-Moment = Annotated[float | None, moment]
-Positive = Annotated[int, partial(whole, least=1)]
-Quantum = Annotated[float, quantum]
+check_burst = whole(1, _LARGEST_BURST)
+check_cap = such(
+    lambda value: value is None or (_is_whole(value) and 1 <= value <= _LARGEST_COUNT),
+    f"a whole number from 1 to {_LARGEST_COUNT}, or None",
+)
+check_rate = or_none(parsed(parse_rate))
+
+Quantum = Annotated[float, parsed(check_quantum)]
 QueueName = Annotated[str, queue_name]
-Rate = Annotated[float | None, rate]
-RedisUrl = Annotated[str | None, redis_url]
-Seconds = Annotated[float, seconds]
-Wait = Annotated[Target | None, target]
-Text = Annotated[str | None, text]
-Url = Annotated[str | None, url]
+Flag = Annotated[bool, such(lambda value: isinstance(value, bool), "True or False")]
+Positive = Annotated[int, whole(1)]
+Burst = Annotated[int, check_burst]
+Cap = Annotated[int | None, check_cap]
+Rate = Annotated[float | None, check_rate]
+Wait = Annotated[Target | None, or_none(parsed(parse_target))]
+Seconds = Annotated[float, number(_is_finite, _SECONDS)]
+SecondsOrNone = Annotated[float | None, or_none(number(_is_finite, f"{_SECONDS}, or None"))]
+Moment = Annotated[
+    float | None,
+    or_none(read_by(_moment, "a time with its zone, such as '2026-05-31T14:00:00Z', or None")),
+]
+Text = Annotated[str | None, or_none(such(lambda value: value and isinstance(value, str), "text"))]
+Listening = Annotated[
+    Address | None,
+    or_none(
+        read_by(
+            _listening,
+            f"'host:port' with a port from 1 to {_LARGEST_COUNT}, such as '127.0.0.1:9808',"
+            f" '[::1]:9808', or '0.0.0.0:9808' for all addresses, or None",
+        )
+    ),
+]
+Url = Annotated[
+    str | None,
+    or_none(
+        such(
+            lambda value: isinstance(value, str) and _SCHEME.match(value),
+            "a URL such as 'redis://localhost/1', 'sqlite:////var/lib/shop/ledger.db' or"
+            " 'postgresql+psycopg://user@host/shop', or None",
+            shown=harmless,
+        )
+    ),
+]
+RedisUrl = Annotated[
+    str | None,
+    or_none(
+        such(
+            lambda value: isinstance(value, str) and value.startswith(REDIS_SCHEMES),
+            "a URL of a Redis such as 'redis://localhost/1', 'rediss://…' or 'unix://…', or None",
+            shown=harmless,
+        )
+    ),
+]

@@ -41,10 +41,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"": {}}}, "'' is no queue name"),
     (
         {"fair_keys": {"jobs": None}},
-        "that may have 'burst', 'key', 'keys', 'lanes', 'lease', 'max_in_flight', 'rate'",
+        "must be a mapping of options (burst, key, keys, lanes, lease, max_in_flight, rate",
     ),
     ({"fair_keys": {"jobs": {"lanes": 0}}}, "['lanes'] must be a whole number from 1 to 10000"),
-    ({"fair_keys": {"jobs": {"lane": 3}}}, "must be a mapping that may have"),
+    ({"fair_keys": {"jobs": {"lane": 3}}}, "unknown option 'lane'; there are: burst, key,"),
     ({"fair_keys": {"jobs": {"key": 5}}}, "must be a callable"),
     ({"fair_keys": {"jobs": {"key": "no.such.thing"}}}, "cannot import 'no.such.thing'"),
     ({"fair_keys": {"jobs": {"weight": 0}}}, "must be a number from 1e-06 to 1e+06, not 0"),
@@ -62,15 +62,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"jobs": {"keys": {"x" * 300: {}}}}}, "a key has at most 255 bytes"),
     (
         {"fair_keys": {"jobs": {"keys": {"a": {"quantum": 5}}}}},
-        "'rate', 'weight', not {'quantum'",
+        "unknown option 'quantum'; there are: burst, max_in_flight, rate, weight",
     ),
     (
         {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"exclusive": True}}},
-        "fair_queues['jobs']['exclusive']: not for a queue of fair_keys",
+        "fair_queues['jobs']: 'exclusive' belongs to a subscription",
     ),
     (
         {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"prefetch": 5}}},
-        "fair_queues['jobs']['prefetch']: not for a queue of fair_keys",
+        "fair_queues['jobs']: 'prefetch' belongs to a subscription",
     ),
     (
         {"fair_keys": {"jobs": {}}, "fair_queues": {"jobs": {"fetch": "push"}}},
