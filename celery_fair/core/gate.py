@@ -42,7 +42,7 @@ class Leash(Protocol):
         """Go on with another rate and burst, and not a token more than there is."""
 
 
-class LocalLeash:
+class LocalLeash(TokenBucket):
     """One worker's own.
 
     Arguments:
@@ -51,28 +51,7 @@ class LocalLeash:
     """
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
-        self._bucket = TokenBucket(rate, burst, now, slack=SLACK)
-
-    def take(self, now: float) -> bool:
-        return self._bucket.take(now)
-
-    def give_back(self, now: float) -> None:
-        self._bucket.give_back()
-
-    def when(self, now: float) -> float:
-        return self._bucket.when(now)
-
-    def change(self, rate: float, burst: float, now: float) -> None:
-        self._bucket = changed(self._bucket, rate, burst, now)
-
-
-def changed(bucket: TokenBucket, rate: float, burst: float, now: float) -> TokenBucket:
-    """Return a bucket of another rate and burst, with the tokens that are left of `bucket`'s."""
-    after = TokenBucket(rate, burst, now, bucket.slack)
-    missing = burst - bucket.level(now)
-    if missing > 0:
-        after.take(now, missing)
-    return after
+        super().__init__(rate, burst, now, slack=SLACK)
 
 
 class Limits(Protocol):

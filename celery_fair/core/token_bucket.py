@@ -42,6 +42,10 @@ class TokenBucket:
     __slots__ = ("_level", "_since", "capacity", "rate", "slack")
 
     def __init__(self, rate: float, capacity: float, now: float, slack: float = 0.0) -> None:
+        self.slack = slack
+        self._fill(rate, capacity, now)
+
+    def _fill(self, rate: float, capacity: float, now: float) -> None:
         if not (math.isfinite(rate) and rate > 0):
             raise ValueError(
                 f"rate must be a finite number of tokens per second above 0, not {rate!r}"
@@ -50,9 +54,8 @@ class TokenBucket:
             raise ValueError(f"capacity must be a finite number of at least 1, not {capacity!r}")
         self.rate = rate
         self.capacity = capacity
-        self.slack = slack
         self._level = capacity  # as of `_since`, before which, should it lie ahead, none comes in
-        self._since = now - slack - capacity / rate
+        self._since = now - self.slack - capacity / rate
 
     def level(self, now: float) -> float:
         """Return the tokens that are there at `now`."""
@@ -76,8 +79,19 @@ class TokenBucket:
         self._level, self._since = level - n, since
         return True
 
-    def give_back(self, n: float = 1) -> None:
-        """Return tokens that were taken and not used."""
+    def change(self, rate: float, capacity: float, now: float) -> None:
+        """Go on with another rate and capacity, and not a token more than there is.
+
+        Raises:
+            ValueError: as for a new one.
+        """
+        missing = capacity - self.level(now)
+        self._fill(rate, capacity, now)
+        if missing > 0:
+            self.take(now, missing)
+
+    def give_back(self, now: float, n: float = 1) -> None:
+        """Return tokens that were taken and not used, at any time."""
         self._level = min(self.capacity, self._level + n)
 
     def when(self, now: float, n: float = 1) -> float:

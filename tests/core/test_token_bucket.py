@@ -122,14 +122,14 @@ def test_many_takes_do_not_drift() -> None:
 def test_what_is_given_back_can_be_taken_again(taken: int, returned: int) -> None:
     bucket = TokenBucket(1, 5, 0)
     bucket.take(0, taken)
-    bucket.give_back(returned)
+    bucket.give_back(0, returned)
     assert bucket.level(0) == min(5, 5 - taken + returned)
 
 
 def test_what_is_given_back_late_never_overfills() -> None:
     bucket = TokenBucket(1, 5, 0)
     bucket.take(0, 5)
-    bucket.give_back(2)
+    bucket.give_back(0, 2)
     assert bucket.level(4) == 5
     bucket.take(4, 5)
     assert not bucket.take(4)
@@ -142,7 +142,7 @@ def test_giving_everything_back_leaves_the_bucket_as_it_was(steps: list[bool], r
         if take and bucket.take(0):
             out += 1
         elif not take and out:
-            bucket.give_back()
+            bucket.give_back(0)
             out -= 1
     assert bucket.level(0) == 5 - out
 
@@ -156,7 +156,7 @@ def test_extreme_numbers_do_no_harm(rate: float, capacity: float, slack: float) 
     assert bucket.when(1e6) >= 1e6
     assert 0 <= bucket.level(1e6) <= capacity
     assert 0 <= bucket.level(1e300) <= capacity
-    bucket.give_back()
+    bucket.give_back(1e6)
     assert bucket.level(1e6) <= capacity
 
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from celery_fair.brokers.kept import KeptQueue
 from celery_fair.brokers.redis import script_text
-from celery_fair.core.gate import SLACK, Gate, Leash, LocalLeash, changed
-from celery_fair.core.token_bucket import TokenBucket
+from celery_fair.core.gate import SLACK, Gate, Leash, LocalLeash
 from celery_fair.redis_client import client_at
 from celery_fair.settings import QueueOptions, Settings
 
@@ -55,7 +54,7 @@ class ClusterLeash:
         self._burst = burst
         self._member = member
         self._members = 1
-        self._own: TokenBucket | None = None  # in use while Redis is away
+        self._own: LocalLeash | None = None  # in use while Redis is away
         self._ask_at = 0.0
 
     def take(self, now: float) -> bool:
@@ -65,14 +64,14 @@ class ClusterLeash:
 
     def give_back(self, now: float) -> None:
         if self._own is not None:
-            self._own.give_back()
+            self._own.give_back(now)
         else:
             self._ask(now, -1)
 
     def change(self, rate: float, burst: float, now: float) -> None:
         self._rate, self._burst = rate, burst
         if self._own is not None:
-            self._own = changed(self._own, *self._share, now)
+            self._own.change(*self._share, now)
         self._ask_at = now
 
     def when(self, now: float) -> float:
@@ -101,7 +100,7 @@ class ClusterLeash:
     def _fall_back(self, now: float, exc: Exception) -> None:
         if self._own is None:
             rate, burst = self._share
-            self._own = TokenBucket(rate, burst, now, slack=SLACK)
+            self._own = LocalLeash(rate, burst, now)
             self._own.take(now, burst)  # the shared bucket may have been empty
             logger.warning(
                 "The shared leash of queue %s cannot be reached (%s); until it is back, this worker"
