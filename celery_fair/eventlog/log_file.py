@@ -9,7 +9,8 @@ import os
 import re
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -45,8 +46,7 @@ def _kernel(boot_id: Path) -> str:
 
 
 OPEN = "_open-"
-NEW = "_new-"
-"""Not locked yet, and empty: for a moment, unless its process was killed in it."""
+"""Before the name of a file that is being written. It is locked before there is anything in it."""
 
 _BEHIND = stat.S_IXUSR
 """A file's permission that shows what cannot be written, for that takes no room on a full disk."""
@@ -71,18 +71,13 @@ class LogFile:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{OPEN}{name}"
         self._sealed = folder / name
-        made = folder / f"{NEW}{name}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(made, flags, 0o640)
-        try:
-            with suppress(OSError):  # a file system without locks: nobody will call it dead
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            made.rename(self.path)
-        except OSError:
-            os.close(self._fd)
-            raise
+        self._fd = os.open(self.path, flags, 0o640)
+        with suppress(OSError):  # a file system without locks: nobody will call it dead
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if lasting:
-            _force(folder)
+            with suppress(OSError):  # not every file system can
+                force(folder)
         self.since = time_ns() // 1000
         self.size = 0
         self._torn = self._behind = False
@@ -142,14 +137,28 @@ def is_behind(path: Path) -> bool:
     return bool(path.stat().st_mode & _BEHIND)
 
 
-def _force(folder: Path) -> None:
-    """Have a folder's entries on the disk."""
-    with suppress(OSError):  # not every file system can
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+def force(folder: Path) -> None:
+    """Have a folder's entries on the disk, so that new names are there after a power loss, too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def locked(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """Yield a descriptor that holds the lock on a file or folder.
+
+    Raises:
+        OSError: somebody else holds it, or nobody can.
+    """
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 class FileName(NamedTuple):

@@ -14,7 +14,6 @@ a digest of names and sizes. By the same digest a reader who has read all of the
 the pack has nothing new (see `celery_fair.pipeline.ingest`). A file with a torn line stays.
 """
 
-import fcntl
 import gzip
 import hashlib
 import json
@@ -22,12 +21,12 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import NamedTuple
 
-from celery_fair.eventlog.log_file import FileName
+from celery_fair.eventlog.log_file import FileName, force, locked
 
 HOUR = 3600
 PACKED = ".pack.jsonl.gz"
@@ -55,7 +54,7 @@ class _Member(NamedTuple):
 
 def pack(folder: Path) -> int:
     """Pack what a host's folder has of hours that are over; return how many files it was."""
-    with suppress(OSError), _alone(folder):
+    with suppress(OSError), locked(folder):
         for left in folder.glob(f"{_TEMPORARY}*"):
             left.unlink()
         return sum(_pack(folder, hour, members) for hour, members in _ripe(folder))
@@ -66,17 +65,6 @@ def digest(files: Sequence[tuple[str, int]]) -> str:
     """Return what names a pack of files with such names and sizes."""
     text = ",".join(sorted(f"{name} {size}" for name, size in files))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Raises OSError where another process is packing, or nobody can."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _ripe(folder: Path) -> Iterator[tuple[int, list[_Member]]]:
@@ -110,7 +98,7 @@ def _pack(folder: Path, hour: int, members: list[_Member]) -> int:
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(folder / name)
-    _sync(folder)
+    force(folder)
     for member in members:
         with suppress(OSError):
             member.path.unlink()
@@ -129,12 +117,3 @@ def _is_whole(path: Path) -> bool:
             return all(line.endswith(b"\n") and isinstance(json.loads(line), dict) for line in file)
     except (ValueError, RecursionError):
         return False
-
-
-def _sync(folder: Path) -> None:
-    """See to it that a new name is there after a power loss, too."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -1,10 +1,11 @@
 """Sealing what dead processes have left, packing what is sealed, and keeping within the limit.
 
 A process always has an open file, from its first record to its end: it makes the next before it
-seals the last. So an open file without an owner, which may be empty, shows that it has died. The
-record that says so goes into its last file, after everything that it wrote. It has no number: the
-one that would be next may be that of a record which was lost. It says which number was the last: a
-file before the last one may go astray.
+seals the last. So an open file without an owner shows that it has died. It may be empty; then it is
+left alone for a minute, as its owner may be about to lock it. The record that says so goes into its
+last file, after everything that it wrote. It has no number: the one that would be next may be that
+of a record which was lost. It says which number was the last: a file before the last one may go
+astray.
 
 What a killed process has written is the system's to keep. Lost may be what was written before the
 host went down, or on a host of which nothing is known here; a line that is torn shows that one was,
@@ -12,19 +13,16 @@ and so does the mark of a process that could not write any more. Such a log coun
 record was dropped of, so that nothing is proved by its gaps.
 """
 
-import fcntl
 import json
 import logging
 import os
-import time as clocks
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from errno import ENOSPC
 from pathlib import Path
 from time import time, time_ns
 from typing import Any
 
-from celery_fair.eventlog.log_file import NEW, OPEN, FileName, is_behind, ran_elsewhere
+from celery_fair.eventlog.log_file import OPEN, FileName, is_behind, locked, ran_elsewhere
 from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.eventlog.records import VERSION
 from celery_fair.eventlog.writer import Policy, host_folder
@@ -36,13 +34,10 @@ _STALE = 3600.0
 host may be gone, and its lock may not be visible from here."""
 
 _MOMENT = 60.0
-"""Seconds after which a file that is not locked yet will never be."""
+"""Seconds after which an empty file that is not locked yet will never be."""
 
 _TAIL = 65536  # bytes that are read for the last record
 _NEEDED = {"v": int, "node": str, "pid": int, "boot": str, "at": int}
-
-_CLOCK = 1.0
-"""Seconds by which the host's clock may have been set since it was started."""
 
 
 def sweep(policy: Policy) -> int:
@@ -53,22 +48,16 @@ def sweep(policy: Policy) -> int:
     own = host_folder(policy.folder)
     found = [path for path in policy.folder.glob(f"*/{OPEN}*.jsonl") if _may_be_swept(path, own)]
     swept = sum(_seal(path, path.parent != own) for path in found)
-    _remove_stillborn(own)
     pack(own)
     _shrink(own, policy.limit)
     return swept
 
 
-def _remove_stillborn(folder: Path) -> None:
-    for path in folder.glob(f"{NEW}*.jsonl"):
-        with suppress(OSError):
-            if time() - path.stat().st_mtime > _MOMENT:
-                path.unlink()
-
-
 def _may_be_swept(path: Path, own: Path) -> bool:
     with suppress(OSError):
-        return path.parent == own or time() - path.stat().st_mtime > _STALE
+        found = path.stat()
+        age = time() - found.st_mtime
+        return age > _STALE or (path.parent == own and bool(found.st_size or age > _MOMENT))
     return False
 
 
@@ -79,7 +68,7 @@ def _seal(path: Path, foreign: bool) -> bool:
         foreign: whether it is another host's.
     """
     try:
-        with _locked(path) as fd:
+        with locked(path, os.O_WRONLY | os.O_APPEND) as fd:
             before, after = _neighbours(path)
             if not after:
                 holder = path
@@ -89,7 +78,7 @@ def _seal(path: Path, foreign: bool) -> bool:
                     last, _ = _last_record(holder)
                 if last is not None:
                     behind = is_behind(path) or is_behind(holder)
-                    lossy = torn or behind or foreign or _went_down_after(last)
+                    lossy = torn or behind or foreign or ran_elsewhere(last["boot"])
                     line = json.dumps(_death(last, lossy), separators=(",", ":")).encode() + b"\n"
                     _append(fd, b"\n" + line if torn else line)
             if path.stat().st_size:
@@ -104,16 +93,6 @@ def _seal(path: Path, foreign: bool) -> bool:
 def _append(fd: int, line: bytes) -> None:
     if os.write(fd, line) < len(line):  # a part would be no record, and nobody would look again
         raise OSError(ENOSPC, "the disk is full")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _neighbours(path: Path) -> tuple[list[Path], list[Path]]:
@@ -164,16 +143,6 @@ def _death(last: dict[str, Any], lossy: bool) -> dict[str, Any]:
     dropped = {"dropped": 1} if lossy else {}
     said |= {"kind": "process", "at": time_ns() // 1000, "state": "dead", "last": last["seq"]}
     return said | dropped
-
-
-def _went_down_after(last: dict[str, Any]) -> bool:
-    """Whether its host has been started again since a record was written, as far as it tells."""
-    if ran_elsewhere(last["boot"]):
-        return True
-    clock = getattr(clocks, "CLOCK_BOOTTIME", None)
-    if clock is None:  # not Linux
-        return False
-    return bool(last["at"] / 1e6 <= time() - clocks.clock_gettime(clock) + _CLOCK)
 
 
 def _shrink(folder: Path, limit: int) -> None:

@@ -116,6 +116,7 @@ def test_writers_that_are_killed_lose_nothing_and_tear_nothing(tmp_path: Path) -
         os.kill(writer.pid, signal.SIGKILL)
         writer.join(30)
 
+    age(*tmp_path.rglob("_open-*"))
     assert sweep(Policy(tmp_path)) >= 1
     assert sweep(Policy(tmp_path)) == 0
 
@@ -155,6 +156,7 @@ def test_who_was_killed_between_two_files_is_dead(tmp_path: Path, sealed: bool) 
     assert process.exitcode == -signal.SIGKILL
     assert [path.stat().st_size for path in tmp_path.rglob("_open-*")].count(0) == 1
 
+    age(*tmp_path.rglob("_open-*"))
     sweep(Policy(tmp_path))
     sweep(Policy(tmp_path))
 
@@ -192,14 +194,20 @@ def test_what_another_version_has_written_is_no_last_record(tmp_path: Path) -> N
 
 
 def test_what_was_killed_at_its_birth_is_removed(tmp_path: Path) -> None:
+    """Not at once: a file that is not locked yet may be its owner's."""
     folder = host_folder(tmp_path)
     folder.mkdir()
-    for name, age in (("_new-old.jsonl", 3600), ("_new-young.jsonl", 0), ("_open-dead.jsonl", 0)):
+    for name in ("_open-old.jsonl", "_open-young.jsonl"):
         (folder / name).touch()
-        then = time() - age
-        os.utime(folder / name, (then, then))
+    age(folder / "_open-old.jsonl")
     sweep(Policy(tmp_path))
-    assert [path.name for path in folder.iterdir()] == ["_new-young.jsonl"]
+    assert [path.name for path in folder.iterdir()] == ["_open-young.jsonl"]
+
+
+def age(*paths: Path) -> None:
+    """Have them two minutes behind them."""
+    for path in paths:
+        os.utime(path, (time() - 120, time() - 120))
 
 
 def test_who_lives_is_not_swept(tmp_path: Path) -> None:
@@ -245,23 +253,11 @@ def test_a_disk_that_takes_half_of_what_is_said(
     assert (dead["state"], dead["dropped"]) == ("dead", 1)
 
 
-@pytest.mark.parametrize("age", [0.0, 1e9])
-def test_what_was_written_before_the_host_went_down_may_be_lost(tmp_path: Path, age: float) -> None:
-    folder = host_folder(tmp_path)
-    folder.mkdir()
-    at = int((time() - age) * 1e6)
-    record = {"v": VERSION, "node": "n", "pid": 1, "boot": log_file.new_name(), "seq": 4, "at": at}
-    (folder / "_open-1-n-1-b-0.jsonl").write_text(json.dumps(record) + "\n")
-    assert sweep(Policy(tmp_path)) == 1
-    _, dead = records(tmp_path)
-    assert dead.get("dropped") == (1 if age else None)
-
-
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_volume_that_comes_from_a_host_that_went_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
-    """To another that has been up for long: no clock tells that something may be lost."""
+    """What was written last before that may be lost, though no line is torn."""
     log = log_in(tmp_path)
     log.record("queue", {"queue": "q"})
     log.close()
@@ -342,6 +338,7 @@ def test_who_dies_while_the_disk_is_full_has_lost_something(
     process.start()
     process.join(30)
     assert process.exitcode == -signal.SIGKILL
+    age(*tmp_path.rglob("_open-*"))
     assert sweep(Policy(tmp_path)) == 1
     *_, last, dead = records(tmp_path)
     assert (last["seq"], dead.get("dropped")) == ((2, None) if room_again else (0, 1))

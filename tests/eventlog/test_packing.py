@@ -122,7 +122,7 @@ def test_killed_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at:
             (Path, "rename"),
             (Path, "unlink"),
             (packer, "_copy"),
-            (packer, "_sync"),
+            (packer, "force"),
         ):
             patched.setattr(owner, name, killing(at, counted, getattr(owner, name)))
         try:
