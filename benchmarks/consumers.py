@@ -116,13 +116,13 @@ def with_ours(url: str, count: int, queues: list[str]) -> dict[str, float]:
     from kombu import Connection, Queue
     from kombu.asynchronous import Hub
 
-    from celery_fair.core.dwrr import DeficitRoundRobin
+    from celery_fair.core.dwrr import Flow
     from celery_fair.core.window import RefillMeter
     from celery_fair.worker.fast_path.path import FastPath
     from celery_fair.worker.queues.sources import AmqpSource
     from tests.feeds import gate, ports
 
-    scheduler, hub = DeficitRoundRobin(), Hub()
+    hub = Hub()
     with Connection(url) as connection:
         connection.connect()
         source = AmqpSource(connection, hub, RefillMeter(), lambda: None, FastPath.read)
@@ -130,7 +130,7 @@ def with_ours(url: str, count: int, queues: list[str]) -> dict[str, float]:
         feeds = [
             source.feed(
                 queue=Queue(queue),
-                flow=scheduler.add(queue, 1.0),
+                flow=Flow(queue, 1.0),
                 window=PREFETCH,
                 gate=gate(),
                 ports=ports(),

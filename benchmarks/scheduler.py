@@ -14,7 +14,7 @@ from collections.abc import Callable
 from statistics import median
 from time import process_time
 
-from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 QUEUES = (10, 100, 1_000, 10_000)
 DECISIONS = 100_000
@@ -25,7 +25,7 @@ TARGET = 2e-6
 def scheduler(quanta: list[float]) -> DeficitRoundRobin:
     made = DeficitRoundRobin()
     for number, quantum in enumerate(quanta):
-        made.offer(made.add(f"q{number}", quantum), 4.0)
+        made.offer(Flow(f"q{number}", quantum), 4.0)
     return made
 
 

@@ -4,27 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from celery_fair.bootstrap import install
-    from celery_fair.tasks import NonRepeatableTask
-    from celery_fair.worker.letters import message_dead_lettered
-    from celery_fair.worker.partitions import (
-        GroupStep,
-        partitions_assigned,
-        partitions_revoked,
-        rebalance_failed,
-    )
-    from celery_fair.worker.step import FairConsumerStep
-
-__all__ = [
-    "FairConsumerStep",
-    "GroupStep",
-    "NonRepeatableTask",
-    "install",
-    "message_dead_lettered",
-    "partitions_assigned",
-    "partitions_revoked",
-    "rebalance_failed",
-]
+    from celery_fair.bootstrap import install as install
+    from celery_fair.tasks import NonRepeatableTask as NonRepeatableTask
+    from celery_fair.worker.letters import message_dead_lettered as message_dead_lettered
+    from celery_fair.worker.partitions import GroupStep as GroupStep
+    from celery_fair.worker.partitions import partitions_assigned as partitions_assigned
+    from celery_fair.worker.partitions import partitions_revoked as partitions_revoked
+    from celery_fair.worker.partitions import rebalance_failed as rebalance_failed
+    from celery_fair.worker.step import FairConsumerStep as FairConsumerStep
 
 _HOMES = {
     "FairConsumerStep": "celery_fair.worker.step",
@@ -36,6 +23,8 @@ _HOMES = {
     "partitions_revoked": "celery_fair.worker.partitions",
     "rebalance_failed": "celery_fair.worker.partitions",
 }
+
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

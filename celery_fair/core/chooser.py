@@ -179,10 +179,6 @@ class Chooser:
             return level, self.urgency.before(flow, now)
         return level, [each.key for each in self.scheduler.above(flow)]
 
-    def is_held(self, flow: Flow) -> bool:
-        """Whether the queue was found closed and has not been let go."""
-        return flow in self._held
-
     # Messages -------------------------------------------------------------------
 
     def offer(

@@ -11,7 +11,6 @@ as two, up to the highest class that is in use; there it takes its turn like the
 """
 
 import math
-from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
@@ -27,12 +26,6 @@ class ClassScheduler:
         self._keys: set[str] = set()
         self._nobodys = DeficitRoundRobin()
 
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def __iter__(self) -> Iterator[Flow]:
-        return iter(self._of)
-
     @property
     def deadline(self) -> float | None:
         """When to call `expire`; None if nobody is waited for."""
@@ -47,9 +40,8 @@ class ClassScheduler:
         """Add an idle flow to class `level`."""
         if key in self._keys:
             raise ValueError(f"flow {key!r} is there already")
-        drr = self._class(level)
-        flow = drr.add(key, quantum)
-        self._of[flow] = drr
+        flow = Flow(key, quantum)
+        self._of[flow] = self._class(level)
         self._keys.add(key)
         return flow
 
@@ -59,7 +51,7 @@ class ClassScheduler:
         before = self._of[flow]
         if to is before:
             return
-        held = before.is_held(flow)
+        held = flow.is_held
         before.remove(flow)
         to.admit(flow)
         if held:
@@ -100,8 +92,13 @@ class ClassScheduler:
     def above(self, flow: Flow) -> list[Flow]:
         """Return the flows of higher classes that have a message, or are owed one."""
         level = self.level(flow)
-        found = (drr for number, drr in self._order if number > level)
-        return [each for drr in found for each in drr if drr.is_backlogged(each)]
+        higher = [drr for number, drr in self._order if number > level]
+        return [
+            each
+            for drr in higher
+            for each, its in self._of.items()
+            if its is drr and each.is_backlogged
+        ]
 
     def _class(self, level: int) -> DeficitRoundRobin:
         if level not in self._classes:

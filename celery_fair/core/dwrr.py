@@ -53,54 +53,36 @@ way, so that it is served less than (R + 1) * Q_j + Max.
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import takewhile
 from operator import attrgetter
 
+from celery_fair.core.pricing import check_quantum
+
 _FURTHEST = 1 << 60
 """Rounds ahead at the most; what is still short then is forgiven, or floats might not get there."""
 
 
-def check_quantum(quantum: float) -> float:
-    """Return `quantum` as a float; raise `ValueError` unless it is finite and above zero."""
-    return _positive("quantum", quantum)
-
-
-def check_cost(cost: float) -> float:
-    """Return `cost` as a float; raise `ValueError` unless it is finite and above zero."""
-    return _positive("cost", cost)
-
-
-def _positive(what: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{what} must be a number above zero, not {value!r}")
-    try:
-        amount = float(value)
-    except OverflowError:
-        amount = math.inf
-    if not (math.isfinite(amount) and amount > 0):
-        raise ValueError(f"{what} must be a finite number above zero, not {value!r}")
-    return amount
-
-
 class Flow:
-    """One queue as the scheduler sees it. Made by `DeficitRoundRobin.add`; read-only outside.
+    """One queue as its scheduler sees it, idle at first; read-only outside.
 
     Attributes:
-        key: the name it was added under.
+        key: its name.
         quantum: cost served per round.
         deficit: the deficit counter, in units of cost, as of the round `granted`.
         head: the cost of the message to serve next, or None when none is here.
         last_cost: the cost of the message served last.
+
+    Raises:
+        ValueError: for a bad quantum.
     """
 
     __slots__ = ("deficit", "due", "granted", "head", "key", "last_cost", "place", "quantum")
 
     def __init__(self, key: str, quantum: float) -> None:
         self.key = key
-        self.quantum = quantum
+        self.quantum = check_quantum(quantum)
         self.deficit = 0.0
         self.head: float | None = None
         self.last_cost = 1.0
@@ -108,12 +90,19 @@ class Flow:
         self.due = 0  # the round it is filed under; 0 while idle, below when held or removed
         self.place = 0  # in every round; places are given out in the order of becoming backlogged
 
+    @property
+    def is_backlogged(self) -> bool:
+        """Whether it takes part in the rounds: has a message, or is owed one."""
+        return self.due > 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is left out by `DeficitRoundRobin.hold`."""
+        return self.due == _HELD
+
     def rescale(self, ratio: float) -> None:
         """What costs are counted in has changed: what cost one costs `ratio` now."""
         self.last_cost *= ratio
-
-    def __repr__(self) -> str:
-        return f"<Flow {self.key} quantum={self.quantum:g} deficit={self.deficit:g} due={self.due}>"
 
 
 _REMOVED = -1
@@ -121,66 +110,102 @@ _HELD = -2
 _place = attrgetter("place")
 
 
-class DeficitRoundRobin:
-    """Says which flow to serve next. See the module's text for the rule.
-
-    Use: `offer` a flow's next message when it arrives, `choose` a flow, then say what became of
-    the message: `serve`. Adding, removing, reweighting are allowed at any moment. Costs are taken
-    as they come, for speed; what comes from outside goes through `check_cost` first.
-    """
+class _Rounds:
+    """Which flows have their turn in which round."""
 
     def __init__(self) -> None:
-        self._flows: dict[str, Flow] = {}
-        self._places = 0
         self._round = 1
         self._reached = 0  # the place of the last flow that the current round has come to
         self._current: deque[Flow] = deque()  # may hold flows that are due in it no more
         self._ahead: dict[int, dict[Flow, None]] = {}
         self._order: list[int] = []  # a heap; may hold rounds that are empty by now
-        self._waiting: dict[Flow, float] = {}  # in the order of their deadlines
         self._resumed: set[Flow] = set()  # those that were let go on in the present round
 
-    def __len__(self) -> int:
-        return len(self._flows)
+    def rounds_ahead(self, flow: Flow) -> int:
+        """How many rounds from the present one a backlogged flow's turn comes; 0: in this one."""
+        return max(0, flow.due - self._round)
 
-    def __iter__(self) -> Iterator[Flow]:
-        return iter(self._flows.values())
+    def before(self, flow: Flow) -> int:
+        """How many others have their turn in the present round before a flow's, as it stands."""
+        others = takewhile(lambda each: each is not flow, self._current)
+        return sum(each.due == self._round for each in others)
 
-    def __getitem__(self, key: str) -> Flow:
-        return self._flows[key]
+    def _resume(self, flow: Flow) -> None:
+        flow.due = self._round
+        current, resumed = self._current, self._resumed
+        with suppress(ValueError):  # where it was before
+            current.remove(flow)
+        at = 0
+        while at < len(current) and current[at] in resumed and current[at].place < flow.place:
+            at += 1
+        current.insert(at, flow)
+        resumed.add(flow)
+
+    def _file(self, flow: Flow, due: int) -> None:
+        flow.due = due
+        filed = self._ahead.get(due)
+        if filed is None:
+            filed = self._ahead[due] = {}
+            heappush(self._order, due)
+        filed[flow] = None
+
+    def _unfile(self, flow: Flow) -> None:
+        filed = self._ahead[flow.due]
+        del filed[flow]
+        if not filed:
+            del self._ahead[flow.due]
+            if len(self._order) > 2 * len(self._ahead) + 8:
+                self._order = sorted(self._ahead)
+
+    def _next_round(self) -> bool:
+        while self._order:
+            due = heappop(self._order)
+            filed = self._ahead.pop(due, None)
+            if filed:
+                self._round = due
+                self._resumed.clear()
+                self._reached = 0
+                self._current.extend(sorted(filed, key=_place) if len(filed) > 1 else filed)
+                return True
+        return False
+
+    def _catch_up(self, flow: Flow) -> None:
+        """Grant what is due for the rounds in which the flow's place has been passed."""
+        passed = self._round if flow.place <= self._reached else self._round - 1
+        if passed > flow.granted:
+            flow.deficit += flow.quantum * (passed - flow.granted)
+            flow.granted = passed
+
+
+class DeficitRoundRobin(_Rounds):
+    """Says which flow to serve next. See the module's text for the rule.
+
+    Use: `offer` a flow's next message when it arrives, `choose` a flow, then say what became of
+    the message: `serve`. Removing, reweighting are allowed at any moment. Costs are taken as they
+    come, for speed; what comes from outside goes through `check_cost` first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places = 0
+        self._waiting: dict[Flow, float] = {}  # in the order of their deadlines
 
     @property
     def deadline(self) -> float | None:
         """When to call `expire`, on the clock given to `choose`; None if nobody is waited for."""
         return next(iter(self._waiting.values()), None)
 
-    def add(self, key: str, quantum: float) -> Flow:
-        """Add an idle flow. Raise `ValueError` for a bad quantum or a key that is there."""
-        if key in self._flows:
-            raise ValueError(f"flow {key!r} is there already")
-        flow = self._flows[key] = Flow(key, check_quantum(quantum))
-        return flow
-
     def admit(self, flow: Flow) -> None:
-        """Add a flow that another scheduler has removed; its credit is lost, its head stays.
+        """Take over a flow that another scheduler has removed; its credit is lost, its head stays.
 
         It takes part from the next round on: it may have been here in the present one already.
-
-        Raises:
-            ValueError: a flow of its key is there already.
         """
-        if flow.key in self._flows:
-            raise ValueError(f"flow {flow.key!r} is there already")
-        self._flows[flow.key] = flow
         flow.due, flow.granted = 0, self._round
         if flow.head is not None:
             self._activate(flow)
 
     def remove(self, flow: Flow) -> None:
         """Forget a flow, whatever its state. What is offered for it afterwards is ignored."""
-        if self._flows.get(flow.key) is not flow:
-            raise KeyError(flow.key)
-        del self._flows[flow.key]
         self._idle(flow)
         flow.due = _REMOVED
         with suppress(ValueError):  # another scheduler may give it the number of a round of ours
@@ -225,7 +250,10 @@ class DeficitRoundRobin:
                         self._reached = flow.place
                     cost = flow.head
                     if cost is None:
-                        self._wait_or_defer(flow, now + patience)
+                        if flow.deficit < flow.last_cost:
+                            self._defer(flow, flow.last_cost)
+                        else:
+                            self._wait(flow, now + patience)
                     elif flow.deficit >= cost:
                         return flow
                     else:
@@ -319,23 +347,6 @@ class DeficitRoundRobin:
         else:
             self._activate(flow)
 
-    def is_held(self, flow: Flow) -> bool:
-        """Whether the flow is left out by `hold`."""
-        return flow.due == _HELD
-
-    def rounds_ahead(self, flow: Flow) -> int:
-        """How many rounds from the present one a backlogged flow's turn comes; 0: in this one."""
-        return max(0, flow.due - self._round)
-
-    def before(self, flow: Flow) -> int:
-        """How many others have their turn in the present round before a flow's, as it stands."""
-        others = takewhile(lambda each: each is not flow, self._current)
-        return sum(each.due == self._round for each in others)
-
-    def is_backlogged(self, flow: Flow) -> bool:
-        """Whether the flow takes part in the rounds: has a message, or is owed one."""
-        return flow.due > 0
-
     def _activate(self, flow: Flow) -> None:
         self._places += 1
         flow.place = self._places
@@ -345,17 +356,6 @@ class DeficitRoundRobin:
             self._current.append(flow)
         else:
             self._file(flow, self._round + 1)
-
-    def _resume(self, flow: Flow) -> None:
-        flow.due = self._round
-        current, resumed = self._current, self._resumed
-        with suppress(ValueError):  # where it was before
-            current.remove(flow)
-        at = 0
-        while at < len(current) and current[at] in resumed and current[at].place < flow.place:
-            at += 1
-        current.insert(at, flow)
-        resumed.add(flow)
 
     def _idle(self, flow: Flow) -> None:
         if flow.due <= 0:
@@ -372,13 +372,6 @@ class DeficitRoundRobin:
         if self._waiting:
             self._waiting.pop(flow, None)
 
-    def _catch_up(self, flow: Flow) -> None:
-        """Grant what is due for the rounds in which the flow's place has been passed."""
-        passed = self._round if flow.place <= self._reached else self._round - 1
-        if passed > flow.granted:
-            flow.deficit += flow.quantum * (passed - flow.granted)
-            flow.granted = passed
-
     def _defer(self, flow: Flow, cost: float) -> None:
         rounds = (cost - flow.deficit) / flow.quantum
         if rounds <= _FURTHEST:
@@ -394,48 +387,11 @@ class DeficitRoundRobin:
         self._defer(flow, flow.last_cost if flow.head is None else flow.head)
         if flow.due == self._round:
             self._unfile(flow)
-            self._insert(flow)
-
-    def _insert(self, flow: Flow) -> None:
-        current = self._current
-        at = len(current)
-        while at and current[at - 1].place > flow.place:
-            at -= 1
-        current.insert(at, flow)
-
-    def _file(self, flow: Flow, due: int) -> None:
-        flow.due = due
-        filed = self._ahead.get(due)
-        if filed is None:
-            filed = self._ahead[due] = {}
-            heappush(self._order, due)
-        filed[flow] = None
-
-    def _unfile(self, flow: Flow) -> None:
-        filed = self._ahead[flow.due]
-        del filed[flow]
-        if not filed:
-            del self._ahead[flow.due]
-            if len(self._order) > 2 * len(self._ahead) + 8:
-                self._order = sorted(self._ahead)
-
-    def _next_round(self) -> bool:
-        while self._order:
-            due = heappop(self._order)
-            filed = self._ahead.pop(due, None)
-            if filed:
-                self._round = due
-                self._resumed.clear()
-                self._reached = 0
-                self._current.extend(sorted(filed, key=_place) if len(filed) > 1 else filed)
-                return True
-        return False
-
-    def _wait_or_defer(self, flow: Flow, deadline: float) -> None:
-        if flow.deficit < flow.last_cost:
-            self._defer(flow, flow.last_cost)
-        else:
-            self._wait(flow, deadline)
+            current = self._current
+            at = len(current)
+            while at and current[at - 1].place > flow.place:
+                at -= 1
+            current.insert(at, flow)
 
     def _wait(self, flow: Flow, deadline: float) -> None:
         last = next(reversed(self._waiting.values()), deadline)

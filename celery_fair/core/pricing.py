@@ -21,6 +21,7 @@ task takes (credibility *n* / (*n* + `PRIOR`); Buehlmann, "Experience rating and
 A mean follows what changes: no run weighs less than one in `MEMORY`.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -31,6 +32,28 @@ MODEL_FORMAT = 1
 """The version of the form in which estimates are exported and loaded."""
 _LEAST = 1e-6
 """Seconds; a run time is not below, for a cost must be above zero."""
+
+
+def check_quantum(quantum: float) -> float:
+    """Return `quantum` as a float; raise `ValueError` unless it is finite and above zero."""
+    return _positive("quantum", quantum)
+
+
+def check_cost(cost: float) -> float:
+    """Return `cost` as a float; raise `ValueError` unless it is finite and above zero."""
+    return _positive("cost", cost)
+
+
+def _positive(what: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{what} must be a number above zero, not {value!r}")
+    try:
+        amount = float(value)
+    except OverflowError:
+        amount = math.inf
+    if not (math.isfinite(amount) and amount > 0):
+        raise ValueError(f"{what} must be a finite number above zero, not {value!r}")
+    return amount
 
 
 class Price(NamedTuple):

@@ -143,7 +143,7 @@ class Urgency:
             if self._awaited:
                 self._awaited.pop(flow, None)
             self._place(queue, now)
-        elif self._scheduler.of(flow).is_backlogged(flow):
+        elif flow.is_backlogged:
             self._waiting.setdefault(flow)
 
     def dated(self, flow: Flow, is_dated: bool) -> None:

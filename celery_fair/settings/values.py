@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
 
-from celery_fair.core.dwrr import check_quantum
+from celery_fair.core.pricing import check_quantum
 from celery_fair.core.targets import Target, parse_target
 from celery_fair.core.token_bucket import parse_rate
 

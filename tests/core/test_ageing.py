@@ -232,7 +232,7 @@ def test_a_held_flow_rises_and_stays_held() -> None:
     for _ in range(3):
         aged.arrive(high, 11)
     assert aged.serve(11) == ("high", 0)
-    assert aged.scheduler.of(low).is_held(low)
+    assert low.is_held
     aged.scheduler.of(low).release(low)
     assert ("low", 11) in [aged.serve(11), aged.serve(11)]
 

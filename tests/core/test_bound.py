@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.dwrr import Flow
+from tests.core.named import Named
 
 SLACK = 1 + 1e-9  # for the floats
 REAL = st.floats(0.05, 1.0) | st.sampled_from((0.05, 0.5, 0.55, 0.9, 1.0))
@@ -52,20 +53,20 @@ def check(ledger: Ledger, quanta: dict[str, float], largest: float, swaps: int =
         assert ledger.largest_difference(i, j, quanta) <= bound * SLACK
 
 
-def backlogged(quanta: dict[str, float], cost: float) -> DeficitRoundRobin:
-    scheduler = DeficitRoundRobin()
+def backlogged(quanta: dict[str, float], cost: float) -> Named:
+    scheduler = Named()
     for key, quantum in quanta.items():
         scheduler.offer(scheduler.add(key, quantum), cost)
     return scheduler
 
 
-def chosen(scheduler: DeficitRoundRobin) -> Flow:
+def chosen(scheduler: Named) -> Flow:
     flow = scheduler.choose(0, 0)
     assert flow is not None
     return flow
 
 
-def serve(scheduler: DeficitRoundRobin, next_cost: float, ledger: Ledger) -> None:
+def serve(scheduler: Named, next_cost: float, ledger: Ledger) -> None:
     flow = chosen(scheduler)
     cost = flow.head
     assert cost is not None
@@ -168,7 +169,7 @@ def test_flows_that_skip_different_rounds_keep_their_order() -> None:
 
 def test_by_hand() -> None:
     """Credit is carried over where a message does not fit."""
-    scheduler = DeficitRoundRobin()
+    scheduler = Named()
     queues = {
         "a": [200.0, 750.0, 20.0],
         "b": [500.0, 500.0],

@@ -139,7 +139,7 @@ def test_a_leash_is_waited_for_and_holds_nobody_else() -> None:
 
     assert world.starts(4) == "abbb"
     assert world.chooser.wake_at == pytest.approx(1 + SLACK)
-    assert world.chooser.is_held(a)
+    assert a.is_held
     assert world.chooser.why(a, world.now) == ("leash", world.chooser.wake_at)
     world.now = world.chooser.wake_at
     # Nobody has asked yet, so by pause and cap alone:
@@ -172,7 +172,7 @@ def test_a_paused_queue_beside_a_leash_stays_held() -> None:
     assert world.starts(2) == "b-"
     world.now = 2.0
     assert world.starts(2) == "b-"
-    assert world.chooser.is_held(a)
+    assert a.is_held
 
 
 def test_who_watches_is_told() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from celery_fair.core.classes import ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin, Flow
+from celery_fair.core.dwrr import Flow
+from tests.core.named import Named
 from tests.core.textbook_classes import TextbookClasses
 
 # Multiples of 1/8 are exact in floats, so both sides compute the very same credits.
@@ -74,23 +75,23 @@ class BesideTheTextbook(RuleBasedStateMachine):
         own or above."""
         waiting = [level for level, book in self.book.classes.items() if book.waiting]
         for key, flow in self.flows.items():
-            if flow.head is not None and not self.ours.of(flow).is_held(flow):
+            if flow.head is not None and not flow.is_held:
                 assert max(waiting, default=-1) >= self.book.levels[key]
 
     def nothing_above_is_eligible(self, chosen: str) -> None:
         for key, flow in self.flows.items():
             if self.book.levels[key] > self.book.levels[chosen]:
-                assert flow.head is None or self.ours.of(flow).is_held(flow)
-                assert not self.ours.of(flow).is_backlogged(flow)
+                assert flow.head is None or flow.is_held
+                assert not flow.is_backlogged
 
     @rule(key=KEYS, level=LEVELS)
     def move(self, key: str, level: int) -> None:
         if key in self.flows:
             flow, twin = self.flows[key], self.book.flows[key]
-            before = flow.head, self.ours.of(flow).is_held(flow)
+            before = flow.head, flow.is_held
             self.ours.move(flow, level)
             self.book.move(twin, level)
-            assert (flow.head, self.ours.of(flow).is_held(flow)) == before
+            assert (flow.head, flow.is_held) == before
 
     @rule(steps=st.lists(st.tuples(AMOUNTS, LEVELS), min_size=1, max_size=8))
     def serve_and_move(self, steps: list[tuple[float, int]]) -> None:
@@ -128,7 +129,7 @@ class BesideTheTextbook(RuleBasedStateMachine):
         if chosen is not None:
             self.remove(chosen.key)
             self.ours.serve(chosen, 1.0, head, owed=True)
-            assert chosen not in self.ours
+            assert self.ours.of(chosen).choose(self.now, PATIENCE) is None
 
     @precondition(lambda self: self.book.deadline is not None)
     @rule(passed=st.sampled_from((0.5, 1.0, 3.0)))
@@ -142,13 +143,11 @@ class BesideTheTextbook(RuleBasedStateMachine):
     @invariant()
     def they_agree(self) -> None:
         assert self.ours.deadline == self.book.deadline
-        assert set(self.ours) == set(self.flows.values())
-        assert len(self.ours) == len(self.book.flows)
-        for flow in self.ours:
+        for flow in self.flows.values():
             twin = self.book.flows[flow.key]
             assert flow.head == twin.head
-            assert self.ours.of(flow).is_backlogged(flow) == self.book.of(twin).is_backlogged(twin)
-            assert self.ours.of(flow).is_held(flow) == (twin in self.book.of(twin).held)
+            assert flow.is_backlogged == self.book.of(twin).is_backlogged(twin)
+            assert flow.is_held == (twin in self.book.of(twin).held)
 
 
 BesideTheTextbook.TestCase.settings = settings(stateful_step_count=40)
@@ -159,7 +158,7 @@ def offer(scheduler: ClassScheduler, flow: Flow, cost: float) -> None:
     scheduler.of(flow).offer(flow, cost)
 
 
-def served(scheduler: ClassScheduler | DeficitRoundRobin, cost: float, n: int) -> Iterator[str]:
+def served(scheduler: ClassScheduler | Named, cost: float, n: int) -> Iterator[str]:
     """The first `n` flows that are served, each with its next message of the same cost there."""
     for _ in range(n):
         flow = scheduler.choose(0, PATIENCE)
@@ -170,7 +169,7 @@ def served(scheduler: ClassScheduler | DeficitRoundRobin, cost: float, n: int) -
 
 @given(st.dictionaries(KEYS, AMOUNTS, min_size=1), AMOUNTS)
 def test_inside_a_class_it_is_a_lone_round_robin(quanta: dict[str, float], cost: float) -> None:
-    alone, classes = DeficitRoundRobin(), ClassScheduler()
+    alone, classes = Named(), ClassScheduler()
     offer(classes, classes.add("below", 1000, 0), cost)
     for key, quantum in quanta.items():
         alone.offer(alone.add(key, quantum), cost)
@@ -291,13 +290,13 @@ def test_one_flow_is_held_dropped_and_given_another_quantum_within_its_class() -
     scheduler.of(flow).reweight(flow, 3)
     assert Counter(served(scheduler, 1, 400)) == {"a": 300, "b": 100}
 
-    assert scheduler.of(flow).is_backlogged(flow)
+    assert flow.is_backlogged
     scheduler.of(flow).hold(flow)
-    assert scheduler.of(flow).is_held(flow)
-    assert not scheduler.of(flow).is_backlogged(flow)
+    assert flow.is_held
+    assert not flow.is_backlogged
     assert set(served(scheduler, 1, 10)) == {"b"}
     scheduler.of(flow).release(flow)
-    assert not scheduler.of(flow).is_held(flow)
+    assert not flow.is_held
     assert set(served(scheduler, 1, 10)) == {"a", "b"}
 
     scheduler.of(flow).drop(flow)
@@ -310,12 +309,10 @@ def test_a_key_is_there_once_over_all_classes() -> None:
     scheduler.add("a", 1, 0)
     with pytest.raises(ValueError, match="flow 'a' is there already"):
         scheduler.add("a", 1, 1)
-    assert len(scheduler) == 1
 
 
 def test_a_bad_quantum_adds_nothing() -> None:
     scheduler = ClassScheduler()
     with pytest.raises(ValueError, match="quantum must be a finite number above zero, not 0"):
         scheduler.add("a", 0, 1)
-    assert list(scheduler) == []
     scheduler.add("a", 1, 1)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from celery_fair.core.classes import ClassScheduler
-from celery_fair.core.dwrr import DeficitRoundRobin, check_cost, check_quantum
+from celery_fair.core.pricing import check_cost, check_quantum
+from tests.core.named import Named
 
 BAD: list[Any] = [0, -1, 0.0, math.nan, math.inf, -math.inf, "1", None, True, 10**400]
 
@@ -26,15 +27,8 @@ def test_a_good_number_becomes_a_float() -> None:
     assert check_cost(0.5) == 0.5
 
 
-def test_a_flow_is_added_once() -> None:
-    scheduler = DeficitRoundRobin()
-    scheduler.add("a", 1)
-    with pytest.raises(ValueError, match="'a' is there already"):
-        scheduler.add("a", 2)
-
-
 def test_a_cost_beyond_all_reach_of_its_quantum_is_served_all_the_same() -> None:
-    scheduler = DeficitRoundRobin()
+    scheduler = Named()
     flow = scheduler.add("a", 1e-300)
     scheduler.offer(flow, 1e300)
     assert scheduler.choose(0.0, 0.0) is flow
@@ -42,7 +36,7 @@ def test_a_cost_beyond_all_reach_of_its_quantum_is_served_all_the_same() -> None
 
 def test_a_small_quantum_is_not_walked_to() -> None:
     """A thousand million rounds in which nothing can be served take no longer than one."""
-    scheduler = DeficitRoundRobin()
+    scheduler = Named()
     tiny, other = scheduler.add("tiny", 1e-9), scheduler.add("other", 1)
     scheduler.offer(tiny, 1)
     scheduler.offer(other, 1)
@@ -50,10 +44,6 @@ def test_a_small_quantum_is_not_walked_to() -> None:
     assert scheduler.rounds_ahead(tiny) == pytest.approx(1e9)
     scheduler.serve(other, 1, None)
     assert scheduler.choose(0.0, 0.0) is tiny
-
-
-def test_a_flow_says_what_it_is() -> None:
-    assert "a" in repr(DeficitRoundRobin().add("a", 1))
 
 
 def test_an_overdue_wait_can_be_extended_or_ended_in_any_class() -> None:
@@ -75,5 +65,4 @@ def test_what_becomes_of_a_removed_flow_changes_nothing() -> None:
     scheduler.of(flow).offer(flow, 1)
     scheduler.remove(flow)
     scheduler.serve(flow, 1, 1)
-    assert len(scheduler) == 0
     assert scheduler.choose(0.0, 0.0) is None

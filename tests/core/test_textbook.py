@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from celery_fair.core.dwrr import DeficitRoundRobin
+from tests.core.named import Named
 from tests.core.textbook import Textbook
 
 # Multiples of 1/8 are exact in floats, so both sides compute the very same credits.
@@ -20,7 +20,7 @@ class BesideTheTextbook(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ours = DeficitRoundRobin()
+        self.ours = Named()
         self.book = Textbook()
         self.now = 0.0
 
@@ -92,7 +92,7 @@ class BesideTheTextbook(RuleBasedStateMachine):
         for flow in self.ours:
             twin = self.book.flows[flow.key]
             assert flow.head == twin.head
-            assert self.ours.is_backlogged(flow) == self.book.is_backlogged(twin)
+            assert flow.is_backlogged == self.book.is_backlogged(twin)
 
 
 BesideTheTextbook.TestCase.settings = settings(stateful_step_count=50)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from celery_fair.core.dwrr import DeficitRoundRobin
+from tests.core.named import Named
 
 
-def waiting(*keys: str) -> DeficitRoundRobin:
+def waiting(*keys: str) -> Named:
     """A scheduler whose flows all owe their second message, waited for since 0 until 1."""
-    scheduler = DeficitRoundRobin()
+    scheduler = Named()
     for key in keys:
         scheduler.offer(scheduler.add(key, 2), 1)
     for key in keys:

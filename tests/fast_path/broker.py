@@ -15,7 +15,7 @@ from kombu import Queue
 from kombu.asynchronous import Hub
 from kombu.transport.pyamqp import Connection
 
-from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.amqp_io.reader import DrainingReader
 from celery_fair.worker.amqp_io.writer import AckWriter
@@ -132,7 +132,7 @@ class Worker:
         feed = AmqpFeed(
             Queue(name),
             self.channel(),
-            DeficitRoundRobin().add(name, 1.0),
+            Flow(name, 1.0),
             10,
             gate(),
             ports(

@@ -10,7 +10,7 @@ from amqp import RecoverableChannelError
 from kombu import Connection, Queue
 
 from celery_fair.brokers.amqp_mover import AmqpMover
-from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.amqp_io.writer import AckWriter
 from celery_fair.worker.fast_path.path import FastPath
@@ -44,7 +44,7 @@ def test_what_was_held_is_not_given_back_as_well(
     feed = AmqpFeed(
         Queue("a"),
         connection.channel(),
-        DeficitRoundRobin().add("a", 1.0),
+        Flow("a", 1.0),
         HELD,
         gate(),
         ports(closed=closed.append),
@@ -79,7 +79,7 @@ def test_whoever_waits_for_the_brokers_word_hears_of_it_and_so_does_the_queue(
     source = AmqpSource(connection, None, RefillMeter(), lambda: None, FastPath.read)
     feed = source.feed(
         queue=Queue("a"),
-        flow=DeficitRoundRobin().add("a", 1.0),
+        flow=Flow("a", 1.0),
         window=HELD,
         gate=gate(),
         ports=ports(closed=closed.append),
@@ -108,7 +108,7 @@ def test_a_queue_that_is_cancelled_then_gives_nothing_back(
     source = AmqpSource(connection, None, RefillMeter(), lambda: None, FastPath.read)
     feed = source.feed(
         queue=Queue("a"),
-        flow=DeficitRoundRobin().add("a", 1.0),
+        flow=Flow("a", 1.0),
         window=HELD + 1,
         gate=gate(),
         ports=ports(closed=closed.append),
@@ -137,7 +137,7 @@ def test_what_comes_on_it_yet_is_dropped(
     source = AmqpSource(connection, None, RefillMeter(), lambda: None, read_plainly)
     feed = source.feed(
         queue=Queue("a"),
-        flow=DeficitRoundRobin().add("a", 1.0),
+        flow=Flow("a", 1.0),
         window=HELD,
         gate=gate(),
         ports=ports(closed=closed.append),

@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 from kombu import Connection, Queue
 
-from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.amqp_io.writer import AckWriter
 from celery_fair.worker.queues.amqp import AmqpFeed
@@ -45,7 +45,7 @@ def feed(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> AmqpFeed:
     feed = AmqpFeed(
         Queue("a", queue_arguments=QUORUM),
         connection.channel(),
-        DeficitRoundRobin().add("a", 1.0),
+        Flow("a", 1.0),
         WINDOW,
         gate(),
         ports(),

@@ -15,7 +15,7 @@ from kombu import Queue
 
 from celery_fair import NonRepeatableTask
 from celery_fair.brokers.lanes import Lanes
-from celery_fair.core.dwrr import DeficitRoundRobin
+from celery_fair.core.dwrr import Flow
 from celery_fair.core.keys.front import Front
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.amqp_io.writer import AckWriter, Questions
@@ -159,7 +159,7 @@ class Feed:
         self.feed = LanesFeed(
             queue=Queue("jobs"),
             channel=channel_of(broker, connection),
-            flow=DeficitRoundRobin().add("jobs", 1.0),
+            flow=Flow("jobs", 1.0),
             window=1,
             gate=gate(),
             ports=ports(closed=self.closed.append),

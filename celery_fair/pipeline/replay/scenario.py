@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from celery_fair.core.chooser import Targets, targets_of
-from celery_fair.core.dwrr import check_quantum
+from celery_fair.core.pricing import check_quantum
 from celery_fair.core.targets import Target, parse_target
 from celery_fair.core.token_bucket import parse_rate
 from celery_fair.pipeline.errors import RefusedError

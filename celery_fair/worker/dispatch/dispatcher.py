@@ -174,7 +174,7 @@ class Dispatcher:
         """Let queues that were found empty take part again; return when to ask the next one."""
         soonest = math.inf
         for feed in self._feeds.asked:
-            if feed.flow.head is None and not self._chooser.is_held(feed.flow):
+            if feed.flow.head is None and not feed.flow.is_held:
                 at = feed.ask_at(self._in_flight.begun)
                 if at <= now:
                     self._chooser.offer(feed.flow, feed.flow.last_cost, feed.empty_at, now, False)

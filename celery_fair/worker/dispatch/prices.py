@@ -15,8 +15,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser, Ended
-from celery_fair.core.dwrr import Flow, check_cost
-from celery_fair.core.pricing import Price, Pricing
+from celery_fair.core.dwrr import Flow
+from celery_fair.core.pricing import Price, Pricing, check_cost
 from celery_fair.settings import Cost, CostKey
 from celery_fair.worker.queues.delivery import message_of
 
