@@ -4,13 +4,16 @@ Those that are taken are those that the tests run on: each has a clock, a larges
 of equal keys of its own.
 """
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from celery.exceptions import ImproperlyConfigured
 from sqlalchemy import (
     Double,
     Engine,
     String,
+    Table,
     Text,
     TypeDecorator,
     create_engine,
@@ -21,9 +24,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.mysql import LONGTEXT, VARBINARY
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from celery_fair.settings.values import unread
+
+T = TypeVar("T")
 
 NOW: dict[str, Any] = {
     "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Double()),
@@ -42,16 +47,14 @@ _WAITED = ("database is locked", "timed out", "timeout expired")
 
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "sqlite": {"timeout": _TIMEOUT},
-    "postgresql": {"connect_timeout": _TIMEOUT},
-    "mariadb": {
+    "postgresql+psycopg": {"connect_timeout": _TIMEOUT},
+    "mariadb+pymysql": {
         **dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), _TIMEOUT),
         # Or an INSERT with a SELECT locks what it reads, and two of them each other.
         "init_command": "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     },
 }
-"""By database, what its driver is given; those that are not named are not tried."""
-
-_TRIED = "sqlite:///…, postgresql+psycopg://… or mariadb+pymysql://…"
+"""By database and driver, what that is given; those that are not named are not tried."""
 
 TABLE_OPTIONS: dict[str, Any] = {"mariadb_charset": "utf8mb4", "mariadb_engine": "InnoDB"}
 
@@ -101,13 +104,8 @@ def engine_at(url: str, setting: str) -> Engine:
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,  # or an error shows them: claims are made of tasks' arguments
             execution_options={"preserve_rowcount": True},  # psycopg has forgotten it otherwise
-            connect_args=_ARGUMENTS[made.get_backend_name()],
+            connect_args=_ARGUMENTS[made.drivername],
         )
-    except NoSuchModuleError as exc:
-        raise ImproperlyConfigured(
-            f"{setting} = '{url.partition(':')[0]}://…': SQLAlchemy knows no such driver ({exc});"
-            f" use redis://…, {_TRIED}"
-        ) from exc
     except (ArgumentError, ValueError) as exc:  # such as a port that is no number
         raise ImproperlyConfigured(f"{setting}: {unread(url, exc)}") from None
     if engine.driver == "psycopg":
@@ -121,32 +119,42 @@ def _connected(_dialect: Any, _record: Any, args: Any, options: dict[str, Any]) 
     return connecting(_TIMEOUT).connect(*args, **options)
 
 
-def has_waited(exc: Exception) -> bool:
-    """Whether a database has been waited for in vain: to ask it again takes as long again."""
-    return any(said in str(exc) for said in _WAITED)
+def asked(engine: Engine, table: Table, ask: Callable[[Any], T], unreachable: type[Exception]) -> T:
+    """Return what `ask` returns of a connection; the table is made if it may be missing.
+
+    Raises:
+        unreachable: the database does not answer, or refuses it. Who was waited for in vain is not
+            asked again, which would take as long.
+    """
+    try:
+        with engine.connect() as connection:
+            return ask(connection)
+    except DatabaseError as exc:
+        if any(said in str(exc) for said in _WAITED):
+            raise unreachable(str(exc)) from exc
+    except SQLAlchemyError as exc:
+        raise unreachable(str(exc)) from exc
+    try:
+        with suppress(DatabaseError):  # somebody else was faster
+            table.metadata.create_all(engine)
+        with engine.connect() as connection:
+            return ask(connection)
+    except SQLAlchemyError as exc:
+        raise unreachable(str(exc)) from exc
 
 
 def _refuse_untried(url: URL, setting: str) -> None:
-    backend, shown = url.get_backend_name(), f"{setting} = '{url.drivername}://…'"
-    if backend == "mysql":
+    shown = f"{setting} = '{url.drivername}://…'"
+    if url.drivername not in _ARGUMENTS:
         raise ImproperlyConfigured(
-            f"{shown}: MySQL is not tried. If it is MariaDB, write mariadb+pymysql://…; or use"
-            f" redis://… or {_TRIED}"
+            f"{shown}: this is neither Redis nor a database, with its driver, that celery-fair is"
+            " tried with; use redis://…, sqlite:///…, postgresql+psycopg://… or, if it is MariaDB,"
+            " mariadb+pymysql://…"
         )
-    if backend not in _ARGUMENTS:
-        raise ImproperlyConfigured(
-            f"{shown}: this is neither Redis nor a database that celery-fair is tried with; use"
-            f" redis://… or {_TRIED}"
-        )
-    if backend == "sqlite" and _in_memory(url):
+    if url.drivername == "sqlite" and _in_memory(url):
         raise ImproperlyConfigured(
             f"{shown}: a database in memory is another one in each process; name a file, as in"
             " sqlite:////var/lib/shop/shop.db"
-        )
-    if backend == "mariadb" and url.drivername != "mariadb+pymysql":
-        raise ImproperlyConfigured(
-            f"{shown}: of MariaDB's drivers one is tried; pip install pymysql, and write"
-            " mariadb+pymysql://…"
         )
 
 

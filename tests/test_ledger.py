@@ -318,15 +318,21 @@ def test_what_cannot_be_one(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "what_to_do"),
     [
-        ("mysql+pymysql://u:secret@h/d", "MySQL is not tried. If it is MariaDB, write mariadb+py"),
-        ("mariadb://u:secret@h/d", "pip install pymysql, and write mariadb+pymysql"),
-        ("mariadb+mariadbconnector://u:secret@h/d", "pip install pymysql"),
-        ("mssql+pyodbc://u:secret@h/d", "use redis://… or sqlite:///…, postgresql+psycopg://… or"),
+        ("mysql+pymysql://u:secret@h/d", "if it is MariaDB, mariadb+pymysql://"),
+        ("mariadb://u:secret@h/d", "if it is MariaDB, mariadb+pymysql://"),
+        ("mariadb+mariadbconnector://u:secret@h/d", "mariadb+pymysql://…"),
+        ("mssql+pyodbc://u:secret@h/d", "use redis://…, sqlite:///…, postgresql+psycopg://… or"),
         ("sqlite://", "a database in memory is another one in each process; name a file"),
         ("sqlite:///:memory:", "a database in memory is another one in each process"),
         ("sqlite:///file:x?mode=memory&uri=true", "a database in memory is another one"),
-        ("oracle://u:secret@h/d", "nor a database that celery-fair is tried with"),
-        ("cockroachdb://u:secret@h/d", "nor a database that celery-fair is tried with"),
+        (
+            "oracle://u:secret@h/d",
+            "nor a database, with its driver, that celery-fair is tried with",
+        ),
+        (
+            "cockroachdb://u:secret@h/d",
+            "nor a database, with its driver, that celery-fair is tried with",
+        ),
     ],
 )
 @pytest.mark.parametrize("at", [lambda url: ledger_at(url, 3600), store_at], ids=["", "groups"])

@@ -6,7 +6,7 @@ from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic, time
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     Column,
@@ -22,10 +22,12 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
-from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, engine_at, has_waited
+from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, asked, engine_at
+
+T = TypeVar("T")
 
 _EPOCH = ""
 """The key of the row that holds the epoch; emptying the table deletes it too.
@@ -99,53 +101,39 @@ class SqlLedger(Ledger):
         self._cleans_at = -math.inf
 
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
-        try:
-            return self._claim(key, owner, doubt)
-        except DatabaseError as exc:
-            if has_waited(exc):
-                raise LedgerUnreachableError(str(exc)) from exc
-            self._epoch = None  # perhaps the table is gone
-        except SQLAlchemyError as exc:
-            raise LedgerUnreachableError(str(exc)) from exc
-        try:
-            with suppress(DatabaseError):  # somebody else was faster
-                _CLAIMS.metadata.create_all(self._engine)
-            return self._claim(key, owner, doubt)
-        except SQLAlchemyError as exc:
-            raise LedgerUnreachableError(str(exc)) from exc
+        return self._asked(lambda connection: self._claim(connection, key, owner, doubt))
 
-    def _claim(self, key: str, owner: str, doubt: bool) -> Claim:
-        with self._engine.connect() as connection:
-            if self._epoch is None or doubt:
-                self._ahead = self._clock(connection) - monotonic()
-            now, at = self._ahead + monotonic(), self._at
-            row = {
-                "key": literal(key, _KEY.type),
-                "owner": literal(owner, _OWNER.type),
-                "at": at,
-                "expires": at + self.expiry,
-            }
-            if now > self._cleans_at:
-                self._cleans_at = now + self._clean(connection, at)
-            if doubt:
-                self._epoch = None
-            while True:
-                if self._epoch is None:
-                    self._epoch = self._read_epoch(connection, at)
-                # A row for the claim if the epoch is still the one we know: in one statement.
-                claimed = insert(_CLAIMS).from_select(
-                    list(_CLAIMS.c.keys()),
-                    select(*(row[name] for name in _CLAIMS.c.keys())).where(  # noqa: SIM118
-                        _KEY == _EPOCH, self._epoch == _AT
-                    ),
-                )
-                try:
-                    if connection.execute(claimed).rowcount:
-                        return Claim(None, self._epoch, max(now, self._epoch))
-                except IntegrityError:
-                    had = self._owner(connection, row)
-                    return Claim(had, self._epoch, max(now, self._epoch))
-                self._epoch = None
+    def _claim(self, connection: Any, key: str, owner: str, doubt: bool) -> Claim:
+        if self._epoch is None or doubt:
+            self._ahead = self._clock(connection) - monotonic()
+        now, at = self._ahead + monotonic(), self._at
+        row = {
+            "key": literal(key, _KEY.type),
+            "owner": literal(owner, _OWNER.type),
+            "at": at,
+            "expires": at + self.expiry,
+        }
+        if now > self._cleans_at:
+            self._cleans_at = now + self._clean(connection, at)
+        if doubt:
+            self._epoch = None
+        while True:
+            if self._epoch is None:
+                self._epoch = self._read_epoch(connection, at)
+            # A row for the claim if the epoch is still the one we know: in one statement.
+            claimed = insert(_CLAIMS).from_select(
+                list(_CLAIMS.c.keys()),
+                select(*(row[name] for name in _CLAIMS.c.keys())).where(  # noqa: SIM118
+                    _KEY == _EPOCH, self._epoch == _AT
+                ),
+            )
+            try:
+                if connection.execute(claimed).rowcount:
+                    return Claim(None, self._epoch, max(now, self._epoch))
+            except IntegrityError:
+                had = self._owner(connection, row)
+                return Claim(had, self._epoch, max(now, self._epoch))
+            self._epoch = None
 
     @property
     def _at(self) -> Any:
@@ -196,14 +184,13 @@ class SqlLedger(Ledger):
                     connection.execute(same.values(values))
 
     def forget(self, key: str) -> None:
-        try:
-            with self._engine.connect() as connection:
-                connection.execute(delete(_CLAIMS).where(key == _KEY))
-        except SQLAlchemyError as exc:
-            raise LedgerUnreachableError(str(exc)) from exc
+        self._asked(lambda connection: connection.execute(delete(_CLAIMS).where(key == _KEY)))
 
     def renew(self) -> None:
         self.forget(_EPOCH)
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def _asked(self, ask: Callable[[Any], T]) -> T:
+        return asked(self._engine, _CLAIMS, ask, LedgerUnreachableError)
