@@ -70,53 +70,6 @@ class Change(NamedTuple):
     first: bool  # the old one was a message, not seconds
 
 
-class Pricing:
-    """Prices messages by the run times that it has learned.
-
-    Attributes:
-        unit: what a quantum of 1 is worth, in seconds; 1.0 as long as nothing is known.
-    """
-
-    def __init__(self) -> None:
-        self.unit = 1.0
-        self._guesses_in: float | None = None  # the first unit, which guesses are converted to
-        self._estimator = Estimator()
-
-    def price(self, task: str, key: str | None) -> Price:
-        """Return what a message will probably take, in seconds."""
-        known = self._estimator.estimate(task, key)
-        return Price(1.0, True) if known is None else Price(known, False)
-
-    @property
-    def usual(self) -> float:
-        """The seconds that a message takes of which nothing is known; next to none at first."""
-        return max(self._estimator.overall.value, _LEAST)
-
-    def learn(self, task: str, key: str | None, seconds: float) -> None:
-        """A message has taken this long."""
-        self._estimator.learn(task, key, seconds)
-
-    def load(self, model: Mapping[str, Any]) -> None:
-        """Believe a model; see `Estimator.load`, also for what is raised."""
-        self._estimator.load(model)
-
-    def charged(self, price: Price) -> float:
-        """Return what was charged, in the present reckoning."""
-        guess = price.guessed and self._guesses_in is not None
-        return price.cost * self._guesses_in if guess else price.cost  # type: ignore[operator]
-
-    def fit(self) -> Change | None:
-        """Adapt the unit to the mean; return what has changed, if anything has."""
-        mean = self._estimator.overall
-        first = self._guesses_in is None
-        if not mean.n or (not first and self.unit / 2 <= mean.value <= self.unit * 2):
-            return None
-        ratio, self.unit = mean.value / self.unit, mean.value
-        if first:
-            self._guesses_in = self.unit
-        return Change(ratio, first)
-
-
 class Mean:
     """The mean of what was added, of late."""
 
@@ -202,6 +155,45 @@ class Estimator:
     def _bound(self, known: OrderedDict[Any, Mean]) -> None:
         while len(known) > self._limit:
             known.popitem(last=False)
+
+
+class Pricing(Estimator):
+    """Prices messages by the run times that it has learned.
+
+    Attributes:
+        unit: what a quantum of 1 is worth, in seconds; 1.0 as long as nothing is known.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unit = 1.0
+        self._guesses_in: float | None = None  # the first unit, which guesses are converted to
+
+    def price(self, task: str, key: str | None) -> Price:
+        """Return what a message will probably take, in seconds."""
+        known = self.estimate(task, key)
+        return Price(1.0, True) if known is None else Price(known, False)
+
+    @property
+    def usual(self) -> float:
+        """The seconds that a message takes of which nothing is known; next to none at first."""
+        return max(self.overall.value, _LEAST)
+
+    def charged(self, price: Price) -> float:
+        """Return what was charged, in the present reckoning."""
+        guess = price.guessed and self._guesses_in is not None
+        return price.cost * self._guesses_in if guess else price.cost  # type: ignore[operator]
+
+    def fit(self) -> Change | None:
+        """Adapt the unit to the mean; return what has changed, if anything has."""
+        mean = self.overall
+        first = self._guesses_in is None
+        if not mean.n or (not first and self.unit / 2 <= mean.value <= self.unit * 2):
+            return None
+        ratio, self.unit = mean.value / self.unit, mean.value
+        if first:
+            self._guesses_in = self.unit
+        return Change(ratio, first)
 
 
 def _checked(entry: Mapping[str, float]) -> Mean:

@@ -33,7 +33,7 @@ half.
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -54,15 +54,15 @@ is shared by key it is for the first message of each."""
 
 
 class _Queue:
-    """One with a target, while it is consumed."""
+    """One with a target; what is known of it is kept while it is not consumed."""
 
-    __slots__ = (
-        *("due", "filed", "flow", "is_dated", "is_here", "lead", "rank", "since", "target"),
-    )
+    flow: Flow  # since it was consumed first
 
-    def __init__(self, flow: Flow, target: Target, lead: Lead, rank: int) -> None:
-        self.flow, self.target, self.lead = flow, target, lead
+    def __init__(self, target: Target, rank: int) -> None:
+        self.target = target
+        self.lead = Lead(target)
         self.rank = rank  # by importance, 0 is the most important
+        self.started: deque[_Started] = deque(maxlen=_REMEMBERED)
         self.since: float | None = None  # when its head was published
         self.is_here = False  # or there may be one, for the asking
         self.is_dated = True  # its messages say when they were published
@@ -88,11 +88,8 @@ class Urgency:
         floor: float = FLOOR,
     ) -> None:
         self._scheduler = scheduler
-        self._targets = dict(targets)
-        self._ranks = {queue: rank for rank, queue in enumerate(targets)}
-        self._leads = {queue: Lead(target) for queue, target in targets.items()}
-        self._started: dict[str, deque[_Started]] = {
-            queue: deque(maxlen=_REMEMBERED) for queue in targets
+        self._queues = {
+            queue: _Queue(target, rank) for rank, (queue, target) in enumerate(targets.items())
         }
         self._in_proportion = in_proportion
         self._floor = floor
@@ -110,9 +107,10 @@ class Urgency:
 
     def add(self, flow: Flow, level: int) -> None:
         """A flow was added to the scheduler."""
-        target = self._targets.get(flow.key)
-        if target is not None:
-            self._of[flow] = _Queue(flow, target, self._leads[flow.key], self._ranks[flow.key])
+        queue = self._queues.get(flow.key)
+        if queue is not None:
+            queue.flow, queue.is_dated = flow, True
+            self._of[flow] = queue
 
     def remove(self, flow: Flow) -> None:
         """It was removed."""
@@ -122,14 +120,12 @@ class Urgency:
 
     def aim(self, key: str, target: Target | None, now: float) -> None:
         """A queue that has a target may have another one: then its lead begins anew."""
-        if target is None or self._targets.get(key, target) == target:
+        queue = self._queues.get(key)
+        if queue is None or target is None or queue.target == target:
             return
-        self._targets[key], self._leads[key] = target, Lead(target)
-        for queue in self._of.values():
-            if queue.flow.key == key:
-                queue.target, queue.lead = target, self._leads[key]
-                if queue.since is not None:
-                    self._place(queue, now)
+        queue.target, queue.lead = target, Lead(target)
+        if queue.since is not None:
+            self._place(queue, now)
 
     def heads(self, flow: Flow, since: float, now: float, is_here: bool = True) -> None:
         """The flow's head is another message, which was published at the time `since`.
@@ -220,7 +216,7 @@ class Urgency:
         if queue is not None:
             if counts:
                 queue.lead.started(wait)
-            known = self._started[flow.key]
+            known = queue.started
             while known and known[0][0] < now - PERIOD:
                 known.popleft()
             known.append((now, wait, counts))
@@ -237,7 +233,7 @@ class Urgency:
 
         A head that is overdue counts as one that has started just now. From any thread.
         """
-        return [_kept(each, self._started[each.flow.key], now) for each in list(self._of.values())]
+        return [_kept(each, now) for each in list(self._of.values())]
 
     def before(self, flow: Flow, now: float) -> list[str]:
         """Return the urgent queues that go before a flow; of several, if it is one, the first."""
@@ -278,10 +274,10 @@ class Urgency:
         self._waiting.pop(flow, None)
 
 
-def _kept(queue: _Queue, started: Iterable[_Started], now: float) -> Kept:
+def _kept(queue: _Queue, now: float) -> Kept:
     target = queue.target
     # What is added meanwhile is not there yet.
-    known = [each for each in list(started) if each[0] >= now - PERIOD]
+    known = [each for each in list(queue.started) if each[0] >= now - PERIOD]
     waits = sorted(wait for _, wait, counts in known if counts)
     since = queue.since if queue.is_here else None
     late = 0.0 if since is None else max(0.0, now - since - target.seconds)
