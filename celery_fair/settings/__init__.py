@@ -15,7 +15,6 @@ from celery_fair.core.targets import FLOOR
 from celery_fair.settings.keys import (
     KeyedQueue,
     KeyLimits,
-    KeyOptions,
     keyed_queues,
     live_key_options,
     with_keys,
@@ -64,7 +63,6 @@ __all__ = [
     "Cost",
     "CostKey",
     "KeyLimits",
-    "KeyOptions",
     "KeyedQueue",
     "LogicalQueue",
     "PartitionedQueue",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from types import EllipsisType
 from typing import Annotated, Any, NamedTuple
 
 from celery.exceptions import ImproperlyConfigured
@@ -16,9 +15,6 @@ from celery_fair.settings.values import (
     Rate,
     Seconds,
     by_queue,
-    check_burst,
-    check_cap,
-    check_rate,
     function,
     mapping,
     number,
@@ -51,24 +47,16 @@ class KeyLimits(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyOptions:
-    """What one key has that others have not, as in ``fair_keys[queue]["keys"][key]``."""
+    """What one key may have that others have not, as in ``fair_keys[queue]["keys"][key]``."""
 
-    weight: Annotated[float | None, or_none(_weight)] = None
+    weight: Annotated[float, _weight] = 1.0
     """Its share, relative to those of other keys that have something waiting."""
-    max_in_flight: Annotated[int | EllipsisType | None, check_cap] = ...
+    max_in_flight: Cap = None
     """Its tasks that run at once, in all workers; `None` for any number."""
-    rate: Annotated[float | EllipsisType | None, check_rate] = ...
+    rate: Rate = None
     """Its starts per second, in all workers; `None` for any number."""
-    burst: Annotated[int | EllipsisType, check_burst] = ...
+    burst: Burst = 1
     """How many of those may start at once."""
-
-    def limits(self, usual: KeyLimits) -> KeyLimits:
-        """Return its limits, those that it has not of its own as usual."""
-        return KeyLimits(
-            usual.max_in_flight if self.max_in_flight is ... else self.max_in_flight,
-            usual.rate if self.rate is ... else self.rate,
-            usual.burst if self.burst is ... else self.burst,
-        )
 
 
 def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,13 +65,10 @@ def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the option, and what is allowed.
     """
-    where = f"keys set {queue}"
-    if "weight" in options:
-        _weight(f"{where}: weight", options["weight"])
-    return from_options(KeyOptions, where, options)
+    return from_options(KeyOptions, f"keys set {queue}", options)
 
 
-def _keys(where: str, value: Any) -> dict[str, KeyOptions]:
+def _keys(where: str, value: Any) -> dict[str, dict[str, Any]]:
     found = {}
     for key, options in mapping(where, value).items():
         try:
@@ -94,7 +79,7 @@ def _keys(where: str, value: Any) -> dict[str, KeyOptions]:
             raise ImproperlyConfigured(
                 f"{where}: {key!r} is a part of the tenant {tenant!r}; parts weigh the same"
             )
-        found[tenant] = KeyOptions(**from_options(KeyOptions, f"{where}[{key!r}]", options))
+        found[tenant] = from_options(KeyOptions, f"{where}[{key!r}]", options)
     return found
 
 
@@ -117,14 +102,13 @@ class KeyedQueue:
     """Seconds until what a worker ran that is not heard of counts for no cap any more."""
     lanes: Annotated[int, whole(1, _MOST_LANES)] = 1024
     """Queues that are added on RabbitMQ for keys with a backlog, at the most."""
-    keys: Annotated[Mapping[str, KeyOptions], _keys] = field(default_factory=dict)
-    """Options of single keys, by key."""
+    keys: Annotated[Mapping[str, Mapping[str, Any]], _keys] = field(default_factory=dict)
+    """Those of `KeyOptions` that single keys have of their own, by key."""
 
     @property
     def weights(self) -> dict[str, float]:
         """Those that keys have of their own, by tenant."""
-        own = {tenant: options.weight for tenant, options in self.keys.items()}
-        return {tenant: weight for tenant, weight in own.items() if weight is not None}
+        return {tenant: own["weight"] for tenant, own in self.keys.items() if "weight" in own}
 
     @property
     def limits(self) -> KeyLimits:
@@ -134,18 +118,17 @@ class KeyedQueue:
     @property
     def is_limited(self) -> bool:
         """Whether any key has a cap or a leash."""
-        unlimited = KeyLimits(burst=self.burst)
-        return any(
-            limits._replace(burst=self.burst) != unlimited
-            for limits in (self.limits, *self.own_limits.values())
-        )
+        every = (self.limits, *self.own_limits.values())
+        return any((limits.max_in_flight, limits.rate) != (None, None) for limits in every)
 
     @property
     def own_limits(self) -> dict[str, KeyLimits]:
         """Those that keys have of their own, by tenant."""
-        usual = self.limits
-        own = {tenant: options.limits(usual) for tenant, options in self.keys.items()}
-        return {tenant: limits for tenant, limits in own.items() if limits != usual}
+        own = {
+            tenant: self.limits._replace(**{n: v for n, v in options.items() if n != "weight"})
+            for tenant, options in self.keys.items()
+        }
+        return {tenant: limits for tenant, limits in own.items() if limits != self.limits}
 
 
 @by_queue

@@ -218,20 +218,19 @@ def _is_finite(value: float) -> bool:
     return 0 < value <= sys.float_info.max
 
 
-check_burst = whole(1, _LARGEST_BURST)
-check_cap = such(
-    lambda value: value is None or (_is_whole(value) and 1 <= value <= _LARGEST_COUNT),
-    f"a whole number from 1 to {_LARGEST_COUNT}, or None",
-)
-check_rate = or_none(parsed(parse_rate))
-
 Quantum = Annotated[float, parsed(check_quantum)]
 QueueName = Annotated[str, queue_name]
 Flag = Annotated[bool, such(lambda value: isinstance(value, bool), "True or False")]
 Positive = Annotated[int, whole(1)]
-Burst = Annotated[int, check_burst]
-Cap = Annotated[int | None, check_cap]
-Rate = Annotated[float | None, check_rate]
+Burst = Annotated[int, whole(1, _LARGEST_BURST)]
+Cap = Annotated[
+    int | None,
+    such(
+        lambda value: value is None or (_is_whole(value) and 1 <= value <= _LARGEST_COUNT),
+        f"a whole number from 1 to {_LARGEST_COUNT}, or None",
+    ),
+]
+Rate = Annotated[float | None, or_none(parsed(parse_rate))]
 Wait = Annotated[Target | None, or_none(parsed(parse_target))]
 Seconds = Annotated[float, number(_is_finite, _SECONDS)]
 SecondsOrNone = Annotated[float | None, or_none(number(_is_finite, f"{_SECONDS}, or None"))]

@@ -18,7 +18,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.keys.fair_key import read_key
 from celery_fair.core.keys.tags import Served, TenantTags, Turn
-from celery_fair.settings.keys import KeyedQueue, KeyOptions
+from celery_fair.settings.keys import KeyedQueue
 from tests.brokers import Space
 from tests.publishing import publish
 
@@ -56,7 +56,7 @@ class Server:
         self._url = url
         channel = connection.channel()
         self.send = Commands(channel)
-        keys = {tenant: KeyOptions(weight) for tenant, weight in WEIGHTS.items()}
+        keys = {tenant: {"weight": weight} for tenant, weight in WEIGHTS.items()}
         keyed = KeyedQueue("jobs", keys=keys)
         self.drawn = 0.0
         self.lists = KeyedLists(channel, self.send, keyed, lambda: self.drawn)

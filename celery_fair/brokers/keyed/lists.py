@@ -83,7 +83,7 @@ class KeyedLists(KeyedScripts):
         """Let a tenant have these options from its next message on, and the others as it has them.
 
         Arguments:
-            options: of `celery_fair.settings.KeyOptions`; of a limit None is for any number.
+            options: of `celery_fair.settings.keys.KeyOptions`; of a limit None is for any number.
         """
         options = dict(options)
         if "weight" in options:
