@@ -1,5 +1,6 @@
 """Redis: a client for callers that cannot wait long."""
 
+from collections.abc import Callable
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -32,3 +33,19 @@ def client_at(url: str, setting: str) -> Any:
         raise ImproperlyConfigured(
             f"{setting}: no client of Redis can be made for it: {why}"
         ) from None
+
+
+def asked(
+    question: Callable[..., Any], unreachable: type[Exception], *args: Any, **kwargs: Any
+) -> Any:
+    """Return what a command or a script of a client returns.
+
+    Raises:
+        unreachable: the server does not answer, or refuses it.
+    """
+    from redis.exceptions import RedisError
+
+    try:
+        return question(*args, **kwargs)
+    except (RedisError, OSError) as exc:
+        raise unreachable(str(exc)) from exc

@@ -36,10 +36,7 @@ FIELDS: Final[Kind] = {
     "kind": ("string", "admitted, started, finished, rejected, queue, settings, process"),
     "node": ("string", "the worker's node name, `celery@host`"),
     "pid": ("long", "process id"),
-    "boot": (
-        "string",
-        "another one for each process that ever was; of one start of a host alike at first",
-    ),
+    "boot": ("string", "another one for each process; of one start of a host alike at first"),
     "seq": ("long", "0, 1, 2, … within the process; not in `dead`"),
     "at": ("microseconds", "when it was written"),
 }
@@ -89,10 +86,7 @@ KINDS: Final[dict[str, Kind]] = {
     },
     "queue": {
         "queue": ("string", "the queue's name"),
-        "state": (
-            "string",
-            "ready (has messages here), empty, throttled (own leash, cap), unassigned",
-        ),
+        "state": ("string", "ready (has messages), empty, throttled (by leash, cap), unassigned"),
         "since": ("microseconds", "since when; that is before the record is written"),
         "quantum": ("double", "its quantum now"),
         "level": ("long", "its class: a higher one is first; with a target, one of its own"),

@@ -4,7 +4,7 @@ from importlib.resources import files
 from typing import Any
 
 from celery_fair.groups import GroupStore, Snapshot, StoreUnreachableError
-from celery_fair.redis_client import client_at
+from celery_fair.redis_client import asked, client_at
 
 
 class RedisStore(GroupStore):
@@ -20,22 +20,15 @@ class RedisStore(GroupStore):
         )
 
     def read(self, group: str) -> Snapshot:
-        version, text, now = self._asked(self._read, keys=[_name(group)])
+        version, text, now = asked(self._read, StoreUnreachableError, keys=[_name(group)])
         return Snapshot(int(version), None if text is None else text.decode(), float(now))
 
     def write(self, group: str, version: int, text: str) -> bool:
-        return bool(self._asked(self._write, keys=[_name(group)], args=[version, text]))
+        arguments = [version, text]
+        return bool(asked(self._write, StoreUnreachableError, keys=[_name(group)], args=arguments))
 
     def close(self) -> None:
         self._client.close()
-
-    def _asked(self, script: Any, **arguments: Any) -> Any:
-        from redis.exceptions import RedisError
-
-        try:
-            return script(**arguments)
-        except (RedisError, OSError) as exc:
-            raise StoreUnreachableError(str(exc)) from exc
 
 
 def _name(group: str) -> str:

@@ -12,8 +12,6 @@ The next leader has another clock. They may differ by less than the margin.
 """
 
 import zlib
-from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from celery.exceptions import ImproperlyConfigured
@@ -47,10 +45,10 @@ class ZookeeperStore(GroupStore):
 
     def create(self) -> dict[str, bool]:
         with self._session.client() as client:
-            paths = [*list(reversed(PurePosixPath(self._clock).parents))[1:], self._clock]
-            made = {str(path): _made(client, str(path)) for path in paths}
+            missing = client.exists_async(self._clock).get(timeout=TIMEOUT) is None
+            client.ensure_path_async(self._clock).get(timeout=TIMEOUT)
         self._created = True
-        return made
+        return {self._clock: missing}
 
     def read(self, group: str) -> Snapshot:
         self._make_sure()
@@ -100,13 +98,3 @@ def _parted(url: str) -> tuple[str, str]:
     if options or fragment:
         raise ValueError(f"{options or fragment!r}: there are no options")
     return address, normpath(path)
-
-
-def _made(client: Any, path: str) -> bool:
-    if client.exists_async(path).get(timeout=TIMEOUT) is not None:
-        return False
-    try:
-        client.create_async(path).get(timeout=TIMEOUT)
-    except NodeExistsError:  # somebody was faster
-        return False
-    return True

@@ -4,7 +4,7 @@ from importlib.resources import files
 from typing import Any
 
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
-from celery_fair.redis_client import client_at
+from celery_fair.redis_client import asked, client_at
 
 _EPOCH = "celery-fair:ledger"
 
@@ -20,25 +20,19 @@ class RedisLedger(Ledger):
 
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
         arguments = [owner, max(1, int(self.expiry * 1000)), int(doubt)]
-        had, epoch, now = self._asked(self._script, keys=[_name(key), _EPOCH], args=arguments)
+        had, epoch, now = asked(
+            self._script, LedgerUnreachableError, keys=[_name(key), _EPOCH], args=arguments
+        )
         return Claim(had.decode(errors="replace") or None, float(epoch), float(now))
 
     def forget(self, key: str) -> None:
-        self._asked(self._client.delete, _name(key))
+        asked(self._client.delete, LedgerUnreachableError, _name(key))
 
     def renew(self) -> None:
-        self._asked(self._client.delete, _EPOCH)
+        asked(self._client.delete, LedgerUnreachableError, _EPOCH)
 
     def close(self) -> None:
         self._client.close()
-
-    def _asked(self, question: Any, *args: Any, **kwargs: Any) -> Any:
-        from redis.exceptions import RedisError
-
-        try:
-            return question(*args, **kwargs)
-        except (RedisError, OSError) as exc:
-            raise LedgerUnreachableError(str(exc)) from exc
 
 
 def _name(key: str) -> str:

@@ -4,10 +4,10 @@ That says its name, its check (`Seconds` is a float that is annotated with one) 
 text below it is the documentation's sentence about it. A field without a check is no setting.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from celery.exceptions import ImproperlyConfigured
 
@@ -16,32 +16,22 @@ from celery_fair.settings.values import Check
 _ABSENT = object()
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One setting, or one option of a queue.
+class Entry(NamedTuple):
+    """One setting, or one option of a queue."""
 
-    Attributes:
-        name: as the user writes it.
-        field: as the class has it, which is seldom another.
-        check: what its value must pass.
-    """
-
-    name: str
-    field: str
-    check: Check
+    field: str  # as the class has it, which is seldom another than what the user writes
+    check: Check  # what its value must pass
 
 
 @cache
-def table(kind: type) -> Mapping[str, Entry]:
-    """Return the settings that are the fields of a dataclass, by name."""
-    return {entry.name: entry for entry in _entries(kind)}
-
-
-def _entries(kind: Any) -> Iterator[Entry]:
+def table(kind: Any) -> Mapping[str, Entry]:
+    """Return the settings that are the fields of a dataclass, by name, as the user writes it."""
     hints = get_type_hints(kind, include_extras=True)
-    for each in fields(kind):
-        for check in getattr(hints[each.name], "__metadata__", ()):
-            yield Entry(each.metadata.get("name", each.name), each.name, check)
+    return {
+        each.metadata.get("name", each.name): Entry(each.name, check)
+        for each in fields(kind)
+        for check in getattr(hints[each.name], "__metadata__", ())
+    }
 
 
 def from_conf(kind: type, prefix: str, conf: Any) -> dict[str, Any]:
