@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import read_pointer
 
 __all__ = ["GOLD", "INTERVAL", "SILVER", "folders", "published", "question", "view"]
 
@@ -31,7 +31,10 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
         memory: of the driver, and of each executor of a cluster.
     """
     from celery_fair.cli.pipeline.context import Context
-    from celery_fair.pipeline import publish
+    from celery_fair.pipeline.gold.costs import costs
+    from celery_fair.pipeline.gold.fairness import fairness
+    from celery_fair.pipeline.gold.waits import capacity, waits
+    from celery_fair.pipeline.publish import publish, publish_audit
 
     conf = {"spark.executor.memory": memory}
     made = Context(master, memory, conf, as_json=True, quiet=True).warehouse(warehouse)
@@ -40,11 +43,11 @@ def spark(table: str, warehouse: Path, _: Path, memory: str, master: str | None 
         pass
 
     makers: dict[str, Callable[[], Any]] = {
-        "fairness": lambda: publish.write_fairness(made, INTERVAL, 0.05, say),
-        "audit": lambda: publish.write_audit(made, None, say),
-        "waits": lambda: publish.write_waits(made, say),
-        "costs": lambda: publish.write_costs(made, say),
-        "capacity": lambda: publish.write_capacity(made, INTERVAL, say),
+        "fairness": lambda: publish(made, say, fairness, interval=INTERVAL),
+        "audit": lambda: publish_audit(made, say),
+        "waits": lambda: publish(made, say, waits),
+        "costs": lambda: publish(made, say, costs),
+        "capacity": lambda: publish(made, say, capacity, interval=INTERVAL),
     }
     began = monotonic()
     makers[table]()

@@ -9,7 +9,7 @@ command's function: that is part of the question, and in SQL it would be as long
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import read_pointer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

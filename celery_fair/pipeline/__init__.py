@@ -9,6 +9,5 @@
                         unread
 
 Every table is a function from DataFrames to a DataFrame, whose last `select` is the table's schema.
-`celery_fair.pipeline.warehouse` keeps them as Parquet, on this machine or elsewhere
-(`celery_fair.pipeline.storage.store`). It needs the extra `spark`, but not Celery.
+`celery_fair.pipeline.warehouse` keeps them as Parquet. It needs the extra `spark`, but not Celery.
 """

@@ -1,16 +1,14 @@
 """Can Spark run here?"""
 
 import os
-import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from celery_fair.pipeline.errors import PipelineError
-from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed, passed_over
+from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed
 
 _INSTALL = "pip install celery-fair[spark]"
-_LEAST_MEMORY = 2 << 30
 
 
 class Finding(NamedTuple):
@@ -28,7 +26,6 @@ def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     yield _package("pyspark", "4.0")
     yield _pandas()
     yield _package("pyarrow", "15")
-    yield _memory()
 
 
 def started() -> Finding:
@@ -48,8 +45,7 @@ def _java(environ: Mapping[str, str]) -> Finding:
     usable = [java for java in found if java.version >= LEAST_VERSION]
     if usable:
         java = usable[0]
-        told = passed_over(environ, java) or f"{java.version}, {java.home}, by {java.found}"
-        return Finding("java", True, told)
+        return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
     return Finding("java", False, f"no usable one; found: {listed(found)}", JAVA_NEEDED)
 
 
@@ -69,22 +65,6 @@ def _pandas() -> Finding:
             good=False, mend="PySpark needs one below 3: pip install 'pandas<3'"
         )
     return finding
-
-
-def memory_here() -> int | None:
-    """Return the bytes of this machine's memory; None if it does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None
-
-
-def _memory() -> Finding:
-    total = memory_here()
-    if total is None:
-        return Finding("memory", True, f"unknown on {platform.system()}")
-    mend = "" if total >= _LEAST_MEMORY else "2 GiB or more are needed: use a --master elsewhere"
-    return Finding("memory", not mend, f"{total / (1 << 30):.1f} GiB", mend)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -14,10 +14,6 @@ class RefusedError(PipelineError):
     """What was asked for cannot be: it is mistyped, or of something else."""
 
 
-class OvertakenError(PipelineError):
-    """Another run has published the same tables meanwhile."""
-
-
 _CAUSE = re.compile(r"^(?:Caused by: |: )(.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:[a-z]\w*\.)+(\w+: )")
 _NAMED = re.compile(r"^\w+: (?=\[[A-Z])")

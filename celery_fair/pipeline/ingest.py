@@ -15,11 +15,9 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.bronze import EVENTS, QUARANTINE
-from celery_fair.pipeline.errors import OvertakenError, PipelineError
+from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.numbering import NUMBERS, distinct, numbers, suspects
-from celery_fair.pipeline.progress import Show, told
 from celery_fair.pipeline.reading import (
-    Copies,
     broken,
     check,
     is_broken,
@@ -42,7 +40,7 @@ from celery_fair.pipeline.silver.unread import (
     unreadable,
     without_process,
 )
-from celery_fair.pipeline.warehouse import Run, Warehouse
+from celery_fair.pipeline.warehouse import Warehouse
 
 _TRIES = 3
 _SHOWN = 10
@@ -76,7 +74,6 @@ def ingest(
     logs: Path,
     include_open: bool = False,
     say: Say = lambda _: None,
-    show: Show | None = None,
 ) -> Ingested:
     """Read what is new in the logs; publish the next version if there is anything.
 
@@ -84,30 +81,26 @@ def ingest(
         logs: their folder.
         include_open: read the files too that are being written; their torn last lines are ignored.
         say: is told what is being done.
-        show: is shown how much has been read, see `celery_fair.pipeline.progress`.
 
     Raises:
-        PipelineError: that is no folder, or an empty one, or others published again and again.
+        PipelineError: that is no folder, or an empty one.
     """
     logs = logs.absolute()
     check(logs)
-    tries = _TRIES
-    while True:
-        tries -= 1
-        run = warehouse.begin(make=True)
-        try:
-            with open_copies(run, logs, include_open) as copies:
-                return _Ingest(run, logs, copies, say, show).ingested()
-        except BaseException as exc:
-            run.discard()  # whatever ends it, an interrupt too, leaves nothing behind
-            if not tries or not (isinstance(exc, OvertakenError) or _is_gone(str(exc))):
-                raise
-            say(
-                "another run has published what it read meanwhile: once more"
-                if isinstance(exc, OvertakenError)
-                else "a file is gone that was there a moment ago, and was packed, it seems: once"
-                " more"
-            )
+    with warehouse.ingesting(say):
+        tries = _TRIES
+        while True:
+            tries -= 1
+            try:
+                with warehouse.publishing():
+                    done = _Ingest(warehouse, logs, include_open, say).ingested()
+            except Exception as exc:  # Spark's errors have no common class; others are re-raised
+                if not tries or not _is_gone(str(exc)):
+                    raise
+                say("a file is gone that was there a moment ago, as if it was packed: once more")
+            else:
+                done.version = warehouse.pointer.version
+                return done
 
 
 def _is_gone(said: str) -> bool:
@@ -116,25 +109,22 @@ def _is_gone(said: str) -> bool:
 
 
 class _Ingest:
-    """One try.
+    """One try."""
 
-    Arguments:
-        copies: of the files that are being written; None: there are none.
-    """
-
-    def __init__(
-        self, run: Run, logs: Path, copies: Copies | None, say: Say, show: Show | None
-    ) -> None:
-        self._run, self._logs, self._copies, self._say, self._show = run, logs, copies, say, show
-        self._spark = run.warehouse.spark
-        self._done = Ingested(open_files=copies.files if copies else 0)
+    def __init__(self, warehouse: Warehouse, logs: Path, include_open: bool, say: Say) -> None:
+        self._warehouse, self._logs, self._say = warehouse, logs, say
+        self._spark = warehouse.spark
+        self._copies = open_copies(warehouse, logs) if include_open else []
+        self._done = Ingested(open_files=len(self._copies))
 
     def ingested(self) -> Ingested:
-        run, done = self._run, self._done
+        warehouse, done = self._warehouse, self._done
         self._say(f"listing the files below {self._logs}")
         found = sealed_files(self._spark, self._logs)
-        known = run.known("files", found.schema)
-        files = run.extend("files", found.join(known, ["file", "size", "changed"], "left_anti"))
+        known = warehouse.known("files", found.schema)
+        files = warehouse.extend(
+            "files", found.join(known, ["file", "size", "changed"], "left_anti")
+        )
         sizes = _sizes(files)
         done.files = len(sizes)
         if any(path.endswith(PACKED) for path in sizes):
@@ -143,47 +133,38 @@ class _Ingest:
         if not done.files and not done.open_files:
             if known.isEmpty():
                 raise PipelineError(nothing_in(self._logs))
-            run.discard()
-            done.version = run.pointer.version - 1
+            warehouse.discard()
             return done
         self._say(f"reading {done.files} new files and {done.open_files} open ones")
-        folders = self._read(sizes)
+        folders = self._read(list(sizes))
         self._quarantine(folders.get("quarantine"), files)
         self._silver(self._events(folders.get("events")))
-        for table in filter(run.has, _GROWING):
-            run.compact(table)
-        run.publish()
-        run.release()
-        done.version = run.pointer.version
+        for table in filter(warehouse.has, _GROWING):
+            warehouse.compact(table)
         return done
 
     # Bronze -----------------------------------------------------------------------
 
-    def _read(self, sizes: dict[str, int]) -> dict[str, str]:
-        """Write what the lines of files are, of some sizes; return the folders of both tables."""
-        copies, paths = self._copies, list(sizes)
-        count = len(sizes) + self._done.open_files
-        size = sum(sizes.values()) + (copies.size if copies else 0)
+    def _read(self, paths: list[str]) -> dict[str, str]:
+        """Write what the lines of files are; return the folders of both tables."""
         try:
-            with told(self._spark, count, size, self._show):
-                return split(self._run, paths, copies)
+            return split(self._warehouse, paths, self._copies)
         except Exception as exc:  # Spark's errors have no common class; others are re-raised
             if not is_broken(str(exc)):
                 raise
         self._say("a compressed file is cut short or broken: looking for all that are")
         compressed = sorted(path for path in paths if not path.endswith(".jsonl"))
         self._done.broken = broken(compressed, lambda some: reads(self._spark, some))
-        with told(self._spark, count, size, self._show):
-            return split(self._run, paths, copies, self._done.broken)
+        return split(self._warehouse, paths, self._copies, self._done.broken)
 
     def _quarantine(self, folder: str | None, files: DataFrame) -> None:
-        run, done = self._run, self._done
-        before = run.known("quarantine", QUARANTINE)
-        if folder is None and run.has("quarantine") and before.isEmpty():
+        warehouse, done = self._warehouse, self._done
+        before = warehouse.known("quarantine", QUARANTINE)
+        if folder is None and warehouse.has("quarantine") and before.isEmpty():
             return
         bad = self._spark.createDataFrame([], QUARANTINE)
         if folder is not None:
-            written = run.warehouse.read([folder], "file string, text string, wrong string")
+            written = warehouse.read([folder], "file string, text string, wrong string")
             bad = written.select("file", "text", F.col("wrong").alias("reason"))
             counts = bad.groupBy("reason").count().collect()
             done.quarantined = {row["reason"]: row["count"] for row in counts}
@@ -191,9 +172,7 @@ class _Ingest:
         # A file that has changed since is read whole: what it had in quarantine is judged anew.
         again = files.select(F.col("file").alias("again"))
         before = before.join(again, path_of("file") == F.col("again"), "left_anti")
-        run.replace("quarantine", before.select(*bad.columns).unionByName(bad))
-        if folder is not None:
-            run.remove(folder)
+        warehouse.replace("quarantine", before.select(*bad.columns).unionByName(bad))
 
     def _events(self, folder: str | None) -> DataFrame:
         """Let the folder be part of the table, or another without what was read before.
@@ -201,20 +180,19 @@ class _Ingest:
         Returns:
             The new events.
         """
-        run, done = self._run, self._done
+        warehouse, done = self._warehouse, self._done
         if folder is None:
             none = self._spark.createDataFrame([], EVENTS)
-            return none if run.has("events") else run.extend("events", none)
-        read = run.warehouse.read([folder], EVENTS).drop("run")
-        before = run.known("numbers", NUMBERS) if run.has("numbers") else None
-        fresh = run.extend("numbers", numbers(read))
+            return none if warehouse.has("events") else warehouse.extend("events", none)
+        read = warehouse.read([folder], EVENTS).drop("run")
+        before = warehouse.known("numbers", NUMBERS) if warehouse.has("numbers") else None
+        fresh = warehouse.extend("numbers", numbers(read))
         good = fresh.agg(F.sum("read")).collect()[0][0]
         again = suspects(fresh, before)
         if again.isEmpty():
-            new, done.events = run.adopt("events", folder, EVENTS), good
+            new, done.events = warehouse.adopt("events", folder, EVENTS), good
         else:
-            new = run.extend("events", distinct(read, again))
-            run.remove(folder)
+            new = warehouse.extend("events", distinct(read, again))
             done.events = new.count()
         done.lines, done.duplicates = done.lines + good, good - done.events
         return new
@@ -223,23 +201,23 @@ class _Ingest:
 
     def _silver(self, new: DataFrame) -> None:
         """Bring the tables up to date that are made of events."""
-        run, done = self._run, self._done
+        warehouse, done = self._warehouse, self._done
         self._say("writing attempts")
-        renew_attempts(run, new)
+        renew_attempts(warehouse, new)
         self._say("writing processes and backlogs")
-        renew_by_process(run, new)
-        torn = run.table("quarantine")
-        processes = run.replace("processes", processes_of(run.table("lives"), torn))
+        renew_by_process(warehouse, new)
+        torn = warehouse.table("quarantine")
+        processes = warehouse.replace("processes", processes_of(warehouse.table("lives"), torn))
         done.unset_clocks = _unset_clocks(processes)
         # Whose logs, and which files, were not read, or not as a whole.
-        before = run.known("unread", UNREAD) if run.has("unread") else None
+        before = warehouse.known("unread", UNREAD) if warehouse.has("unread") else None
         there = files_there(self._logs)
-        run.replace("unread", unread(self._spark, there, processes, before))
+        warehouse.replace("unread", unread(self._spark, there, processes, before))
         odd = without_process(there)
-        if odd or done.broken or done.quarantined or run.has("unreadable"):
-            read = run.table("files")
+        if odd or done.broken or done.quarantined or warehouse.has("unreadable"):
+            read = warehouse.table("files")
             found = unreadable(torn, read).unionByName(unlisted(self._spark, odd, read))
-            run.replace("unreadable", found)
+            warehouse.replace("unreadable", found)
 
 
 def _sizes(files: DataFrame) -> dict[str, int]:

@@ -33,9 +33,6 @@ JAVA_NEEDED = (
 _PLACES = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home", "/opt/java/*")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
-_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
-_SAID = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
-_JAVA_HOME = "JAVA_HOME"
 _TIMEOUT = 20
 
 
@@ -53,17 +50,6 @@ def find_java(environ: Mapping[str, str], least: int = LEAST_VERSION) -> Java | 
     return next(usable, None)
 
 
-def passed_over(environ: Mapping[str, str], java: Java) -> str:
-    """Return what to tell of a JAVA_HOME that is set and is not used; "" if there is nothing."""
-    home = environ.get("JAVA_HOME")
-    if not home or java.found == _JAVA_HOME:
-        return ""
-    return (
-        f"JAVA_HOME={home} has no Java {LEAST_VERSION} or newer: {java.version} in {java.home}"
-        " is used"
-    )
-
-
 def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
     """Yield every Java that runs and has a home, the preferred first."""
     for program, found in _programs(environ):
@@ -71,16 +57,6 @@ def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
         home = None if version is None else _home(program)
         if version is not None and home is not None:
             yield Java(home, version, found)
-
-
-def said_to_java(environ: Mapping[str, str], options: str = "") -> str:
-    """Return its options: those of the environment, and these."""
-    return " ".join([options, *(environ.get(name, "") for name in _SAID)])
-
-
-def chooses_collector(environ: Mapping[str, str], options: str = "") -> bool:
-    """Whether a garbage collector is named in the environment, or in these options."""
-    return _COLLECTOR.search(said_to_java(environ, options)) is not None
 
 
 def listed(found: Iterable[Java]) -> str:
@@ -119,7 +95,7 @@ def _said(program: Path, *options: str) -> str:
 
 def _programs(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     if environ.get("JAVA_HOME"):
-        yield Path(environ["JAVA_HOME"], "bin", "java"), _JAVA_HOME
+        yield Path(environ["JAVA_HOME"], "bin", "java"), "JAVA_HOME"
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path:
         yield Path(on_path), "PATH"
@@ -135,26 +111,15 @@ def _programs(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 _UNFINISHED = 600.0
 """Seconds after which an archive that is not whole is made anew: its Java was killed."""
 
-_UNUSED = 30 * 86400.0
-"""Seconds after which an archive that was not used is removed."""
-
 _UNQUOTED = set(" \t\n\"'\\:")
 
-_IN_THE_WAY = re.compile(r"-javaagent|-agentlib|-agentpath|-Xrun|-Xshare|SharedArchive|AtExit")
-"""Java archives no classes that an agent may have changed, and ends at once if it is told to."""
 
-
-def archive_options(
-    environ: Mapping[str, str] = os.environ, options: str = "", makes: bool = True
-) -> str:
-    """Return the options by which Java uses the archive, or makes it; "" if it can do neither.
+def archive_options(environ: Mapping[str, str] = os.environ, makes: bool = True) -> str:
+    """Return the option by which Java uses the archive, or makes it; "" if it can do neither.
 
     Arguments:
-        options: Java's others, besides those of the environment.
         makes: whether one may be made: meanwhile no class is unloaded.
     """
-    if _IN_THE_WAY.search(said_to_java(environ, options)) or _has_settings(environ):
-        return ""
     # There may be no home, nobody may write there, or there is no Spark, which is told elsewhere.
     with suppress(OSError, RuntimeError, KeyError, ValueError, ImportError):
         folder = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "celery-fair"
@@ -167,22 +132,12 @@ def archive_options(
             draft.rename(archive)
         if archive.exists():
             draft.unlink(missing_ok=True)
-            os.utime(archive)
             return f"-XX:SharedArchiveFile={archive}"
         if makes and _is_mine_to_make(draft):
-            _clear_up(folder)
+            for other in folder.glob("classes-*.jsa"):  # of another Java, or Spark
+                other.unlink(missing_ok=True)
             return f"-XX:ArchiveClassesAtExit={draft}"
     return ""
-
-
-def _has_settings(environ: Mapping[str, str]) -> bool:
-    """Whether a folder of settings is among Java's classes, of which there is no archive then."""
-    home = environ.get("SPARK_HOME")
-    for folder in filter(None, (environ.get("SPARK_CONF_DIR"), home and f"{home}/conf")):
-        with suppress(OSError):
-            if any(Path(folder).iterdir()):
-                return True
-    return bool(environ.get("HADOOP_CONF_DIR") or environ.get("YARN_CONF_DIR"))
 
 
 def _is_own(folder: Path) -> bool:
@@ -218,10 +173,3 @@ def _is_mine_to_make(draft: Path) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _clear_up(folder: Path) -> None:
-    for path in folder.glob("classes-*"):
-        with suppress(FileNotFoundError):
-            if time() - path.stat().st_mtime > _UNUSED:
-                path.unlink()

@@ -12,10 +12,9 @@ and read up to where they break off; what each has lost is a doubt, see
 `celery_fair.pipeline.silver.unread`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,21 +23,12 @@ from celery_fair.pipeline.bronze import parsed, sorted_out
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import log_files, unglobbed
 from celery_fair.pipeline.silver.unread import BREAKS_OFF, CANNOT_BE_NAMED
-from celery_fair.pipeline.warehouse import Run
+from celery_fair.pipeline.warehouse import Warehouse, address
 
 _OPEN = "_open-*.jsonl"
 _COMPRESSED = (".gz", ".zst")
 _ENDS = (".jsonl", *(f".jsonl{end}" for end in _COMPRESSED))
 _FAILED = "FAILED_READ_FILE.NO_HINT"
-
-
-class Copies(NamedTuple):
-    """Copies of open files, under names that Spark reads."""
-
-    folder: str
-    address: str
-    files: int
-    size: int
 
 
 def check(logs: Path) -> None:
@@ -56,19 +46,17 @@ def check(logs: Path) -> None:
         )
 
 
-@contextmanager
-def open_copies(run: Run, logs: Path, wanted: bool) -> Iterator[Copies | None]:
-    """Yield copies of the open files; None if they are not wanted, or there are none."""
-    store, folder = run.warehouse.store, run.scratch("open")
-    sizes = []
-    for number, path in enumerate(sorted(log_files(logs, _OPEN)) if wanted else ()):
-        copy = store.root / folder / f"{number}-{path.name.removeprefix('_')}"
-        copy.parent.mkdir(exist_ok=True)
+def open_copies(warehouse: Warehouse, logs: Path) -> list[Path]:
+    """Return copies of the open files, under names that Spark reads, all in one folder."""
+    folder = warehouse.root / warehouse.scratch("open")
+    folder.mkdir()
+    copies = []
+    for number, path in enumerate(sorted(log_files(logs, _OPEN))):
+        copy = folder / f"{number}-{path.name.removeprefix('_')}"
         with suppress(FileNotFoundError):  # sealed just now: it is read as such
-            sizes.append(copy.write_bytes(path.read_bytes()))
-    yield Copies(folder, store.address(folder), len(sizes), sum(sizes)) if sizes else None
-    if sizes:
-        store.remove(folder)
+            copy.write_bytes(path.read_bytes())
+            copies.append(copy)
+    return copies
 
 
 def nothing_in(logs: Path) -> str:
@@ -95,13 +83,13 @@ def _listed(spark: SparkSession, logs: Path) -> DataFrame:
 
 
 def split(
-    run: Run, paths: list[str], copies: Copies | None, broken_off: Sequence[str] = ()
+    warehouse: Warehouse, paths: list[str], copies: list[Path], broken_off: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Read files, those that break off up to there; see `Run.split`."""
-    spark = run.warehouse.spark
+    """Read files, those that break off up to there; see `Warehouse.split`."""
+    spark = warehouse.spark
     staged = parsed(_lines(spark, [path for path in paths if path not in broken_off]))
-    if copies is not None:
-        of_open = parsed(_lines(spark, [copies.address]))
+    if copies:
+        of_open = parsed(_lines(spark, [address(copies[0].parent)]))
         staged = staged.unionByName(of_open.where("wrong is null"))
     if broken_off:
         named = spark.read.format("binaryFile").load([unglobbed(path) for path in broken_off])
@@ -112,7 +100,7 @@ def split(
         )
         rest = parsed(_lines(spark, broken_off, lenient=True))
         staged = staged.unionByName(rest).unionByName(marks, allowMissingColumns=True)
-    return run.split(sorted_out(staged), "table", ["events", "quarantine"])
+    return warehouse.split(sorted_out(staged), "table", ["events", "quarantine"])
 
 
 def _lines(spark: SparkSession, paths: Sequence[str], lenient: bool = False) -> DataFrame:

@@ -20,17 +20,13 @@ from celery_fair.pipeline.java import (
     JAVA_NEEDED,
     archive_options,
     candidates,
-    chooses_collector,
     find_java,
     listed,
-    passed_over,
 )
 from celery_fair.pipeline.log_files import files_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_log = logging.getLogger(__name__)
 
 _LOCAL = {
     # A laptop's name may resolve to an address that a VPN has taken away.
@@ -59,12 +55,13 @@ WAREHOUSE = (LOG[0] // 10, LOG[0])
 _COMPRESSED, _SQUEEZED = (".gz", ".zst"), 10
 """Files of a log in which an event takes a tenth, too, and so counts as often."""
 
-_OPTIONS, _USERS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+_OPTIONS = "spark.driver.defaultJavaOptions"
 """Java's options: those that come before the user's, which may be in ``spark-defaults.conf``."""
 
 _SERIAL = "-XX:+UseSerialGC"
 _PARALLEL = "-XX:+UseParallelGC"
-"""Who waits for an end and not for an answer wants the collector that computes least."""
+"""Who waits for an end and not for an answer wants the collector that computes least. Java does not
+start if the user names another one: then it is started without all that is said here."""
 
 _COMPILED_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """What is compiled for a minute's work is not worth compiling well. All that is compiled is more
@@ -140,15 +137,9 @@ def open_session(
 
 def _for(work: Work, settings: dict[str, str]) -> dict[str, str]:
     """Return settings, and those for so much work, of which the user's take precedence."""
-    ours, users = _FOR[work], settings.get(_OPTIONS, "")
-    every = f"{users} {settings.get(_USERS, '')}"
-    named = ours.get(_OPTIONS, "")
-    if chooses_collector(os.environ, every):  # Java does not start if two are named
-        named = named.replace(_SERIAL, "").replace(_PARALLEL, "")
-    archive = archive_options(options=every, makes=work is not Work.MUCH)
-    options = f"{named} {archive} {users}"
-    words = " ".join(options.split())
-    return {**ours, **settings, **({_OPTIONS: words} if words else {})}
+    ours = _FOR[work]
+    options = (ours[_OPTIONS], archive_options(makes=work is not Work.MUCH), settings.get(_OPTIONS))
+    return {**ours, **settings, _OPTIONS: " ".join(filter(None, options))}
 
 
 def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None) -> Work:
@@ -176,8 +167,6 @@ def _prepare_java() -> None:
     if found is None:
         seen = listed(candidates(os.environ))
         raise PipelineError(f"no usable Java; found: {seen}. {JAVA_NEEDED}")
-    if told := passed_over(os.environ, found):
-        _log.warning("%s", told)
     os.environ["JAVA_HOME"] = found.home
     # Else the workers of another Python than the driver's would be started.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,16 +1,20 @@
-"""Tables as Parquet in versioned folders, a pointer to the present ones, and one writer at a time.
+"""Tables as Parquet in folders that never change, and a pointer to those of the present version.
 
 ::
 
-    <warehouse>/current-<version>.json                    the pointer: the folders of each table
-    <warehouse>/<table>/run=<n>-<version>-<mark>/         what a run has written of a table
-    <warehouse>/.held-<mark>                              what somebody reads or writes just now
-    <warehouse>/.scratch-…                                what a run needs for a while
+    <warehouse>/current.json               the pointer: the folders of each table
+    <warehouse>/<table>/run=<mark>-<n>/    what a run has written of a table
+    <warehouse>/.scratch-…-<mark>          what a run needs for a while
+    <warehouse>/.used                      locked, together, by all who read or write here
+    <warehouse>/.ingest                    locked by the one who ingests
 
-A table is one folder or several; what has been published never changes. A run writes its own
-folders, then the pointer. A reader sees one whole version or the next one. A version that was being
-written when the program died is not pointed at, as if it had never been there. Of two that publish
-the same version one does, and the other is told so.
+A table is one folder or several. A run writes its own folders, then the pointer, which is replaced
+as a whole: a reader sees one whole version or the next one. What was being written when the program
+died is not pointed at, as if it had never been there. An ingest that finds nobody else at work
+removes all that is not pointed at. Locks end with their process, however that ends.
+
+The folder may be on any file system that is mounted under one path on each machine that reads or
+writes it, and has renames and locks.
 
 Some tables are replaced as a whole; others grow by a folder per run, and folders that have become
 many are put together (`overgrown`). Where a run has made rows anew of which a folder before has
@@ -18,22 +22,29 @@ older ones, the table `replaced` names these by folder and id, and who reads the
 out: so much less is written than if that folder were written again.
 """
 
-import re
+import json
+import os
 import secrets
-from collections.abc import Iterator, Sequence
+import shutil
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from celery_fair.pipeline.errors import OvertakenError, PipelineError
+from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import unglobbed
-from celery_fair.pipeline.storage.pointer import Pointer, read_pointer, write_pointer
-from celery_fair.pipeline.storage.store import SCRATCH, Held, Hold, Store
+from celery_fair.pipeline.whole_file import whole_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+FORMAT = 2
+"""Of the pointer, and of the tables that it names."""
 
 REPLACED = "replaced"
 """The table of the rows of `attempts` that no longer count: of an `id`, in the run `stale`."""
@@ -41,84 +52,133 @@ REPLACED = "replaced"
 _IN_PART = "attempts"
 """The table of which rows are replaced one by one."""
 
-_NAMED = re.compile(r"(\d{6,})-([0-9a-f]{6})$")
-"""How the name of what a run has written ends: its version, and its own mark."""
-
 FEW = 8
 """Folders of a table that are not worth putting together."""
 
+_POINTER, _USED, _INGEST = "current.json", ".used", ".ingest"
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A version of the warehouse.
+
+    Attributes:
+        version: its number.
+        tables: the folders of each table, relative to the warehouse.
+        schemas: the columns of each table, as DDL: to find them out takes Spark a job.
+    """
+
+    version: int = 0
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    schemas: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> set[str]:
+        """Those of all tables."""
+        return {folder for folders in self.tables.values() for folder in folders}
+
+    def with_table(self, table: str, folders: list[str], schema: str) -> "Pointer":
+        """Return a pointer in which `table` consists of other folders; the number stays."""
+        tables, schemas = {**self.tables, table: folders}, {**self.schemas, table: schema}
+        return Pointer(self.version, tables, schemas)
+
+
+def read_pointer(root: Path) -> Pointer:
+    """Return the present version; an empty one where nothing has been published.
+
+    Raises:
+        PipelineError: it is of another format.
+    """
+    try:
+        found: dict[str, Any] = json.loads((root / _POINTER).read_text())
+        if found["v"] != FORMAT:
+            raise PipelineError(
+                f"{root} is a warehouse of format {found['v']}, and this celery-fair reads"
+                f" {FORMAT}: use the version that wrote it, or ingest the logs into a new folder"
+            )
+        return Pointer(int(found["version"]), found["tables"], found["schemas"])
+    except FileNotFoundError:
+        return Pointer()
+    except (ValueError, KeyError, TypeError) as exc:
+        raise PipelineError(
+            f"the pointer in {root} does not say which version is present ({exc!r}): is this"
+            " a warehouse?"
+        ) from exc
+
+
+class _Lock:
+    """Holds a lock on a file until it is released, or its owner is gone.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+
+    def __init__(self, path: Path, how: int) -> None:
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self.release = weakref.finalize(self, os.close, opened)
+        flock(opened, how)
+
 
 class Warehouse:
-    """A folder that driver and executors see under one path.
+    """A folder that driver and executors see under one path: the version that is present when this
+    is made, and what is written by this object. What others publish meanwhile is not seen, and
+    nothing of what is seen is removed.
 
     Arguments:
         spark: reads and writes.
         root: the folder.
+
+    Attributes:
+        pointer: what it has read and written.
     """
 
     def __init__(self, spark: "SparkSession", root: Path) -> None:
         self.spark = spark
-        self.store = Store(root)
-        self.root = self.store.root
-        self._pinned: Pointer | None = None
-        self._holds: list[Hold] = []
+        self.root = root.absolute()
+        self._mark, self._count = secrets.token_hex(3), count()
+        self._written: set[str] = set()
+        self._use: _Lock | None = None
+        if (self.root / _POINTER).exists():
+            with suppress(OSError):  # the folder is another user's, or the disk is full
+                self._use = _Lock(self.root / _USED, LOCK_SH)
+        self.pointer = self._published = read_pointer(self.root)
 
-    def pin(self) -> "Warehouse":
-        """Stay with the present version, and what is published by this object; return that.
+    # Reading --------------------------------------------------------------------
 
-        What others publish meanwhile is not seen, and removes nothing of it.
-        """
-        try:
-            self._pinned, hold = self._held(secrets.token_hex(3))
-        except OSError:  # the folder is another user's, or the disk is full
-            self._pinned, hold = read_pointer(self.root), Hold()
-        self._holds.append(hold)
-        return self
-
-    def _held(self, mark: str, make: bool = False) -> tuple[Pointer, Hold]:
-        """Return the present version, held.
-
-        Arguments:
-            make: whether it is held even if there is none yet.
-
-        Raises:
-            OSError: nothing can be written there.
-        """
-        present = read_pointer(self.root)
-        while make or present.version:  # else it may be no warehouse at all
-            hold = self.store.hold(mark, (self._pinned or present).folders)
-            # Who has published since may not have seen that these folders are held.
-            looked, present = present, read_pointer(self.root)
-            if present.version == looked.version:
-                return present, hold
-            hold.release()
-        return present, Hold()
+    def has(self, table: str) -> bool:
+        """Whether there is such a table."""
+        return table in self.pointer.tables
 
     def table(self, name: str) -> "DataFrame":
-        """Return a table of the present version.
+        """Return a table.
 
         Raises:
             PipelineError: there is none of the name.
         """
-        return self.of(self._pinned or read_pointer(self.root), name)
-
-    def of(self, pointer: Pointer, name: str) -> "DataFrame":
-        """Return a table of some version.
-
-        Raises:
-            PipelineError: there is none of the name.
-        """
-        if name not in pointer.tables:
+        if not self.has(name):
             raise PipelineError(
                 f"{self.root} has no table {name!r}; fill it first: "
                 f"python -m celery_fair pipeline ingest LOGS {self.root}"
             )
-        return self.rows(pointer, name).drop("run")
+        return self.rows(name).drop("run")
 
-    def rows(self, pointer: Pointer, name: str) -> "DataFrame":
-        """Return a table that there is, with the `run` that wrote each row."""
-        rows = self.read(pointer.tables[name], pointer.schemas[name])
-        if name == _IN_PART and REPLACED in pointer.tables:
+    def known(self, table: str, schema: "StructType | str") -> "DataFrame":
+        """Return a table; an empty one if there is none."""
+        return self.table(table) if self.has(table) else self.spark.createDataFrame([], schema)
+
+    def rows(self, table: str, before: bool = False) -> "DataFrame":
+        """Return a table that there is, with the `run` that wrote each row.
+
+        Arguments:
+            before: without what was written since the last version was published.
+        """
+        pointer = self._published if before else self.pointer
+        return self._counted(pointer, table, pointer.tables[table])
+
+    def _counted(self, pointer: Pointer, table: str, folders: Sequence[str]) -> "DataFrame":
+        """Return what some folders of a table hold, but for rows that no longer count."""
+        rows = self.read(folders, pointer.schemas[table])
+        if table == _IN_PART and REPLACED in pointer.tables:
             # Which column is the run that is meant, and which the one that has said so.
             stale = self.read(pointer.tables[REPLACED], pointer.schemas[REPLACED])
             stale = stale.select("id", "stale").withColumnRenamed("stale", "run")
@@ -127,96 +187,10 @@ class Warehouse:
 
     def read(self, folders: Sequence[str], schema: "StructType | str") -> "DataFrame":
         """Return what certain folders, all of one table, hold, and the `run` that wrote it."""
-        paths = [unglobbed(self.store.address(folder)) for folder in folders]
-        base = self.store.address(folders[0].partition("/")[0])
+        paths = [unglobbed(address(self.root / folder)) for folder in folders]
+        base = address(self.root / folders[0].partition("/")[0])
         reader = self.spark.read.option("basePath", base).schema(f"{_ddl(schema)}, run string")
         return reader.parquet(*paths)
-
-    def begin(self, make: bool = False) -> "Run":
-        """Begin the next version.
-
-        Arguments:
-            make: whether it may be the first.
-
-        Raises:
-            OSError: nothing can be written there. Who holds nothing writes nothing: others would
-                take it for what a run left behind that was killed.
-        """
-        mark = secrets.token_hex(3)
-        present, hold = self._held(mark, make)
-        return Run(self, self._pinned or present, f"{present.version + 1:06d}-{mark}", hold)
-
-    @contextmanager
-    def publishing(self) -> Iterator["Run"]:
-        """Publish what is written in it; if it fails, the disk being full, nothing is left of it.
-
-        Who reads by the run's `table` reads one version, however many are published meanwhile: of
-        two, starts that are only in the second would be missing while its logs are complete.
-        If another run has published the same tables meanwhile, its are those that others see; what
-        was written here can be read all the same.
-        """
-        run = self.begin()
-        try:
-            yield run
-            with suppress(OvertakenError):
-                run.publish()
-        except BaseException:  # an interrupt too; re-raised
-            run.discard()
-            raise
-        if self._pinned is None:
-            run.release()
-        else:
-            self._pinned = run.pointer
-            self._holds.append(run.hold)
-
-
-class Run:
-    """The next version while it is being written. Nothing is seen of it before `publish`.
-
-    Arguments:
-        before: the version that it reads.
-        number: with which the names of all that it writes end.
-        hold: what keeps others from removing what it reads and writes.
-    """
-
-    def __init__(self, warehouse: Warehouse, before: Pointer, number: str, hold: Hold) -> None:
-        self.warehouse = warehouse
-        self.hold = hold
-        self.release = hold.release
-        """Let others remove what they do not need."""
-        self._before = before
-        self.pointer = Pointer(before.version + 1, before.tables, before.schemas)
-        """What it has read and written."""
-        self._number = number
-        self._folders = count()
-
-    # Reading --------------------------------------------------------------------
-
-    def has(self, table: str) -> bool:
-        """Whether there is such a table, in this version or the one before."""
-        return table in self.pointer.tables
-
-    def table(self, name: str) -> "DataFrame":
-        """Return a table of the version that was there when this run began, or as it has it now.
-
-        Raises:
-            PipelineError: there is none of the name.
-        """
-        return self.warehouse.of(self.pointer, name)
-
-    def known(self, table: str, schema: "StructType | str") -> "DataFrame":
-        """Return the table as this run has it so far; an empty one if there is none."""
-        if not self.has(table):
-            return self.warehouse.spark.createDataFrame([], schema)
-        return self.table(table)
-
-    def rows(self, table: str, before: bool = False) -> "DataFrame":
-        """Return a table that there is, with the `run` that wrote each row.
-
-        Arguments:
-            before: without what this run has written.
-        """
-        return self.warehouse.rows(self._before if before else self.pointer, table)
 
     # Writing --------------------------------------------------------------------
 
@@ -229,117 +203,158 @@ class Run:
         return self.adopt(table, self._write(table, rows), rows.schema)
 
     def adopt(self, table: str, folder: str, schema: "StructType | str") -> "DataFrame":
-        """Let a folder that this run has written be part of a table; return what is in it."""
+        """Let a folder that was just written be part of a table; return what is in it."""
         return self._consists(table, self.pointer.tables.get(table, []), folder, schema)
 
     def _consists(
         self, table: str, others: list[str], folder: str, schema: "StructType | str"
     ) -> "DataFrame":
         self.pointer = self.pointer.with_table(table, [*others, folder], _ddl(schema))
-        return self.warehouse.read([folder], schema).drop("run")
+        return self.read([folder], schema).drop("run")
 
     def split(self, rows: "DataFrame", by: str, tables: Sequence[str]) -> dict[str, str]:
         """Write rows once, to the table that the column `by` names; return each table's folder."""
-        store, scratch = self.warehouse.store, self.scratch("staged")
-        together = f"{scratch}/run=0"
-        rows.write.partitionBy(by).mode("overwrite").parquet(store.address(together))
+        together = self.root / self.scratch("staged") / "run=0"
+        rows.write.partitionBy(by).mode("overwrite").parquet(address(together))
         found = {}
         for table in tables:
-            written = f"{together}/{by}={table}"
-            if (store.root / written).is_dir():
+            written = together / f"{by}={table}"
+            if written.is_dir():
                 found[table] = self._folder(table)
-                store.move(written, found[table])
-        store.remove(scratch)
+                (self.root / table).mkdir(exist_ok=True)
+                written.rename(self.root / found[table])
         return found
 
     def scratch(self, name: str) -> str:
-        """Return the name of a folder for what this run needs for a while."""
-        return f"{SCRATCH}{name}-{self._number}"
-
-    def remove(self, folder: str) -> None:
-        """Remove a folder that only this run has seen."""
-        self.warehouse.store.remove(folder)
+        """Return the name of a folder for what is needed until all is published, or is not."""
+        folder = f".scratch-{name}-{self._mark}"
+        self._written.add(folder)
+        return folder
 
     def compact(self, table: str) -> None:
         """Put folders of a table together that have become many."""
-        folders, sizes = self.pointer.tables.get(table, []), self._sizes(table)
+        folders, sizes = self.pointer.tables[table], _sizes(self.root, self.pointer, table)
         first = overgrown(sizes)
-        if table == _IN_PART and sum(self._sizes(REPLACED)) > sum(sizes) / 10:
+        if table == _IN_PART and sum(_sizes(self.root, self.pointer, REPLACED)) > sum(sizes) / 10:
             first = 0
         if first == len(folders):
             return
         from pyspark.sql import functions as F
 
-        schema = self.pointer.schemas[table]
-        rows = self.warehouse.of(self.pointer.with_table(table, folders[first:], schema), table)
-        self._consists(table, folders[:first], self._write(table, rows), schema)
-        for written in folders[first:]:
-            if written.endswith(self._number):
-                self.remove(written)
+        together = self._counted(self.pointer, table, folders[first:]).drop("run")
+        self._consists(table, folders[:first], self._write(table, together), together.schema)
         if table == _IN_PART:
             runs = [each.rpartition("run=")[2] for each in self.pointer.tables[table]]
             stale = self.rows(REPLACED).where(F.col("stale").isin(runs))
             self.replace(REPLACED, stale.drop("run"))
 
-    def _sizes(self, table: str) -> list[int]:
-        return [self.warehouse.store.size(each) for each in self.pointer.tables.get(table, [])]
-
     def _write(self, table: str, rows: "DataFrame") -> str:
+        if self._use is None:  # or an ingest would remove what is written
+            self._use = _Lock(self.root / _USED, LOCK_SH)
         folder = self._folder(table)
-        rows.write.parquet(self.warehouse.store.address(folder))
+        rows.write.parquet(address(self.root / folder))
         return folder
 
     def _folder(self, table: str) -> str:
-        return f"{table}/run={next(self._folders)}-{self._number}"
+        folder = f"{table}/run={self._mark}-{next(self._count)}"
+        self._written.add(folder)
+        return folder
 
     # Publishing -----------------------------------------------------------------
 
-    def publish(self) -> None:
-        """Let others see what this run has written, and remove what nobody needs any more.
-
-        That is all but this version, the one before, and what somebody reads or writes just now:
-        what a run has left that was killed goes, too.
+    @contextmanager
+    def ingesting(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Go on from the present version, while nobody else ingests; remove what others have left.
 
         Raises:
-            OvertakenError: another run has published some of the same tables meanwhile.
+            OSError: nothing can be written there.
         """
-        store = self.warehouse.store
-        store.settle(sorted(self.pointer.folders - self._before.folders))
-        before, published = write_pointer(store.root, self._before, self.pointer)
-        self.pointer = Pointer(published.version, self.pointer.tables, self.pointer.schemas)
-        found = store.held()
-        # Who begins to read a later version just now may not be among these: its writer clears up.
-        if found is None or read_pointer(store.root).version != published.version:
-            return
-        needed = before.folders | published.folders | found.folders
-        for folder in _written(store):
-            if folder not in needed and self._is_past(folder, found):
-                store.remove(folder)
+        self.root.mkdir(parents=True, exist_ok=True)
+        place = self.root / _INGEST
+        try:
+            alone = _Lock(place, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another run that ingests into {self.root}")
+            alone = _Lock(place, LOCK_EX)
+        if self._use is not None:
+            self._use.release()
+        with suppress(BlockingIOError):  # somebody is at work: a later run clears up
+            only = _Lock(self.root / _USED, LOCK_EX | LOCK_NB)
+            _clear_up(self.root)
+            only.release()
+        self._use = _Lock(self.root / _USED, LOCK_SH)
+        self.pointer = self._published = read_pointer(self.root)
+        try:
+            yield
+        finally:
+            alone.release()
 
-    def _is_past(self, folder: str, found: Held) -> bool:
-        """Whether it was written for an earlier version, or this one, by a run that has ended."""
-        named = _NAMED.search(folder)
-        return (
-            named is not None
-            and int(named[1]) <= self.pointer.version
-            and named[2] not in found.marks
-        )
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """Publish what is written in it; if it fails, as on a full disk, nothing is left of it."""
+        try:
+            yield
+            self._publish()
+        finally:
+            self.discard()
+
+    def _publish(self) -> None:
+        """Let others see what was written, beside what they have published meanwhile."""
+        before, after = self._published, self.pointer
+        mine = [name for name, each in after.tables.items() if before.tables.get(name) != each]
+        if not mine:
+            return
+        for folder in sorted(self._written & after.folders):
+            _settle(self.root / folder)
+        with whole_file(self.root / _POINTER) as file:  # who comes second waits
+            present = read_pointer(self.root)
+            published = Pointer(
+                present.version + 1,
+                present.tables | {name: after.tables[name] for name in mine},
+                present.schemas | {name: after.schemas[name] for name in mine},
+            )
+            json.dump({"v": FORMAT, **asdict(published)}, file, indent=1)
+        self.pointer = self._published = replace(after, version=published.version)
 
     def discard(self) -> None:
-        """Remove what this run has written, unless others can see it, or may."""
+        """Remove what was written, unless others can see it."""
         # Not by what this process remembers: an interrupt may come just when it is published.
-        store = self.warehouse.store
-        seen = read_pointer(store.root).folders
-        if not any(each.endswith(self._number) for each in seen):
-            for folder in _written(store):
-                if folder.endswith(self._number):
-                    store.remove(folder)
-        self.release()
+        needed = read_pointer(self.root).folders | self._published.folders
+        for folder in self._written - needed:
+            shutil.rmtree(self.root / folder, ignore_errors=True)
+        self._written &= needed
+        self.pointer = self._published
 
 
-def _written(store: Store) -> list[str]:
-    """Return the folders of runs, and those that are for a while."""
-    return [*store.names("*/run=*"), *store.names(f"{SCRATCH}*")]
+def address(path: Path) -> str:
+    """Return how Spark, on every machine, names a folder; it is no pattern."""
+    # Without the scheme it would be a path of Hadoop's default file system.
+    return f"file:{path}"
+
+
+def _clear_up(root: Path) -> None:
+    """Remove what is not of the present version: nobody is at work."""
+    needed = read_pointer(root).folders
+    for path in (*root.glob("*/run=*"), *root.glob(".scratch-*")):
+        if str(path.relative_to(root)) not in needed:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _settle(folder: Path) -> None:
+    """See to it that a folder of a table outlasts a power loss."""
+    # Spark does not. What is empty then is no error to it, but no rows.
+    for path in (*folder.rglob("*"), folder, folder.parent):
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _sizes(root: Path, pointer: Pointer, table: str) -> list[int]:
+    """How many bytes of Parquet each folder of a table has."""
+    folders = (root / each for each in pointer.tables[table])
+    return [sum(path.stat().st_size for path in each.rglob("*.parquet")) for each in folders]
 
 
 def overgrown(sizes: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from celery_fair.cli.pipeline import group
-from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import read_pointer
 from tests.apart import at_once
 from tests.apart.standalone import CONF, SPARK_HOME, environment
 

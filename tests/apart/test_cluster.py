@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from celery_fair.pipeline.storage.pointer import read_pointer
+from celery_fair.pipeline.warehouse import read_pointer
 from tests.apart.commands import AT_ONCE, SPARK_SUBMIT, SUBMIT, ask, rows
 from tests.apart.standalone import standalone
 from tests.pipeline.planted import Logs, Process

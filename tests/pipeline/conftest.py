@@ -19,20 +19,14 @@ if TYPE_CHECKING:
 OPTIONS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
-    "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Jobs are small and many: what is compiled for them, or compiled well, never pays.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.lightweightPlanChangeValidation": "false",
-    "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "0",  # nobody reads what is told of each plan
     "spark.sql.debug.maxToStringFields": "1",
     "spark.ui.liveUpdate.period": "-1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    " -XX:+UseSerialGC -Xms640m -Xmn320m",
+    "spark.driver.extraJavaOptions": "-Xms640m -Xmn320m",
 }
 
 
@@ -50,12 +44,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The run's session; see `celery_fair.pipeline.session`."""
     if find_java(os.environ) is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(JAVA_NEEDED)
-    from celery_fair.pipeline.session import _LOCAL, open_session
+    from celery_fair.pipeline.session import _LOCAL, Work, open_session
 
     scratch = tmp_path_factory.mktemp("spark")
     options = {**OPTIONS, "spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch)}
     with borrowed_java() as borrowed:
-        session = open_session("local[1]", "1g", _LOCAL | options if borrowed else options)
+        options = _LOCAL | options if borrowed else options
+        session = open_session("local[1]", "1g", options, Work.LITTLE)
     yield session
     session.stop()
     if not borrowed:

@@ -1,4 +1,4 @@
-"""Several ingest into one warehouse at once: it has everything once, whoever wins."""
+"""Several ingest into one warehouse at once: one waits, and then it has everything once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import fcntl
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.storage.pointer import read_pointer
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.ingest import Ingested, ingest
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
 from tests.waiting import wait_for
@@ -40,7 +41,7 @@ def start(logs: Logs, root: Path) -> subprocess.Popen[str]:
 
 
 def check(warehouse: Warehouse) -> None:
-    """It has everything once, in the first version, and nothing is left of who was overtaken."""
+    """It has everything once, in the first version, and nothing is left of who waited."""
     assert warehouse.table("events").count() == EVENTS
     (row,) = warehouse.table("attempts").selectExpr("count(*) as n", "sum(starts) as s").collect()
     assert (row["n"], row["s"]) == (3, 3)
@@ -48,43 +49,54 @@ def check(warehouse: Warehouse) -> None:
     assert present.version == 1
     runs = warehouse.root.glob("*/run=*")
     assert {f"{path.parent.name}/{path.name}" for path in runs} == present.folders
-    assert not list(warehouse.root.glob(".*"))
+    assert {path.name for path in warehouse.root.glob(".*")} == {".used", ".ingest"}
 
 
 def test_another_ingests_meanwhile(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """Who is second begins once more, and finds nothing left to read."""
+    """Who is second waits, and finds nothing left to read."""
     plant(logs)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
-    said: list[str] = []
+    waits = Event()
+    others: list[str] = []
 
-    def say(text: str) -> None:
-        said.append(text)
-        if text == "writing processes and backlogs":
-            other = ingest(Warehouse(spark, warehouse.root), logs.folder)
-            assert (other.version, other.events) == (1, EVENTS)
+    def other() -> Ingested:
+        def say(text: str) -> None:
+            others.append(text)
+            waits.set()
 
-    done = ingest(warehouse, logs.folder, say=say)
-    assert (done.version, done.files, done.events) == (1, 0, 0)
-    assert "another run has published what it read meanwhile: once more" in said
+        return ingest(Warehouse(spark, warehouse.root), logs.folder, say=say)
+
+    with ThreadPoolExecutor(1) as threads:
+
+        def say(text: str) -> None:
+            if text == "writing processes and backlogs":
+                running.append(threads.submit(other))
+                assert waits.wait(60)
+
+        running: list[object] = []
+        done = ingest(warehouse, logs.folder, say=say)
+        (second,) = (each.result() for each in running)  # type: ignore[attr-defined]
+    assert (done.version, done.events) == (1, EVENTS)
+    assert (second.version, second.files, second.events) == (1, 0, 0)
+    assert others[0] == f"waiting for another run that ingests into {warehouse.root}"
     check(warehouse)
 
 
 @pytest.mark.wide
 def test_two_processes_at_once(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
-    """Neither may publish before both have begun."""
+    """Neither may begin before both want to."""
     plant(logs)
     root = tmp_path / "warehouse"
     root.mkdir()
-    with (root / ".current-000001.json.draft").open("w") as lock:
+    with (root / ".ingest").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         both = [start(logs, root) for _ in range(2)]
         wait_for(lambda: {process.pid for process in both} <= waiting(), 120, "both to begin")
     said = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    first, second = sorted(said, key=lambda each: "once more" in each[1])
-    assert first[0].startswith(f"version 1: {EVENTS} new events")
-    assert second[0].startswith("version 1: 0 new events from 0 lines of 0 new files")
-    assert "another run has published what it read meanwhile: once more" in second[1]
+    first, second = sorted((out for out, _ in said), key=lambda out: "version 1: 0" in out)
+    assert first.startswith(f"version 1: {EVENTS} new events")
+    assert second.startswith("version 1: 0 new events from 0 lines of 0 new files")
     check(Warehouse(spark, root))
 
 

@@ -14,7 +14,7 @@ from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.publish import publish_audit
 from celery_fair.pipeline.reading import broken, is_broken
 from celery_fair.pipeline.silver.unread import BREAKS_OFF, unreadable
 from celery_fair.pipeline.warehouse import Warehouse
@@ -146,7 +146,7 @@ def test_a_file_of_two_members_is_cut(spark: SparkSession, logs: Logs, tmp_path:
 
 
 def audited(warehouse: Warehouse) -> dict[str, str]:
-    rows = write_audit(warehouse, None, lambda _: None).collect()
+    rows = publish_audit(warehouse, lambda _: None).collect()
     return {row["id"]: row["verdict"] for row in rows}
 
 

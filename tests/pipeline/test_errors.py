@@ -18,13 +18,11 @@ from celery_fair.cli.pipeline.context import _cause, _work
 from celery_fair.pipeline.errors import root_cause
 from celery_fair.pipeline.ingest import _is_gone
 from celery_fair.pipeline.session import Work, _for, _java_says, work_below
-from celery_fair.pipeline.storage.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OPTIONS = "spark.driver.defaultJavaOptions"
-_SERIAL, _PARALLEL = "-XX:+UseSerialGC", "-XX:+UseParallelGC"
 
 FULL = """An error occurred while calling o123.parquet.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed
@@ -50,7 +48,7 @@ def test_a_broken_file(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_full_disk() -> None:
     told = "No space left on device; the disk is full: make room, or name another folder"
     assert root_cause(RuntimeError(FULL)) == f"IOException: {told}"
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current-000001.json")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "warehouse/current.json")
     assert root_cause(full).endswith("the disk is full: make room, or name another folder")
 
 
@@ -137,31 +135,17 @@ def test_what_vanishes_meanwhile_is_no_work(tmp_path: Path) -> None:
     try:
         for _ in range(2000):
             assert work_below(tmp_path, (1, 1)) is Work.LITTLE
-            Store(tmp_path).names("*/run=*")
     finally:
         over.set()
         thread.join()
 
 
-@pytest.mark.parametrize("chosen", [_PARALLEL, "-XX:+UseG1GC"])
-@pytest.mark.parametrize("name", ["JAVA_TOOL_OPTIONS", _OPTIONS, "spark.driver.extraJavaOptions"])
-def test_of_two_garbage_collectors_one_is_chosen(
-    name: str, chosen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other is the user's; Java would not start with both."""
-    said, settings = f"-Xmx1g {chosen}", {}
-    if name.startswith("spark"):
-        settings[name] = said
-    assert _SERIAL in _for(Work.LITTLE, {})[_OPTIONS]
-    assert _PARALLEL in _for(Work.MUCH, {})[_OPTIONS]
-    if not settings:
-        monkeypatch.setenv(name, said)
-    for work in Work:
-        found = _for(work, settings | {"spark.sql.shuffle.partitions": "7"})
-        named = found[_OPTIONS].split()
-        assert [each for each in named if each.endswith("GC")] == [chosen] * (name == _OPTIONS)
-        assert found["spark.sql.shuffle.partitions"] == "7"
-        assert said in found.get(name, said)
+def test_what_the_user_says_to_java_comes_last() -> None:
+    """And of Spark's settings it is the user's that count."""
+    found = _for(Work.LITTLE, {_OPTIONS: "-Xss4m", "spark.sql.shuffle.partitions": "7"})
+    assert found[_OPTIONS].endswith(" -Xss4m")
+    assert "-XX:+UseSerialGC" in found[_OPTIONS]
+    assert found["spark.sql.shuffle.partitions"] == "7"
 
 
 def test_memory_that_ran_out_is_told_whatever_else_comes_of_it() -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_fair.pipeline.storage.pointer import read_pointer
-from celery_fair.pipeline.warehouse import Warehouse
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.pipeline.planted import Logs, Process
 from tests.pipeline.test_commands import run
 from tests.pipeline.test_killed import ids, left

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.publish import publish_audit
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
 
@@ -104,7 +104,7 @@ def test_none_of_these_is_replayable(spark: SparkSession, logs: Logs, tmp_path: 
         logs.write(file_of(process), process.lines)
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)
-    rows = write_audit(warehouse, None, lambda _: None).where("starts = 0").collect()
+    rows = publish_audit(warehouse, lambda _: None).where("starts = 0").collect()
     verdicts = {row["id"]: row["verdict"] for row in rows}
     assert len(rows) == len(verdicts)
     proven = dict.fromkeys(["nobodys", "twice"], "REPLAYABLE")
@@ -129,7 +129,7 @@ def test_files_that_do_not_say_whose_they_are(
     logs.write("host/later.jsonl", letters("other").lines)
     ingest(warehouse, logs.folder)
 
-    (letter, _) = write_audit(warehouse, None, lambda _: None).orderBy("id").collect()[::-1]
+    (letter, _) = publish_audit(warehouse, lambda _: None).orderBy("id").collect()[::-1]
     assert (letter["id"], letter["verdict"]) == ("q", "UNKNOWN")
     doubts = warehouse.table("doubts").collect()
     assert {row["queues"] for row in doubts} == {None}

@@ -15,7 +15,6 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import processes
-from celery_fair.pipeline.storage.pointer import read_pointer
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
 from tests.pipeline.staged import bronze_of_lines
@@ -251,27 +250,3 @@ def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
         ingest(warehouse, tmp_path / "logs")
     with pytest.raises(PipelineError, match="no table 'attempts'"):
         warehouse.table("attempts")
-
-
-@pytest.mark.wide
-def test_run_that_is_overtaken_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    warehouse = Warehouse(spark, tmp_path)
-    slow, fast = warehouse.begin(), warehouse.begin()
-    slow.replace("numbers", spark.range(1))
-    fast.replace("numbers", spark.range(2))
-    fast.publish()
-    with pytest.raises(PipelineError, match="run it again"):
-        slow.publish()
-    assert warehouse.table("numbers").count() == 2
-
-
-@pytest.mark.wide
-def test_version_before_last_is_removed(spark: SparkSession, tmp_path: Path) -> None:
-    warehouse = Warehouse(spark, tmp_path)
-    for size in (1, 2, 3):
-        run = warehouse.begin()
-        run.replace("numbers", spark.range(size))
-        run.publish()
-    assert warehouse.table("numbers").count() == 3
-    assert read_pointer(tmp_path).version == 3
-    assert len(list((tmp_path / "numbers").iterdir())) == 2

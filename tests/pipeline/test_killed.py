@@ -12,20 +12,19 @@ import pytest
 
 from celery_fair.pipeline import ingest as ingesting
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.storage.pointer import read_pointer
-from celery_fair.pipeline.warehouse import Run, Warehouse
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.pipeline.planted import Logs, Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = {
-    "begun": (Run, "split"),
+    "begun": (Warehouse, "split"),
     "staged": (Path, "rename"),
     "silver": (ingesting, "renew_by_process"),
     "settled": (os, "fsync"),
     "drafted": (Path, "replace"),
-    "published": (Run, "_is_past"),
+    "published": (Warehouse, "discard"),
 }
 """What it was about to do."""
 
@@ -36,13 +35,14 @@ WIDE = STEPS.keys() - {"drafted"}
 def left(warehouse: Warehouse) -> set[str]:
     """What is in a warehouse besides the present version, and is no folder of a table."""
     root = warehouse.root
-    hidden = {path.name for path in root.glob(".*")}
+    hidden = {path.name for path in root.glob(".*")} - {".used", ".ingest"}
     runs = {f"{path.parent.name}/{path.name}" for path in root.glob("*/run=*")}
     return hidden | runs - read_pointer(root).folders
 
 
 def ids(warehouse: Warehouse) -> set[str]:
-    return {row["id"] for row in warehouse.table("attempts").collect()}
+    present = Warehouse(warehouse.spark, warehouse.root)
+    return {row["id"] for row in present.table("attempts").collect()}
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_a_driver_is_killed(spark: SparkSession, logs: Logs, tmp_path: Path, ste
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     assert ids(warehouse) == ({"a", "b"} if step == "published" else {"a"})
-    assert any(name.startswith(".held-") for name in left(warehouse))
+    assert any(name.startswith(".scratch-") for name in left(warehouse))
 
     plant("c")
     ingest(warehouse, logs.folder)
     assert ids(warehouse) == {"a", "b", "c"}
     rest = left(warehouse)
-    if step != "published":  # the version before is kept, which a reader may have just begun with
+    if step != "published":  # the version before is kept until the next run
         assert rest <= before
     assert not any(name.startswith(".") for name in rest)

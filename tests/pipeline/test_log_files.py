@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,8 +12,10 @@ from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import log_files
 from celery_fair.pipeline.reading import check, open_copies
 from celery_fair.pipeline.silver.unread import _named, files_there
-from celery_fair.pipeline.storage.store import Store
-from celery_fair.pipeline.warehouse import Run
+from celery_fair.pipeline.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OPEN = "_open-1700000000-celery@n-7-ab12-0.jsonl"
 
@@ -83,11 +84,6 @@ def test_an_open_file_that_is_sealed_meanwhile(
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", sealed)
-    (tmp_path / "scratch").mkdir()
-    warehouse = SimpleNamespace(store=Store(tmp_path))
-    run = cast("Run", SimpleNamespace(scratch=lambda _: "scratch", warehouse=warehouse))
-    with open_copies(run, logs, wanted=True) as copies:
-        assert copies is not None
-        copied = Path(copies.address.removeprefix("file:")).iterdir()
-        assert [path.read_text() for path in copied] == ["its line\n"]
-        assert (copies.files, copies.size) == (1, len("its line\n"))
+    copies = open_copies(Warehouse(cast("SparkSession", None), tmp_path), logs)
+    assert [path.read_text() for path in copies] == ["its line\n"]
+    assert list(copies[0].parent.iterdir()) == copies

@@ -17,9 +17,8 @@ from celery_fair.cli import fair
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.report import figures
-from celery_fair.pipeline.report.charts import Series, bars, lines
 from celery_fair.pipeline.report.figures import Figures, first_queues, in_use, nice_interval
-from celery_fair.pipeline.report.page import page
+from celery_fair.pipeline.report.page import Series, chart, page, templates
 from tests.chromium import OPTIONS, browser
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
@@ -139,22 +138,29 @@ def test_browser_shows_it(written: Path, tmp_path: Path) -> None:
 
 def test_chart_places_points_and_breaks_lines() -> None:
     points = [(0.0, 0.0), (10.0, 1.0), (100.0, 0.5)]
-    drawn = lines([Series("a&b", points, [])], "label", gap=15.0)
+    drawn = chart([Series("a&b", points)], gap=15.0)
+    assert drawn is not None
     # From 48 to 710 across, and from 272 up to 12.
-    assert "M48.0,272.0L48.0,272.0L114.2,12.0M710.0,142.0L710.0,142.0" in drawn
-    assert "a&amp;b" in drawn
-    assert lines([], "label", 1.0) == ""
+    line = "M48.0,272.0L48.0,272.0L114.2,12.0M710.0,142.0L710.0,142.0"
+    assert drawn["lines"] == [("a&b", line, "")]
+    assert "<title>a&amp;b</title>" in parts().lines(drawn, "label", 1, 1)
+    assert chart([], 1.0) is None
+
+
+def parts() -> Any:
+    """The template's macros."""
+    return templates().get_template("parts.html").module
 
 
 def test_bars_are_to_scale() -> None:
-    drawn = bars([("a", [30.0, 10.0]), ("b", [0.0, 20.0])], ("x", "y"), "label", "s")
+    drawn = parts().bars([("a", [30.0, 10.0]), ("b", [0.0, 20.0])], ("x", "y"), "label", "s")
     assert [part.split('"')[0] for part in drawn.split('width="')[1:]] == [
         "465.0",
         "155.0",
         "0.0",
         "310.0",
     ]
-    assert bars([("a", [0.0])], ("x",), "label", "s") == ""
+    assert "<svg" not in parts().bars([("a", [0.0])], ("x",), "label", "s")
 
 
 def test_interval_is_a_round_number() -> None:
@@ -168,9 +174,9 @@ def shown(**given: Any) -> Figures:
     processes = dict.fromkeys(("processes", "incomplete", "missing", "dropped", "silent"), 0)
     numbers = {"since": 0.0, "until": 1.0, "interval": 1.0, "drawn": 1.0, "judged": 0}
     numbers |= {"unfair": 0, "started": 0}
-    verdicts = {"DUPLICATE": 0, "LOST": 0}
+    verdicts = {"DUPLICATE": 0, "LOST": 0, "UNKNOWN": 0}
     known = {**none, **numbers, "verdicts": verdicts, "processes": processes, "by_key": None}
-    return Figures(**{**known, **given})
+    return known | given
 
 
 def test_a_queue_that_gets_nothing_is_among_those_shown(spark: SparkSession) -> None:

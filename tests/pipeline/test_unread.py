@@ -10,7 +10,7 @@ import pytest
 
 from celery_fair.eventlog.log_file import OPEN, FileName, sealed_name
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.publish import write_audit
+from celery_fair.pipeline.publish import publish_audit
 from celery_fair.pipeline.silver.unread import UNREAD, files_there, unread
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
@@ -82,7 +82,7 @@ def test_process_of_which_nothing_was_read(spark: SparkSession, logs: Logs, tmp_
 
     warehouse = Warehouse(spark, tmp_path / "warehouse")
     ingest(warehouse, logs.folder)
-    rows = write_audit(warehouse, None, lambda _: None).collect()
+    rows = publish_audit(warehouse, lambda _: None).collect()
     assert {row["id"]: row["verdict"] for row in rows} == {
         "of that time": "UNKNOWN",
         "long before": "REPLAYABLE",

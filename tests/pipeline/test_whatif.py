@@ -89,7 +89,7 @@ def test_a_scenario_may_be_about_what_comes_late_and_about_all_keys(warehouse: P
 def test_a_time_without_messages_is_told(warehouse: Path) -> None:
     none = run("whatif", warehouse, "--since", T0 + 30, "--until", T0 + 40.5, "--quiet")
     assert none.exit_code == 1
-    said = f"no message was published at {T0 + 30:.0f} or later and before {T0 + 40.5}"
+    said = f"no message was published at {T0 + 30:.15g} or later and before {T0 + 40.5}"
     assert said in none.stderr
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from celery_fair.pipeline.storage.whole_file import whole_file
+from celery_fair.pipeline.whole_file import whole_file
 from tests.waiting import wait_for
 
 
@@ -77,15 +76,6 @@ def test_of_two_who_write_one_waits(tmp_path: Path) -> None:
 def is_waited_for() -> bool:
     """Whether a thread of this process waits for a lock."""
     return f"-> FLOCK  ADVISORY  WRITE {os.getpid()} " in Path("/proc/locks").read_text()
-
-
-def test_who_is_to_be_the_first_is_told_that_it_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "current-000001.json"
-    for text in ("first", "second"):
-        with suppress(FileExistsError), whole_file(path, new=True) as file:
-            file.write(text)
-    assert path.read_text() == "first"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import click
 
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, moment
 from celery_fair.cli.pipeline.context import (
-    Columns,
     Context,
     Row,
     by_key_option,
@@ -19,7 +18,6 @@ from celery_fair.cli.pipeline.context import (
     premises,
 )
 from celery_fair.operate.text import escaped
-from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,12 +25,7 @@ if TYPE_CHECKING:
     from celery_fair.pipeline.warehouse import Warehouse
 
 _SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node", "why")
-_LISTED: Columns = (
-    *_SHOWN[:5],
-    ("started", lambda row: _moment(row["started_at"])),
-    ("rejected", lambda row: _moment(row["rejected_at"])),
-    *_SHOWN[7:],
-)
+_LISTED = "id, retries, verdict, task, queue, started: started_at, rejected: rejected_at, node, why"
 _DOUBT = ("why", "node", "pid", "boot", "since", "until")
 _LIMIT = 1000
 
@@ -118,10 +111,10 @@ def audit(
     from pyspark.sql.functions import col
 
     from celery_fair.pipeline.gold.audit import VERDICTS, WELL, audit_by_key, worst_first
-    from celery_fair.pipeline.publish import write_audit, write_audit_by_key
+    from celery_fair.pipeline.publish import publish, publish_audit
 
     there = context.warehouse(warehouse)
-    every = write_audit(there, complete_since, context.say, redelivered_within)
+    every = publish_audit(there, context.say, complete_since, redelivered_within)
     audited = every.where("repeatable is null or not repeatable") if non_repeatable else every
     counted = {row["verdict"]: row["count"] for row in audited.groupBy("verdict").count().collect()}
     counts = {verdict: counted.get(verdict, 0) for verdict in VERDICTS}
@@ -129,7 +122,7 @@ def audit(
         _write_ids(audited, ids_out)
     good = not any(counts[name] for name in fail_on)
     if by == "key":
-        made = write_audit_by_key(there, every, context.say)
+        made = publish(there, context.say, audit_by_key, audit=every)
         return _by_key(audit_by_key(audited) if non_repeatable else made, counts, good)
     verdict = col("verdict")
     listed = audited.where(verdict.isin(*only) if only else ~verdict.isin(*WELL))
@@ -159,10 +152,6 @@ def audit(
     )
 
 
-def _moment(at: float | None) -> str | None:
-    return None if at is None else moment(at)
-
-
 def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
     """What is to be said where no attempt is listed."""
     from celery_fair.pipeline.gold.audit import WELL
@@ -181,8 +170,8 @@ def _by_key(made: "DataFrame", counts: dict[str, int], good: bool) -> Outcome:
 
     order = (desc("to_look_at"), desc("attempts"), "queue", "tenant")
     rows = collected(made.orderBy(*order).limit(_LIMIT))
-    names = ("attempts", *map(str.lower, counts))
-    lines = laid_out(rows, ("queue", ("key", named), *names), "no attempt is of a queue with keys")
+    columns = f"queue, key, attempts, {', '.join(counts).lower()}"
+    lines = laid_out(rows, columns, "no attempt is of a queue with keys")
     return Outcome({"verdicts": counts, "keys": rows}, lines, good)
 
 
@@ -221,7 +210,7 @@ def _changed(warehouse: "Warehouse") -> list[Row]:
 def _write_ids(audited: "DataFrame", path: Path) -> None:
     """A row at a time: there may be more than fit."""
     from celery_fair.pipeline.gold.audit import replayable
-    from celery_fair.pipeline.storage.whole_file import whole_file
+    from celery_fair.pipeline.whole_file import whole_file
 
     with whole_file(path) as file:
         for row in replayable(audited).select("id", "retries", "published").toLocalIterator():

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,23 +20,17 @@ from celery_fair.cli.options import (
     json_option,
     table,
 )
+from celery_fair.pipeline.cells import cell, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from celery_fair.pipeline.progress import Read, Show
     from celery_fair.pipeline.session import Work
     from celery_fair.pipeline.warehouse import Warehouse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PACKAGES = ("pandas", "py4j", "pyarrow", "pyspark")  # the extra's
-
-_OPTIONS = {"spark.master": "--master", "spark.driver.memory": "--driver-memory"}
-"""Settings that have an option."""
-
-_BITS = {"m": 20, "g": 30, "t": 40}
-_LEAST_MEMORY = 512 << 20
+_PACKAGES = ("jinja2", "pandas", "py4j", "pyarrow", "pyspark")  # the extra's
 
 
 @dataclass
@@ -66,20 +59,6 @@ class Context:
         if not self.quiet:
             click.echo(f"{what} …", err=True)
 
-    def bar(self) -> "Show | None":
-        """Return what shows on stderr how much has been read; None if that is no terminal."""
-        if self.quiet or not sys.stderr.isatty():
-            return None
-
-        def show(read: "Read | None") -> None:
-            text = "\n"
-            if read is not None:
-                size = f"{read.bytes:,} of {read.size:,} bytes"
-                text = f"\r  {size}, {read.files:,} files, {read.rows:,} rows"
-            click.echo(text, nl=False, err=True)
-
-        return show
-
     def spark(self, work: "Work | None" = None) -> "SparkSession":
         """Return the session, which starts with the first call.
 
@@ -106,8 +85,7 @@ class Context:
             _see_to_it_that_there_is_one(where)
         if self.publishes:
             see_to_it_that_it_can_be_written(where)
-        found = Warehouse(self.spark(_work(where, logs)), where)
-        return found.pin() if logs is None else found
+        return Warehouse(self.spark(_work(where, logs)), where)
 
 
 def _see_to_it_that_there_is_one(where: Path) -> None:
@@ -175,27 +153,15 @@ def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]
                 f"{key!r} is no setting of Spark's, which is written like"
                 f" spark.sql.shuffle.partitions=64{hint}"
             )
-        if key in _OPTIONS:
-            raise click.BadParameter(f"{key!r} is given by {_OPTIONS[key]}: use that")
-        if key in found:
-            raise click.BadParameter(f"{key!r} is given twice; give each setting once")
         found[key] = value
     return found
 
 
 def _memory(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
     """A size as Java takes it, with which Spark starts."""
-    from celery_fair.pipeline.doctor import memory_here
-
-    found = re.fullmatch(r"(\d+)([mgt])b?", word.lower())
-    if found is None:
+    if not re.fullmatch(r"[1-9]\d*[mgt]", word):
         raise click.BadParameter(f"{word!r} is no size such as 4g or 1500m")
-    size = int(found[1]) << _BITS[found[2]]
-    if size < _LEAST_MEMORY:
-        raise click.BadParameter(f"{word!r} is less than Spark starts with, 512m")
-    if (total := memory_here()) and size > total:
-        raise click.BadParameter(f"{word!r} is more than this machine has, {total >> 20}m")
-    return f"{found[1]}{found[2]}"
+    return word
 
 
 def with_options(command: F, options: Iterable[Callable[[F], F]]) -> F:
@@ -320,8 +286,6 @@ def _cause(exc: Exception) -> str:
 
 
 Row = dict[str, Any]
-Columns = Sequence[str | tuple[str, str | Callable[[Row], Any]]]
-"""Fields of a row; or a column's head, with the field or what makes a cell of a row."""
 
 
 def collected(frame: "DataFrame") -> list[Row]:
@@ -329,15 +293,11 @@ def collected(frame: "DataFrame") -> list[Row]:
     return [row.asDict(recursive=True) for row in frame.collect()]
 
 
-def laid_out(rows: Iterable[Row], columns: Columns, empty: str) -> list[str]:
-    """Return rows as lines for a reader, or `empty` where there are none."""
-    pairs = [(each, each) if isinstance(each, str) else each for each in columns]
-    cells = (
-        [row[take] if isinstance(take, str) else take(row) for _, take in pairs] for row in rows
-    )
-    return list(table([head for head, _ in pairs], cells, empty))
+def laid_out(rows: Iterable[Row], text: str, empty: str) -> list[str]:
+    """Return rows as lines for a reader, or `empty` where there are none.
 
-
-def part(name: str, form: str = ".2%") -> Callable[[Row], str | None]:
-    """Return what reads a part of a whole from a row; None if it is not known."""
-    return lambda row: None if row[name] is None else format(row[name], form)
+    Arguments:
+        text: their columns, see `celery_fair.pipeline.cells`.
+    """
+    heads, names = zip(*columns(text), strict=True)
+    return list(table(heads, ([cell(row, name) for name in names] for row in rows), empty))

@@ -7,41 +7,26 @@ import click
 
 from celery_fair.cli.options import INTERVAL, Number, Outcome
 from celery_fair.cli.pipeline.context import (
-    Columns,
     Context,
     Row,
     by_key_option,
     collected,
     laid_out,
     on_warehouse,
-    part,
 )
-from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def _verdicts(row: Row) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(row["verdicts"].items()))
-
-
-_SHARES: Columns = (
-    ("share", part("share")),
-    ("target", part("target")),
-    ("off by", part("deviation", "+.2%")),
+_BY_QUEUE = (
+    "queue, quantum, of: unit, share, target, off by: deviation, of seconds: share_of_seconds,"
+    " intervals, starved s: starved_seconds, held s: held_seconds, verdict,"
+    " intervals that are: verdicts"
 )
-_BY_QUEUE: Columns = (
-    *("queue", "quantum", ("of", "unit")),
-    *_SHARES,
-    ("of seconds", part("share_of_seconds")),
-    *("intervals", ("starved s", "starved_seconds"), ("held s", "held_seconds")),
-    *("verdict", ("intervals that are", _verdicts)),
-)
-_BY_KEY: Columns = (
-    *("queue", ("key", named), "weight", ("of", "unit"), "served"),
-    *_SHARES,
-    *("seconds", "intervals", "verdict"),
+_BY_KEY = (
+    "queue, key, weight, of: unit, served, share, target, off by: deviation, seconds, intervals,"
+    " verdict"
 )
 _NONE = "no queue had work in any interval, by what the log says of their states"
 _NO_KEY = "no queue is shared by key, or no two of its keys had work at one time: see fair_keys"
@@ -103,19 +88,20 @@ def fairness(
 
     Exit status: 0; 1 if a queue, or a key, is UNFAIR and --fail-on-unfair was given.
     """
-    from celery_fair.pipeline import publish
     from celery_fair.pipeline.gold.fairness import by_queue
-    from celery_fair.pipeline.gold.fairness_by_key import by_key
+    from celery_fair.pipeline.gold.fairness import fairness as by_intervals
+    from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
+    from celery_fair.pipeline.publish import publish
 
-    asked = context.warehouse(warehouse), interval, tolerance, context.say
+    asked = context.warehouse(warehouse), context.say
     found: dict[str, Any] = {"interval": interval, "tolerance": tolerance}
     if by == "key":
-        made = publish.write_fairness_by_key(*asked)
+        made = publish(*asked, fairness_by_key, **found)
         rows, found["judged"], found["unfair"] = _judged(by_key(made, tolerance), _KEYS)
         found["keys"] = rows
         lines = laid_out(rows, _BY_KEY, _NO_KEY) + _left_out(rows, found["judged"])
     else:
-        made = publish.write_fairness(*asked)
+        made = publish(*asked, by_intervals, **found)
         rows, found["judged"], found["unfair"] = _judged(by_queue(made, tolerance), _LIMIT)
         found["queues"] = rows
         lines = laid_out(rows, _BY_QUEUE, _NONE) + _left_out(rows, found["judged"])

@@ -46,8 +46,7 @@ def pipeline() -> None:
 def doctor(start: bool) -> Outcome:
     """Say whether Spark can run here, and what to install if not.
 
-    Looks for Java in JAVA_HOME, on PATH and in the usual places, for PySpark, pandas and PyArrow,
-    and for memory.
+    Looks for Java in JAVA_HOME, on PATH and in the usual places, for PySpark, pandas and PyArrow.
 
     \b
     Examples:

@@ -39,7 +39,7 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
 
     Others see a new version of the warehouse when it is complete, and not before; if this command
     is cut short, the old one stays. On a cluster every machine must reach both folders under the
-    same paths. On a terminal a bar shows how much has been read.
+    same paths.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
 
     check(logs)
     there = context.warehouse(warehouse, logs)
-    done = read(there, logs, include_open, context.say, context.bar())
+    done = read(there, logs, include_open, context.say)
     news = (
         f"version {done.version}: {done.events} new events from {done.lines} lines of"
         f" {done.files} new files" + (f" and {done.open_files} open ones" if include_open else "")
@@ -105,7 +105,7 @@ def report(
     """
     from celery_fair.pipeline.report.figures import figures
     from celery_fair.pipeline.report.page import page
-    from celery_fair.pipeline.storage.whole_file import whole_file
+    from celery_fair.pipeline.whole_file import whole_file
 
     there = context.warehouse(warehouse)
     shown = figures(there, interval, context.say, complete_since, redelivered_within)
@@ -113,7 +113,7 @@ def report(
     with whole_file(html) as file:
         file.write(text)
     size = len(text.encode())
-    document = {"path": str(html), "bytes": size, "verdicts": shown.verdicts}
+    document = {"path": str(html), "bytes": size, "verdicts": shown["verdicts"]}
     return Outcome(document, [f"{html}: {size / 1024:.0f} KiB"])
 
 

@@ -7,7 +7,6 @@ import click
 
 from celery_fair.cli.options import NUMBER, Named, Outcome
 from celery_fair.cli.pipeline.context import (
-    Columns,
     Context,
     collected,
     laid_out,
@@ -99,8 +98,8 @@ def whatif(
 
     if since is not None and until is not None and since >= until:
         raise click.UsageError(
-            f"--since {_plain(since)} is not before --until {_plain(until)}, and so no message is"
-            " between them: exchange them, or name another time"
+            f"--since {since:.15g} is not before --until {until:.15g}, and so no message is between"
+            " them: exchange them, or name another time"
         )
     base = f"recorded: {base}"
     named = [parse_scenario(text, Scenario("")) for text in (base, *texts)]
@@ -119,14 +118,14 @@ def whatif(
     context.say(f"replaying {len(scenarios)} scenarios")
     in_order = array_position(lit([scenario.name for scenario in scenarios]), col("scenario"))
     rows = replay(trace, scenarios, by_key=by == "key")
-    of: tuple[str, ...] = ("queue",)
+    of = "queue"
     if by == "key":
         most = rows.where("key is not null").orderBy(desc("started"), "queue", "key", in_order)
-        rows, of = most.limit(_KEYS * len(scenarios)), ("queue", "key")
+        rows, of = most.limit(_KEYS * len(scenarios)), "queue, key"
     else:
         rows = rows.orderBy("queue", in_order).limit(_LIMIT)
     found = collected(rows)
-    columns: Columns = ("scenario", *of, "started", "mean", "p50", "p95", "p99", "longest")
+    columns = f"scenario, {of}, started, mean, p50, p95, p99, longest"
     return Outcome(found, laid_out(found, columns, "no message of the trace has a key"))
 
 
@@ -140,11 +139,6 @@ def _cut(trace: "DataFrame", since: float | None, until: float | None) -> "DataF
 
 def _when(since: float | None, until: float | None) -> str:
     """In words, which time is looked at."""
-    begin = "" if since is None else f" at {_plain(since)} or later"
-    end = "" if until is None else f" before {_plain(until)}"
+    begin = "" if since is None else f" at {since:.15g} or later"
+    end = "" if until is None else f" before {until:.15g}"
     return " and".join(filter(None, (begin, end)))
-
-
-def _plain(seconds: float) -> str:
-    """As it was given, or nearly so."""
-    return f"{seconds:.6f}".rstrip("0").rstrip(".")

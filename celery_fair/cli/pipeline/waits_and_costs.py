@@ -8,28 +8,21 @@ import click
 
 from celery_fair.cli.options import COUNT, NEW_FILE, Outcome
 from celery_fair.cli.pipeline.context import (
-    Columns,
     Context,
     by_key_option,
     collected,
     laid_out,
     on_warehouse,
-    part,
 )
-from celery_fair.pipeline.key_names import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WAITS = ("queue", "started", "p50", "p95", "p99", "longest", "broker_p95", "worker_p95", "skewed")
-_WAITS_BY_KEY = ("queue", "key", *_WAITS[1:])
+_WAITS = "queue, started, p50, p95, p99, longest, broker_p95, worker_p95, skewed"
+_WAITS_BY_KEY = _WAITS.replace("queue", "queue, key")
+_COSTS = "task, cost_key, n, mean, estimate, credibility, seconds"
+_COSTS_BY_KEY = "queue, key, n, mean, longest, seconds, of the queue: part_of_queue, charged"
 _LIMIT = 1000
-
-_COSTS = ("task", "cost_key", "n", "mean", "estimate", "credibility", "seconds")
-_COSTS_BY_KEY: Columns = (
-    *("queue", ("key", named), "n", "mean", "longest", "seconds"),
-    *(("of the queue", part("part_of_queue")), "charged"),
-)
 
 
 @click.command()
@@ -66,16 +59,17 @@ def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
       python -m celery_fair pipeline waits warehouse --by key
       python -m celery_fair pipeline waits warehouse --first
     """
-    from celery_fair.pipeline import publish
+    from celery_fair.pipeline.gold import waits as gold
+    from celery_fair.pipeline.publish import publish
 
     known = context.warehouse(warehouse)
     if by == "key":
-        write = publish.write_first_waits_by_key if first else publish.write_waits_by_key
-        made = write(known, context.say)
+        make = gold.first_waits_by_key if first else gold.waits_by_key
+        made = publish(known, context.say, make)
         made = made.orderBy("queue", made.started.desc(), "key")
         return _tabled(made, _WAITS_BY_KEY, "no task that has a key was started")
-    write = publish.write_first_waits if first else publish.write_waits
-    made = write(known, context.say).orderBy("queue").limit(_LIMIT)
+    made = publish(known, context.say, gold.first_waits if first else gold.waits)
+    made = made.orderBy("queue").limit(_LIMIT)
     of = " of a queue that is shared by key" if first else ""
     return _tabled(made, _WAITS, f"no task{of} was started")
 
@@ -120,23 +114,23 @@ def costs(
     """
     from pyspark.sql.functions import desc
 
-    from celery_fair.pipeline.gold.costs import model
-    from celery_fair.pipeline.publish import write_costs, write_costs_by_key
-    from celery_fair.pipeline.storage.whole_file import whole_file
+    from celery_fair.pipeline.gold import costs as gold
+    from celery_fair.pipeline.publish import publish
+    from celery_fair.pipeline.whole_file import whole_file
 
     known = context.warehouse(warehouse)
     if by == "key":
-        made = write_costs_by_key(known, context.say)
+        made = publish(known, context.say, gold.costs_by_key)
         order, columns = ("queue", "tenant"), _COSTS_BY_KEY
         none = "no task that has a key has finished"
     else:
-        made = write_costs(known, context.say)
+        made = publish(known, context.say, gold.costs)
         order, columns = ("task", "cost_key"), _COSTS
         none = "no task has finished"
         if export is not None:
             context.say(f"writing {export}")
             with whole_file(export) as file:
-                file.write(json.dumps(model(made, keys), indent=1))
+                file.write(json.dumps(gold.model(made, keys), indent=1))
     rows = made.orderBy(desc("seconds"), *order).limit(limit)
     found = _tabled(rows, columns, none if limit else "no row is shown, with --limit 0")
     if found.document and len(found.document) == limit and (more := made.count() - limit):
@@ -144,7 +138,7 @@ def costs(
     return found
 
 
-def _tabled(frame: "DataFrame", columns: Columns, empty: str) -> Outcome:
+def _tabled(frame: "DataFrame", columns: str, empty: str) -> Outcome:
     """Return the rows of a frame, and these columns of them for a reader."""
     rows = collected(frame)
     return Outcome(rows, laid_out(rows, columns, empty))

@@ -3,6 +3,6 @@
 ::
 
     figures.py   what is shown, of summary size
-    charts.py    pictures, as SVG
-    page.py      the file
+    page.py      the file: words, and where everything of a chart is
+    *.html       what it looks like
 """

@@ -1,31 +1,24 @@
 """What the report shows, brought to the driver: bounded numbers of rows, whatever the history."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.audit import VERDICTS, worst_first
-from celery_fair.pipeline.gold.fairness import TOLERANCE, by_queue, fairness
-from celery_fair.pipeline.gold.fairness_by_key import by_key
-from celery_fair.pipeline.publish import (
-    write_audit,
-    write_audit_by_key,
-    write_capacity,
-    write_costs,
-    write_costs_by_key,
-    write_fairness,
-    write_fairness_by_key,
-    write_first_waits,
-    write_waits,
-)
+from celery_fair.pipeline.gold.audit import VERDICTS, audit_by_key, worst_first
+from celery_fair.pipeline.gold.costs import costs, costs_by_key
+from celery_fair.pipeline.gold.fairness import by_queue, fairness
+from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
+from celery_fair.pipeline.gold.waits import capacity, first_waits, waits
+from celery_fair.pipeline.publish import publish, publish_audit
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.warehouse import Warehouse
 
 Row = dict[str, Any]
+Figures = dict[str, Any]
+"""Everything in the report, by name."""
 
 POINTS = 120
 """Intervals that a chart shows, about."""
@@ -41,41 +34,6 @@ _NICE = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400,
 _BAD = ("DUPLICATE", "LOST", "UNKNOWN")
 
 
-@dataclass(frozen=True)
-class KeyFigures:
-    """What is shown of queues that are shared by key; `unfair` counts keys."""
-
-    keys: list[Row]
-    unfair: int
-    first_waits: list[Row]
-    costs: list[Row]
-    audit: list[Row]
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Everything in the report."""
-
-    since: float
-    until: float
-    interval: float
-    drawn: float  # length of the charts' intervals
-    queues: list[Row]  # not all of `judged`
-    judged: int
-    unfair: int
-    shares: list[Row]
-    waits: list[Row]  # not all of `started`
-    started: int  # queues
-    verdicts: dict[str, int]
-    troubles: list[Row]
-    letters: list[Row]
-    capacity: list[Row]
-    costs: list[Row]
-    processes: Row
-    quarantine: list[Row]
-    by_key: KeyFigures | None  # None if no message has a key
-
-
 def figures(
     warehouse: Warehouse,
     interval: float | None,
@@ -84,6 +42,10 @@ def figures(
     redelivered_within: float | None = None,
 ) -> Figures:
     """Make all gold tables, and return the report's part of them.
+
+    Of all queues `judged`, so many are `unfair`; `queues` are not all of them, nor `waits` all of
+    those that have `started` something. `drawn` is the length of the charts' intervals. `by_key` is
+    None if no message has a key; there `unfair` counts keys.
 
     Arguments:
         interval: what shares are judged over and charts drawn by; None: some that fit.
@@ -95,52 +57,57 @@ def figures(
     fine = interval or nice_interval(until - since)
     interval = interval or max(INTERVAL, fine)
     drawn = fine * max(1, ceil((until - since) / fine / _DRAWN))
-    shares = write_fairness(warehouse, interval, TOLERANCE, say)
+    shares = publish(warehouse, say, fairness, interval=interval)
     queues, judged, unfair = first_queues(by_queue(shares))
     if fine < interval:  # what is judged stays published, too
         attempts, backlog = warehouse.table("attempts"), warehouse.table("backlog")
-        shares = fairness(attempts, backlog, processes, fine, TOLERANCE)
-    waited = write_waits(warehouse, say)
-    audited = write_audit(warehouse, complete_since, say, redelivered_within)
+        shares = fairness(attempts, backlog, processes, fine)
+    waited = publish(warehouse, say, waits)
+    audited = publish_audit(warehouse, say, complete_since, redelivered_within)
+    slots = publish(warehouse, say, capacity, interval=fine)
+    learnt = publish(warehouse, say, costs)
     counts = {row["verdict"]: row["count"] for row in _rows(audited.groupBy("verdict").count())}
-    return Figures(
-        since=since,
-        until=until,
-        interval=interval,
-        drawn=drawn,
-        queues=queues,
-        judged=judged,
-        unfair=unfair,
-        shares=_over_time(shares, [row["queue"] for row in queues], drawn),
-        waits=_rows(waited.orderBy(F.desc("started"), "queue"), QUEUES),
-        started=waited.count(),
-        verdicts={verdict: counts.get(verdict, 0) for verdict in VERDICTS},
-        troubles=_rows(audited.where(F.col("verdict").isin(*_BAD)).orderBy(worst_first(), "id")),
-        letters=_rows(_letters(audited)),
-        capacity=in_use(write_capacity(warehouse, fine, say), drawn),
-        costs=_rows(write_costs(warehouse, say).orderBy(F.desc("seconds"), "task", "cost_key")),
-        processes=state,
-        quarantine=_rows(warehouse.table("quarantine").groupBy("reason").count()),
-        by_key=_by_key(warehouse, interval, audited, say),
-    )
+    bad = audited.where(F.col("verdict").isin(*_BAD))
+    return {
+        "since": since,
+        "until": until,
+        "interval": interval,
+        "drawn": drawn,
+        "queues": queues,
+        "judged": judged,
+        "unfair": unfair,
+        "shares": _over_time(shares, [row["queue"] for row in queues], drawn),
+        "waits": _rows(waited.orderBy(F.desc("started"), "queue"), QUEUES),
+        "started": waited.count(),
+        "verdicts": {verdict: counts.get(verdict, 0) for verdict in VERDICTS},
+        "troubles": _rows(bad.orderBy(worst_first(), "id")),
+        "letters": _rows(_letters(audited)),
+        "capacity": in_use(slots, drawn),
+        "costs": _rows(learnt.orderBy(F.desc("seconds"), "task", "cost_key")),
+        "processes": state,
+        "quarantine": _rows(warehouse.table("quarantine").groupBy("reason").count()),
+        "by_key": _by_key(warehouse, interval, audited, say),
+    }
 
 
 def _by_key(
     warehouse: Warehouse, interval: float, audited: DataFrame, say: Callable[[str], None]
-) -> KeyFigures | None:
+) -> Figures | None:
     if not audited.where("key is not null").take(1):
         return None
-    made = write_fairness_by_key(warehouse, interval, TOLERANCE, say)
-    keys = by_key(made).cache()
+    keys = by_key(publish(warehouse, say, fairness_by_key, interval=interval)).cache()
     last = F.col("tenant").isNull()
-    costs, counts = write_costs_by_key(warehouse, say), write_audit_by_key(warehouse, audited, say)
-    return KeyFigures(
-        keys=_rows(keys.orderBy(~F.col("verdict").eqNullSafe("UNFAIR"), last, F.desc("served"))),
-        unfair=keys.where("verdict = 'UNFAIR'").count(),
-        first_waits=_rows(write_first_waits(warehouse, say).orderBy(F.desc("started"))),
-        costs=_rows(costs.orderBy(last, F.desc("seconds"), "queue", "tenant")),
-        audit=_rows(counts.orderBy(last, F.desc("to_look_at"), F.desc("attempts"), "tenant")),
-    )
+    took = publish(warehouse, say, costs_by_key)
+    counts = publish(warehouse, say, audit_by_key, audit=audited)
+    waited = publish(warehouse, say, first_waits)
+    unfair = F.col("verdict").eqNullSafe("UNFAIR")
+    return {
+        "keys": _rows(keys.orderBy(~unfair, last, F.desc("served"))),
+        "unfair": keys.where(unfair).count(),
+        "first_waits": _rows(waited.orderBy(F.desc("started"))),
+        "costs": _rows(took.orderBy(last, F.desc("seconds"), "queue", "tenant")),
+        "audit": _rows(counts.orderBy(last, F.desc("to_look_at"), F.desc("attempts"), "tenant")),
+    }
 
 
 def nice_interval(seconds: float) -> float:

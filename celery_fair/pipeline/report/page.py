@@ -1,255 +1,157 @@
-"""The HTML file: everything in it, nothing loaded."""
+"""The HTML file: everything in it, nothing loaded. What it looks like is in the templates."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
-from string import Template
+from typing import Any, NamedTuple
 
-from celery_fair.pipeline.gold.audit import VERDICTS
-from celery_fair.pipeline.key_names import named
-from celery_fair.pipeline.report.charts import Series, bars, lines
-from celery_fair.pipeline.report.figures import Figures, KeyFigures, Row
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-_STATES = ("ready", "starved by the broker", "held by its leash or cap")
-_WAITS = ("half of them (p50)", "up to p95", "up to p99")
-_PARTS = ("share", "target", "deviation", "share_of_seconds", "in_flight", "part_of_queue")
-"""The columns that are parts of a whole."""
+from celery_fair.pipeline.cells import cell, columns
+from celery_fair.pipeline.report.figures import Figures, Row
 
-_SIGNED = "deviation"
-_KEY = "key"
-"""The column of a name that is made of others."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 710, 12, 272
+"""Edges of a chart, in a picture of 860 by 300."""
+
+_LABEL = 14
+"""The height of a line's name."""
+
+_LETTERS = 20
+"""Of a name that has room beside a picture."""
+
+_STATES = ("ready_seconds", "starved_seconds", "held_seconds")
+_OF_LOG = ("processes", "incomplete", "missing", "dropped", "silent")
+
+Points = Sequence[tuple[float, float]]
+
+
+class Series(NamedTuple):
+    """One line: its name, its points (time, value), and where it should be."""
+
+    name: str
+    points: Points
+    targets: Points = ()
 
 
 def page(shown: Figures) -> str:
     """Return the report."""
-    return Template(_read("page.html")).substitute(
-        title="celery-fair: what the workers did",
-        introduction=escape(_introduction(shown)),
-        style=_read("page.css") + _read("charts.css").strip(),
-        body=Template(_read("body.html")).substitute(
-            summary=_summary(shown),
-            shares=_shares(shown),
-            states=_states(shown),
-            capacity=_capacity(shown),
-            waits=_waits(shown),
-            audit=_audit(shown),
-            letters=_table(
-                "queue, reason, letters, replayable, started, unknown",
-                shown.letters,
-                "No message went to the dead letters.",
-            ),
-            costs=_table(
-                "task, cost_key, n, mean, estimate, credibility, seconds",
-                shown.costs,
-                "No task has finished.",
-            ),
-            by_key="" if shown.by_key is None else _by_key(shown.by_key),
-            log=_log(shown),
-        ),
-    )
-
-
-def _read(name: str) -> str:
-    return files("celery_fair.pipeline.report").joinpath(name).read_text("utf-8")
-
-
-# Sections ---------------------------------------------------------------------
-
-
-def _introduction(shown: Figures) -> str:
-    since, until = (
-        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        for at in (shown.since, shown.until)
-    )
-    started = sum(shown.verdicts.values())
-    unknown = shown.verdicts.get("UNKNOWN", 0)
-    doubt = f" What became of {unknown:,} of them is not known: see below." if unknown else ""
-    return (
-        f"{started:,} attempts at tasks, by {shown.processes['processes']:,} processes,"
-        f" from {since} to {until} (UTC). Shares are judged in intervals of {shown.interval:g} s."
-        f"{doubt}"
-    )
-
-
-def _summary(shown: Figures) -> str:
-    twice, lost = shown.verdicts["DUPLICATE"], shown.verdicts["LOST"]
-    verdicts = {
-        f"Unfair: {shown.unfair:,} of {shown.judged:,} queues.": shown.unfair,
-        f"Started twice: {twice:,}.": twice,
-        f"Started and lost: {lost:,}.": lost,
+    shares, capacity, gap = shown["shares"], shown["capacity"], 1.5 * shown["drawn"]
+    of_log = {name: shown["processes"][name] for name in _OF_LOG}
+    of_log |= {f"quarantined: {row['reason']}": row["count"] for row in shown["quarantine"]}
+    drawn = {
+        "shares": chart([_share(queue["queue"], shares) for queue in shown["queues"]], gap),
+        "capacity": chart([Series("slots in use", _points(capacity, "utilisation"))], gap),
+        "states": [(row["queue"], [row[name] for name in _STATES]) for row in shown["queues"]],
+        "timed": [
+            (row["queue"], [row["p50"], row["p95"] - row["p50"], row["p99"] - row["p95"]])
+            for row in shown["waits"]
+            if row["p50"] is not None and row["p50"] >= 0
+        ],
+        "counts": _listed("verdict", "attempts", shown["verdicts"]),
+        "log": _listed("of the log", "count", of_log),
     }
-    if shown.by_key is not None:
-        keys = shown.by_key.unfair
-        verdicts[f"Unfair: {keys:,} keys of queues that are shared by key."] = keys
-    return "\n".join(_verdict(not found, text) for text, found in verdicts.items())
+    return templates().get_template("report.html").render(**(shown | drawn))
 
 
-def _shares(shown: Figures) -> str:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in shown.shares:
-        found[row["queue"]].append(row)
-    series = [
-        Series(
-            queue["queue"],
-            [(row["since"], row["share"]) for row in found[queue["queue"]]],
-            [(row["since"], row["target"]) for row in found[queue["queue"]]],
-        )
-        for queue in shown.queues
-    ]
-    rows = [{**row, "verdicts": _counts(row["verdicts"])} for row in shown.queues]
-    return (
-        _left_out(
-            len({row["queue"] for row in rows}),
-            shown.judged,
-            "the unfair ones first, then those with the most seconds of work. pipeline fairness",
-        )
-        + _lines(series, "Share of each queue", shown)
-        + _table(
-            "queue, quantum, of: unit, share, target, off by: deviation,"
-            " of seconds: share_of_seconds, verdict, intervals that are: verdicts",
-            rows,
-            "No two queues had work at one time.",
-        )
+def templates() -> Environment:
+    """Return what the report is made of."""
+    made = Environment(
+        loader=PackageLoader("celery_fair.pipeline", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    made.filters |= {"cell": _cell, "columns": columns, "moment": _moment, "short": _short}
+    return made
 
 
-def _counts(verdicts: dict[str, int]) -> str:
-    return ", ".join(f"{n} {name}" for name, n in sorted(verdicts.items()))
+def _share(queue: str, rows: Sequence[Row]) -> Series:
+    mine = [row for row in rows if row["queue"] == queue]
+    return Series(queue, _points(mine, "share"), _points(mine, "target"))
 
 
-def _states(shown: Figures) -> str:
-    names = ("ready_seconds", "starved_seconds", "held_seconds")
-    rows = [(queue["queue"], [queue[name] for name in names]) for queue in shown.queues]
-    return _legend(_STATES) + bars(rows, _STATES, "Time in each state", "s")
+def _points(rows: Sequence[Row], name: str) -> Points:
+    return [(row["since"], row[name]) for row in rows]
 
 
-def _capacity(shown: Figures) -> str:
-    points = [(row["since"], row["utilisation"]) for row in shown.capacity]
-    series = [Series("slots in use", points, [])] if points else []
-    chart = _lines(series, "Part of the slots that was in use", shown)
-    return chart or _note("No worker said how many slots it has.")
+def _listed(name: str, count: str, counts: dict[str, int]) -> list[Row]:
+    return [{name: each, count: f"{n:,}"} for each, n in counts.items()]
 
 
-def _waits(shown: Figures) -> str:
-    rows = [
-        (row["queue"], [row["p50"], row["p95"] - row["p50"], row["p99"] - row["p95"]])
-        for row in shown.waits
-        if row["p50"] is not None and row["p50"] >= 0
-    ]
-    chart = _legend(_WAITS) + bars(rows, _WAITS, "Waits of each queue", "s")
-    return (
-        _left_out(len(shown.waits), shown.started, "those that started most. pipeline waits")
-        + (chart if rows else "")
-        + _table(
-            "queue, started, p50, p95, p99, longest, skewed", shown.waits, "Nothing was started."
-        )
-    )
-
-
-def _audit(shown: Figures) -> str:
-    counts = [{"verdict": name, "attempts": f"{n:,}"} for name, n in shown.verdicts.items()]
-    none = "Nothing was started twice, lost, or is unknown."
-    return _table("verdict, attempts", counts) + _table(
-        "id, verdict, queue, task, node, why", shown.troubles, none
-    )
-
-
-def _by_key(shown: KeyFigures) -> str:
-    verdicts = ", ".join(name.lower() for name in VERDICTS)
-    return Template(_read("by_key.html")).substitute(
-        shares=_table(
-            "queue, key, weight, of: unit, served, share, target, off by: deviation, seconds,"
-            " verdict",
-            shown.keys,
-            "No two keys had something waiting at one time.",
-        ),
-        first_waits=_table(
-            "queue, started, p50, p95, p99, longest", shown.first_waits, "No publisher wrote when."
-        ),
-        costs=_table(
-            "queue, key, n, mean, longest, seconds, of the queue: part_of_queue",
-            shown.costs,
-            "No task that has a key has finished.",
-        ),
-        audit=_table(f"queue, key, attempts, {verdicts}", shown.audit),
-    )
-
-
-def _log(shown: Figures) -> str:
-    names = ("processes", "incomplete", "missing", "dropped", "silent")
-    counts = {name: shown.processes[name] for name in names}
-    counts |= {f"quarantined: {row['reason']}": row["count"] for row in shown.quarantine}
-    return _drawn(("of the log", ""), [[name, f"{n:,}"] for name, n in counts.items()])
-
-
-# Parts of them ----------------------------------------------------------------
-
-
-def _lines(series: Sequence[Series], label: str, shown: Figures) -> str:
-    """A chart, and of which length its intervals are, if not of that which was judged."""
-    chart = lines(series, label, 1.5 * shown.drawn)
-    if chart and shown.drawn != shown.interval:
-        chart += _note(f"Drawn in intervals of {shown.drawn:g} s.")
-    return chart
-
-
-def _left_out(there: int, of: int, which: str) -> str:
-    """That queues are left out, if any are."""
-    if there >= of:
-        return ""
-    return _note(f"{there:,} of {of:,} queues are shown: {which} shows the others.")
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
-
-
-def _legend(parts: Sequence[str]) -> str:
-    items = (f'<span class="key part{n}"></span>{escape(part)}' for n, part in enumerate(parts))
-    return f'<p class="note">{" &emsp; ".join(items)}</p>'
-
-
-def _table(columns: str, rows: Sequence[Row], empty: str = "") -> str:
-    """Return a table; where there are no rows, that.
-
-    Arguments:
-        columns: their names in the rows, and before that, where it is another, what they are
-            called: "queue, off by: deviation".
-    """
-    if not rows:
-        return _note(empty)
-    heads, names = zip(*(_head(word) for word in columns.split(", ")), strict=True)
-    return _drawn(heads, [[_cell(row, name) for name in names] for row in rows])
-
-
-def _head(word: str) -> tuple[str, str]:
-    head, _, name = word.partition(": ")
-    return head, name or head
+# Words ------------------------------------------------------------------------
 
 
 def _cell(row: Row, name: str) -> str:
-    value = named(row) if name == _KEY else row[name]
+    value = cell(row, name)
     if value is None:
         return "–"
-    if name in _PARTS:
-        return f"{value:+.2%}" if name == _SIGNED else f"{value:.2%}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-def _verdict(good: bool, text: str) -> str:
-    """Return a line in the colour of good news or of bad."""
-    return f'<p class="verdict {"good" if good else "bad"}">{escape(text)}</p>'
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _drawn(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of texts."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>'
-        "</table></div>"
-    )
+def _short(name: str) -> str:
+    """A name that has room beside a picture: what tells names apart is mostly at their ends."""
+    half = _LETTERS // 2
+    return name if len(name) <= _LETTERS else f"{name[: half - 2]}…{name[-half:]}"
+
+
+# Lines ------------------------------------------------------------------------
+
+
+def chart(series: Sequence[Series], gap: float) -> dict[str, Any] | None:
+    """Return where everything of a chart is; None if there is nothing to draw.
+
+    Arguments:
+        gap: seconds between points above which a line is broken.
+    """
+    times = [at for each in series for at, _ in each.points]
+    if not times:
+        return None
+    first, last = min(times), max(*times, min(times) + gap)
+    top = 1.05 * max(0.1, *(v for each in series for _, v in (*each.points, *each.targets)))
+    top = top if top > 1.06 else min(1.0, top)  # a log may show more tasks at once than slots
+
+    def place(at: float, value: float) -> tuple[float, float]:
+        across = (at - first) / (last - first) * (_RIGHT - _LEFT)
+        return round(_LEFT + across, 1), round(_BOTTOM - value / top * (_BOTTOM - _TOP), 1)
+
+    def path(points: Points) -> str:
+        steps, before = [], None
+        for at, value in points:
+            x, y = place(at, value)
+            # A point without neighbours is a line of no length, which round caps make a dot.
+            begins = before is None or at - before > gap
+            steps.append(f"M{x},{y}L{x},{y}" if begins else f"L{x},{y}")
+            before = at
+        return "".join(steps)
+
+    form = "%H:%M:%S" if last - first < 86_400 else "%d %b %H:%M"
+    steps = [(first + (last - first) * part / 4, top * part / 4) for part in range(5)]
+    return {
+        "left": _LEFT,
+        "right": _RIGHT,
+        "levels": [(place(at, value)[1], f"{value:.0%}") for at, value in steps],
+        "ticks": [
+            (place(at, value)[0], datetime.fromtimestamp(at, UTC).strftime(form))
+            for at, value in steps
+        ],
+        "lines": [(each.name, path(each.points), path(each.targets)) for each in series],
+        "names": _apart(
+            [(place(*each.points[-1])[1], n) for n, each in enumerate(series) if each.points],
+            series,
+        ),
+    }
+
+
+def _apart(ends: list[tuple[float, int]], series: Sequence[Series]) -> list[tuple[float, str, int]]:
+    """Names at the ends of their lines, moved apart where they would cover each other."""
+    placed = []
+    below = _TOP - _LABEL + 4.0
+    for left, (y, number) in zip(range(len(ends) - 1, -1, -1), sorted(ends), strict=True):
+        lowest = _BOTTOM - left * _LABEL
+        below = min(max(y, below + _LABEL), max(lowest, below + _LABEL))
+        placed.append((below + 4, _short(series[number].name), number))
+    return placed

@@ -20,7 +20,7 @@ from celery_fair.pipeline.numbering import PROCESS
 from celery_fair.pipeline.silver.attempts import attempts
 from celery_fair.pipeline.silver.processes import gaps, lives
 from celery_fair.pipeline.silver.queues import backlog, settings
-from celery_fair.pipeline.warehouse import REPLACED, Run
+from celery_fair.pipeline.warehouse import REPLACED, Warehouse
 
 _BY_PROCESS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "lives": lives,
@@ -29,50 +29,52 @@ _BY_PROCESS: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
-def renew_attempts(run: Run, new: DataFrame) -> None:
+def renew_attempts(warehouse: Warehouse, new: DataFrame) -> None:
     """Bring the table `attempts` up to date."""
-    if run.has("attempts"):
+    if warehouse.has("attempts"):
         ids = new.where("id is not null").select("id").distinct()
-        older = run.rows("attempts").join(ids, "id", "left_semi").selectExpr("run as stale", "id")
-        stale = run.extend(REPLACED, older.distinct())
-        earlier = _earlier(run, stale.select("id").distinct(), ["id"])
+        older = (
+            warehouse.rows("attempts").join(ids, "id", "left_semi").selectExpr("run as stale", "id")
+        )
+        stale = warehouse.extend(REPLACED, older.distinct())
+        earlier = _earlier(warehouse, stale.select("id").distinct(), ["id"])
         new = new if earlier is None else new.unionByName(earlier)
     else:
-        run.extend(REPLACED, run.known(REPLACED, "stale string, id string"))
-    run.extend("attempts", attempts(new))
+        warehouse.extend(REPLACED, warehouse.known(REPLACED, "stale string, id string"))
+    warehouse.extend("attempts", attempts(new))
 
 
-def renew_by_process(run: Run, new: DataFrame) -> None:
+def renew_by_process(warehouse: Warehouse, new: DataFrame) -> None:
     """Bring the tables up to date that have all of a process made at once."""
     touched = new.select(*PROCESS).distinct()
-    earlier = _earlier(run, touched, PROCESS) if run.has("lives") else None
+    earlier = _earlier(warehouse, touched, PROCESS) if warehouse.has("lives") else None
     if earlier is None:  # all of these processes are new: no row is of one of them
         renewed = None
     else:
         new, renewed = new.unionByName(earlier), touched
     for name, make in _BY_PROCESS.items():
-        _renew(run, name, make(new), renewed)
-    _renew(run, "gaps", gaps(new, run.table("lives")), renewed)
+        _renew(warehouse, name, make(new), renewed)
+    _renew(warehouse, "gaps", gaps(new, warehouse.table("lives")), renewed)
 
 
-def _renew(run: Run, table: str, made: DataFrame, renewed: DataFrame | None) -> None:
+def _renew(warehouse: Warehouse, table: str, made: DataFrame, renewed: DataFrame | None) -> None:
     """Add rows of processes; those that are there of the processes that are renewed go."""
-    if run.has(table):
-        before = run.known(table, made.schema)
+    if warehouse.has(table):
+        before = warehouse.known(table, made.schema)
         if renewed is not None:
             before = before.join(renewed, list(PROCESS), "left_anti")
         made = made.unionByName(before)
-    run.replace(table, made)
+    warehouse.replace(table, made)
 
 
-def _earlier(run: Run, keys: DataFrame, by: Sequence[str]) -> DataFrame | None:
+def _earlier(warehouse: Warehouse, keys: DataFrame, by: Sequence[str]) -> DataFrame | None:
     """Return the events of certain keys that earlier runs have read; None if there are none."""
-    every = run.rows("events", before=True)
+    every = warehouse.rows("events", before=True)
     where = every.select(*by, "run", F.col("_metadata.file_name").alias("name"))
     # A file has what was in some files of the log, of few processes and of a short time.
     files = where.join(keys, list(by), "left_semi").select("run", "name").distinct().collect()
     if not files:
         return None
     paths = [f"events/run={row['run']}/{row['name']}" for row in files]
-    found = run.warehouse.read(paths, EVENTS).drop("run")
+    found = warehouse.read(paths, EVENTS).drop("run")
     return found.join(keys, list(by), "left_semi").select(*EVENTS.names)

@@ -14,16 +14,12 @@ from typing import TextIO
 
 
 @contextmanager
-def whole_file(path: Path, new: bool = False) -> Iterator[TextIO]:
+def whole_file(path: Path) -> Iterator[TextIO]:
     """Yield a file to write UTF-8 text to; at the end it takes its place, and not if that fails.
 
     What is no file, such as a pipe or ``/dev/stdout``, is written to as it is.
 
-    Arguments:
-        new: whether it must not be there yet.
-
     Raises:
-        FileExistsError: it is `new`, and there.
         OSError: it cannot be written.
     """
     if path.exists() and not path.is_file():
@@ -33,9 +29,6 @@ def whole_file(path: Path, new: bool = False) -> Iterator[TextIO]:
     path = path.resolve()  # not the link is replaced, but what it leads to
     draft = path.with_name(f".{path.name}.draft")
     with _locked(draft) as file:
-        if new and path.exists():
-            draft.unlink()
-            raise FileExistsError(f"{path} is there")
         try:
             if path.exists():  # who may read it may read the new one
                 draft.chmod(path.stat().st_mode & 0o777)
