@@ -33,7 +33,7 @@ EXACT = {
     "audit": ("verdict",),
     "waits": ("started", "timed", "skewed"),
     "costs": ("n",),
-    "capacity": ("published", "started"),
+    "capacity": (),
 }
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 RANK = 1e-4

@@ -9,8 +9,6 @@ command's function: that is part of the question, and in SQL it would be as long
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from celery_fair.pipeline.warehouse import read_pointer
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -106,8 +104,7 @@ def answer(session: "SparkSession", table: str, warehouse: Path, out: Path) -> N
     for name in (*SILVER, "replaced"):
         read(name).createOrReplaceTempView(name)
     if table == "audit":
-        tables = read_pointer(warehouse).tables
-        told = [read(name) if name in tables else None for name in _TELL_OF_DOUBTS]
+        told = map(read, _TELL_OF_DOUBTS)
         place = str(out.with_name("doubts"))
         doubts(read("processes"), *told).write.parquet(place)
         session.read.parquet(place).createOrReplaceTempView("doubts")

@@ -9,10 +9,9 @@ missing. From here on times and durations are seconds.
 The event log's schema is written down in `celery_fair.eventlog.records`; here it is Spark's.
 """
 
-from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,10 +27,6 @@ from pyspark.sql.types import (
 )
 
 from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
-from celery_fair.pipeline.numbering import distinct, numbers, suspects
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _TYPES: Final[dict[str, DataType]] = {
     "string": StringType(),
@@ -60,18 +55,6 @@ def in_seconds(record: Column) -> list[Column]:
         (record[name] / 1e6 if name in MICROSECONDS else record[name]).alias(name)
         for name in RECORD.names
     ]
-
-
-def rows_of(batch: "pd.DataFrame", names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the named columns, row by row."""
-    return zip(*(batch[name].tolist() for name in names), strict=True)
-
-
-def batch_of(rows: Sequence[tuple[Any, ...]], schema: str) -> "pd.DataFrame":
-    """Return rows of a schema, such as "name string, at double"."""
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=[column.split()[0] for column in schema.split(", ")])
 
 
 # Lines -------------------------------------------------------------------------
@@ -150,15 +133,3 @@ def sorted_out(lines: DataFrame) -> DataFrame:
     text = F.when(~is_record, F.substring("text", 1, TEXT_KEPT)).alias("text")
     table = F.when(is_record, "events").otherwise("quarantine").alias("table")
     return lines.select(*RECORD.names, "file", date, text, "wrong", table)
-
-
-def events(lines: DataFrame) -> DataFrame:
-    """Parsed lines as events, each id once."""
-    found = sorted_out(lines).where("table = 'events'").select(*EVENTS.names)
-    return distinct(found, suspects(numbers(found)))
-
-
-def quarantine(lines: DataFrame) -> DataFrame:
-    """Parsed lines that are no records."""
-    bad = sorted_out(lines).where("table = 'quarantine'")
-    return bad.select("file", "text", F.col("wrong").alias("reason"))

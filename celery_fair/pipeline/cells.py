@@ -31,7 +31,5 @@ def cell(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    """Whose it is: a tenant's, its part's, of those without a key, or of all others."""
-    if row["tenant"] is None:
-        return f"({row['keys']:,} others)"
+    """Whose it is: a tenant's, its part's, or of those without a key."""
     return "/".join(filter(None, (row["tenant"], row.get("part")))) or "(no key)"

@@ -23,9 +23,7 @@ class Finding(NamedTuple):
 def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     """Yield all that can be found out by starting nothing but `java -version`."""
     yield _java(environ)
-    yield _package("pyspark", "4.0")
-    yield _pandas()
-    yield _package("pyarrow", "15")
+    yield from map(_package, ("pyspark", "pandas", "pyarrow"))
 
 
 def started() -> Finding:
@@ -49,23 +47,8 @@ def _java(environ: Mapping[str, str]) -> Finding:
     return Finding("java", False, f"no usable one; found: {listed(found)}", JAVA_NEEDED)
 
 
-def _package(name: str, least: str) -> Finding:
+def _package(name: str) -> Finding:
     try:
-        found = version(name)
+        return Finding(name, True, version(name))
     except PackageNotFoundError:
         return Finding(name, False, "is not installed", _INSTALL)
-    good = _numbers(found) >= _numbers(least)
-    return Finding(name, good, found, "" if good else f"{least} or newer is needed: {_INSTALL}")
-
-
-def _pandas() -> Finding:
-    finding = _package("pandas", "2")
-    if finding.good and _numbers(finding.text) >= (3,):
-        return finding._replace(
-            good=False, mend="PySpark needs one below 3: pip install 'pandas<3'"
-        )
-    return finding
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())

@@ -6,9 +6,8 @@ only that is made again which new events touch, see `celery_fair.pipeline.silver
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,7 +20,6 @@ from celery_fair.pipeline.reading import (
     broken,
     check,
     is_broken,
-    nothing_in,
     open_copies,
     reads,
     sealed_files,
@@ -32,6 +30,7 @@ from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
 from celery_fair.pipeline.silver.unread import (
     UNREAD,
+    UNREADABLE,
     files_there,
     packed,
     path_of,
@@ -64,9 +63,6 @@ class Ingested:
     quarantined: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     unset_clocks: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def ingest(
@@ -132,7 +128,10 @@ class _Ingest:
             sizes = _sizes(files)
         if not done.files and not done.open_files:
             if known.isEmpty():
-                raise PipelineError(nothing_in(self._logs))
+                raise PipelineError(
+                    f"{self._logs} has no sealed file yet, or only empty ones; what workers are"
+                    " writing is read with --include-open"
+                )
             warehouse.discard()
             return done
         self._say(f"reading {done.files} new files and {done.open_files} open ones")
@@ -185,7 +184,7 @@ class _Ingest:
             none = self._spark.createDataFrame([], EVENTS)
             return none if warehouse.has("events") else warehouse.extend("events", none)
         read = warehouse.read([folder], EVENTS).drop("run")
-        before = warehouse.known("numbers", NUMBERS) if warehouse.has("numbers") else None
+        before = warehouse.known("numbers", NUMBERS)
         fresh = warehouse.extend("numbers", numbers(read))
         good = fresh.agg(F.sum("read")).collect()[0][0]
         again = suspects(fresh, before)
@@ -210,14 +209,15 @@ class _Ingest:
         processes = warehouse.replace("processes", processes_of(warehouse.table("lives"), torn))
         done.unset_clocks = _unset_clocks(processes)
         # Whose logs, and which files, were not read, or not as a whole.
-        before = warehouse.known("unread", UNREAD) if warehouse.has("unread") else None
+        before = warehouse.known("unread", UNREAD)
         there = files_there(self._logs)
         warehouse.replace("unread", unread(self._spark, there, processes, before))
         odd = without_process(there)
-        if odd or done.broken or done.quarantined or warehouse.has("unreadable"):
+        found = self._spark.createDataFrame([], UNREADABLE)
+        if odd or not torn.isEmpty():
             read = warehouse.table("files")
             found = unreadable(torn, read).unionByName(unlisted(self._spark, odd, read))
-            warehouse.replace("unreadable", found)
+        warehouse.replace("unreadable", found)
 
 
 def _sizes(files: DataFrame) -> dict[str, int]:

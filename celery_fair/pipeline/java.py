@@ -44,19 +44,15 @@ class Java(NamedTuple):
     found: str  # where
 
 
-def find_java(environ: Mapping[str, str], least: int = LEAST_VERSION) -> Java | None:
-    """Return the first candidate that runs and is new enough."""
-    usable = (java for java in candidates(environ) if java.version >= least)
+def find_java(environ: Mapping[str, str]) -> Java | None:
+    """Return the first candidate that is new enough."""
+    usable = (java for java in candidates(environ) if java.version >= LEAST_VERSION)
     return next(usable, None)
 
 
 def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
-    """Yield every Java that runs and has a home, the preferred first."""
-    for program, found in _programs(environ):
-        version = version_of(program)
-        home = None if version is None else _home(program)
-        if version is not None and home is not None:
-            yield Java(home, version, found)
+    """Yield every Java that runs, the preferred first."""
+    return filter(None, (_java(*place) for place in _programs(environ)))
 
 
 def listed(found: Iterable[Java]) -> str:
@@ -64,33 +60,24 @@ def listed(found: Iterable[Java]) -> str:
     return ", ".join(f"{java.version} ({java.home})" for java in found) or "none"
 
 
-def version_of(program: Path) -> int | None:
-    """Return the major version that `program` says it has; None if it does not run."""
-    match = _VERSION.search(_said(program, "-version"))
-    return int(match[1]) if match else None
+def _java(program: Path, found: str) -> Java | None:
+    """Return what a program says it is; None if it does not run.
 
-
-def _home(program: Path) -> str | None:
-    """Return the folder from which Spark starts ``bin/java``.
-
-    What is on PATH may be a shim, which is in no such folder: it knows the one that it starts.
+    Spark starts ``bin/java`` of its home. What is on PATH may be a shim, which is in none.
     """
-    around = program.resolve().parents[1]
-    if (around / "bin" / "java").is_file():
-        return str(around)
-    told = _HOME.search(_said(program, "-XshowSettings:properties", "-version"))
-    return told[1] if told and Path(told[1], "bin", "java").is_file() else None
-
-
-def _said(program: Path, *options: str) -> str:
-    """Return what it prints; nothing if it does not run."""
     try:
         done = subprocess.run(  # noqa: S603 - what JAVA_HOME and PATH name is trusted by Spark too
-            [program, *options], capture_output=True, text=True, timeout=_TIMEOUT, check=True
+            [program, "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=True,
         )
     except (OSError, ValueError, subprocess.SubprocessError):
-        return ""
-    return done.stderr + done.stdout
+        return None
+    said = done.stderr + done.stdout
+    version, home = _VERSION.search(said), _HOME.search(said)
+    return Java(home[1], int(version[1]), found) if version and home else None
 
 
 def _programs(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

@@ -33,25 +33,24 @@ def _place() -> tuple[Column, Column]:
     not of the same.
     """
     said = F.xxhash64("at", "last", "dropped").bitwiseAND((1 << 48) - 1)
-    number = F.when(_is_dead(), said).otherwise(F.col("seq"))
+    number = F.when(is_dead(), said).otherwise(F.col("seq"))
     word = F.shiftright(number, 6)
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
     return word, bit
 
 
-def _is_dead() -> Column:
+def is_dead() -> Column:
+    """Whether a record says of a process that it is dead: another one has written that."""
     return F.coalesce(F.col("state") == "dead", F.lit(False))
 
 
-def suspects(found: DataFrame, known: DataFrame | None = None) -> DataFrame:
+def suspects(found: DataFrame, known: DataFrame) -> DataFrame:
     """The words with records that were read before: their names, and the bits that were `taken`.
 
     Arguments:
         found, known: `numbers` of this run, and of the runs before.
     """
     none = F.lit(0).cast("long")
-    if known is None:
-        return found.where("read > bit_count(bits)").select(*WORD, none.alias("taken"))
     before = known.join(found.select(*WORD), list(WORD), "left_semi")
     before = before.groupBy(*WORD).agg(F.bit_or("bits").alias("taken"))
     joined = found.join(before, list(WORD), "left").withColumn("taken", F.coalesce("taken", none))

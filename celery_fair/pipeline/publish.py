@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from celery_fair.pipeline.gold.audit import audit, changes, replayable
+from celery_fair.pipeline.gold.audit import audit, changes
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.warehouse import Warehouse
 
@@ -37,19 +37,15 @@ def _made(warehouse: Warehouse, make: _Make, **given: Any) -> DataFrame:
 def publish_audit(
     warehouse: Warehouse, say: Say, since: float | None = None, within: float | None = None
 ) -> DataFrame:
-    """Publish the tables `audit`, `replayable`, `doubts` and `changes`; return the first.
+    """Publish the tables `audit`, `doubts` and `changes`; return the first.
 
     Arguments:
         since, within: see `celery_fair.pipeline.gold.audit`.
     """
     say("comparing starts, ends and rejections")
     with warehouse.publishing():
-        unreadable, before = (
-            warehouse.table(name) if warehouse.has(name) else None
-            for name in ("unreadable", "audit")
-        )
-        _made(warehouse, doubts, unreadable=unreadable)
+        before = warehouse.known("audit", "id string, retries long, verdict string")
+        _made(warehouse, doubts)
         audited = _made(warehouse, audit, since=since, within=within)
-        _made(warehouse, replayable)
         _made(warehouse, changes, before=before, audit=audited)
     return audited

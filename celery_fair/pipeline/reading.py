@@ -59,15 +59,6 @@ def open_copies(warehouse: Warehouse, logs: Path) -> list[Path]:
     return copies
 
 
-def nothing_in(logs: Path) -> str:
-    """Why there is nothing to read where there are files: Spark leaves empty ones out."""
-    sealed = any(not path.name.startswith("_") for path in log_files(logs, "*.jsonl*"))
-    why = f"{logs}: its files are empty" if sealed else f"{logs} has no sealed file yet"
-    if any(log_files(logs, _OPEN)):
-        why += "; what workers are writing is read with --include-open"
-    return why
-
-
 def sealed_files(spark: SparkSession, logs: Path) -> DataFrame:
     """Every sealed file (`file`, `size`, `changed`)."""
     # What is being packed may be overlooked, its files and the pack, but not twice.

@@ -6,13 +6,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from stat import S_ISREG
-from threading import Lock
 from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.errors import PipelineError, root_cause
@@ -174,19 +172,25 @@ def _prepare_java() -> None:
 
 def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "SparkSession":
     try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
     except ImportError as exc:
         raise PipelineError(
             f"PySpark cannot be imported ({exc}): pip install celery-fair[spark]"
         ) from exc
-    builder = SparkSession.builder.appName("celery-fair").config(map=dict(settings))
+    conf = SparkConf(loadDefaults=False).setAppName("celery-fair").setAll(list(settings.items()))
     if master is not None:
-        builder = builder.master(master)
+        conf = conf.setMaster(master)
     said = _java_says()
     before = said.seek(0, os.SEEK_END)
     try:
-        with _java_told_to(said, silenced):
-            session = builder.getOrCreate()
+        if silenced and SparkContext._gateway is None:
+            # Java warns of what nobody here can mend, and what goes wrong in a job comes to Python
+            # all the same. Nor has it a part in standard output, which may be JSON.
+            java = launch_gateway(conf, {"stdout": said, "stderr": said})  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=java)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as exc:  # Python's, Py4J's or Java's: there is no session
         said.seek(before)
         raise PipelineError(
@@ -223,40 +227,6 @@ def _remember(session: "SparkSession") -> None:
     assert java is not None  # the session is made
     for name in _LOOKED_UP:
         setattr(java, name, Remembered(getattr(java, name)._fqn, java._gateway_client))
-
-
-_REDIRECTING = Lock()
-
-
-@contextmanager
-def _java_told_to(file: TextIO, silenced: bool) -> Iterator[None]:
-    """Let what Java says on standard error go to a file, now and later.
-
-    It has its own from this process when it is started, and warns of what nobody here can mend.
-    What goes wrong in a job comes to Python all the same. Nor has it a part in standard output,
-    which may be JSON.
-    """
-    from pyspark import SparkContext
-
-    if not silenced or SparkContext._gateway is not None:
-        yield
-        return
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-    kept = {}
-    with _REDIRECTING:
-        for number in (1, 2):
-            with suppress(OSError):  # it is closed
-                kept[number] = os.dup(number)
-        try:
-            for number in kept:
-                os.dup2(file.fileno(), number)
-            yield
-        finally:
-            for number, before in kept.items():
-                os.dup2(before, number)
-                os.close(before)
 
 
 @cache

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
+from celery_fair.pipeline.warehouse import FORMAT
 
-__all__ = ["T0", "Logs", "Process", "written"]
+__all__ = ["T0", "Logs", "Process", "pretend_warehouse", "written"]
 
 T0 = 1_700_000_000.0
 """Where the planted times begin; 2023-11-14, 22:13:20 UTC."""
@@ -144,6 +145,12 @@ class Process:
     def lines(self) -> list[str]:
         """As a worker writes them."""
         return [json.dumps(written(record)) for record in self.records]
+
+
+def pretend_warehouse(root: Path) -> None:
+    """Make a folder look like a warehouse, of a table that is not there."""
+    pointer = {"v": FORMAT, "version": 1, "tables": {"t": ["t"]}, "schemas": {"t": "id long"}}
+    (root / "current.json").write_text(json.dumps(pointer))
 
 
 def written(record: dict[str, Any]) -> dict[str, Any]:

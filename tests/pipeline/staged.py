@@ -10,16 +10,56 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from celery_fair.pipeline.bronze import EVENTS, events, parsed, sorted_out
+from pyspark.sql import functions as F
+
+from celery_fair.pipeline.bronze import EVENTS, QUARANTINE, parsed, sorted_out
+from celery_fair.pipeline.gold.doubts import doubts
+from celery_fair.pipeline.numbering import NUMBERS, distinct, numbers, suspects
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.processes import processes
+from celery_fair.pipeline.silver.processes import lives, processes_of
 from celery_fair.pipeline.silver.queues import backlog
+from celery_fair.pipeline.silver.unread import UNREAD, UNREADABLE
 from tests.pipeline.planted import Process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Silver", "bronze", "bronze_of_lines", "silver_of"]
+GAPS = "node string, pid long, boot string, first long, last long, since double, until double"
+
+__all__ = [
+    "Silver",
+    "bronze",
+    "bronze_of_lines",
+    "doubts_of",
+    "events",
+    "processes",
+    "quarantine",
+    "silver_of",
+]
+
+
+def events(lines: DataFrame) -> DataFrame:
+    """Parsed lines as events, each id once."""
+    found = sorted_out(lines).where("table = 'events'").select(*EVENTS.names)
+    known = lines.sparkSession.createDataFrame([], NUMBERS)
+    return distinct(found, suspects(numbers(found), known))
+
+
+def quarantine(lines: DataFrame) -> DataFrame:
+    """Parsed lines that are no records."""
+    bad = sorted_out(lines).where("table = 'quarantine'")
+    return bad.select("file", "text", F.col("wrong").alias("reason"))
+
+
+def processes(found: DataFrame, bad: DataFrame | None = None) -> DataFrame:
+    """One row per process of events.
+
+    Arguments:
+        bad: lines that are no records; None: there are none.
+    """
+    if bad is None:
+        bad = found.sparkSession.createDataFrame([], QUARANTINE)
+    return processes_of(lives(found), bad)
 
 
 def bronze(spark: SparkSession, planted: Iterable[Process]) -> DataFrame:
@@ -40,6 +80,19 @@ def _once(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
 def _parsed(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     rows = [(line, "planted") for line in lines]
     return parsed(spark.createDataFrame(rows, "value string, file string"))
+
+
+def doubts_of(
+    lived: DataFrame,
+    gaps: DataFrame | None = None,
+    unread: DataFrame | None = None,
+    unreadable: DataFrame | None = None,
+) -> DataFrame:
+    """What is in doubt; what is not given is empty."""
+    given = ((gaps, GAPS), (unread, UNREAD), (unreadable, UNREADABLE))
+    none = lived.sparkSession.createDataFrame
+    tables = (none([], schema) if table is None else table for table, schema in given)
+    return doubts(lived, *tables)
 
 
 class Silver(NamedTuple):

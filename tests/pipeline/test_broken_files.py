@@ -12,14 +12,13 @@ import pytest
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
-from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.publish import publish_audit
 from celery_fair.pipeline.reading import broken, is_broken
 from celery_fair.pipeline.silver.unread import BREAKS_OFF, unreadable
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
-from tests.pipeline.staged import Silver, bronze
+from tests.pipeline.staged import Silver, bronze, doubts_of
 from tests.pipeline.test_errors import CUT, REFUSED
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def test_what_a_broken_file_may_have_had(spark: SparkSession) -> None:
     ).selectExpr("file", "timestamp_seconds(at) as changed")
     found = unreadable(quarantine, files)
     processes = Silver.of(bronze(spark, [known])).processes
-    rows = doubts(processes, None, None, found).where(f"until = {T0 + 200}").collect()
+    rows = doubts_of(processes, unreadable=found).where(f"until = {T0 + 200}").collect()
     assert {
         row["why"].rpartition(" ")[2]: (row["since"], row["boot"], row["queues"]) for row in rows
     } == names

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from celery_fair.pipeline.gold.audit import audit
-from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.gold.pieces import cut
 from celery_fair.pipeline.gold.waits import capacity
 from celery_fair.pipeline.ingest import _unset_clocks
 from celery_fair.pipeline.silver.processes import gaps
 from celery_fair.pipeline.silver.unread import UNREAD
 from tests.pipeline.planted import T0, Process
-from tests.pipeline.staged import Silver, bronze
+from tests.pipeline.staged import Silver, bronze, doubts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,7 +130,7 @@ def judged(spark: SparkSession) -> Judged:
     cases = (pi, early, ahead, published_ahead, an_hour_ahead, childless)
     events = bronze(spark, [process for case in cases for process in case()])
     made = Silver.of(events)
-    found = doubts(made.processes, gaps(events, made.processes), None).localCheckpoint()
+    found = doubts_of(made.processes, gaps(events, made.processes)).localCheckpoint()
     rows = audit(made.attempts, made.processes, found).collect()
     return Judged(made, {row["id"]: row["verdict"] for row in rows})
 
@@ -193,7 +192,7 @@ def test_a_file_that_is_named_by_a_clock_that_is_ahead_may_be_of_any_time(
 ) -> None:
     rows = [(7, "ahead", T0 + AHEAD, None), (8, "here", T0 + 590, None)]
     unread = spark.createDataFrame(rows, UNREAD)
-    found = doubts(judged.silver.processes, None, unread)
+    found = doubts_of(judged.silver.processes, unread=unread)
     found = found.where("boot in ('ahead', 'here')").collect()
     assert {row["boot"]: (row["since"], row["open"]) for row in found} == {
         "ahead": (-math.inf, False),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import Row
 
 from celery_fair.cli import fair
-from celery_fair.cli.pipeline.audit import _none_listed, _of_doubt
+from celery_fair.cli.pipeline.audit import _of_doubt
 from celery_fair.cli.pipeline.context import Context
 from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.bronze import RECORD
@@ -44,9 +43,7 @@ def check_documented_tables(warehouse: Warehouse) -> None:
         assert columns.strip() == listed, name
 
 
-def test_ingest_and_audit(
-    spark: SparkSession, logs: Logs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     worker = Process().boots(0)
     worker.runs("twice", 1)
     worker.runs("twice", 3)
@@ -100,13 +97,6 @@ def test_ingest_and_audit(
     assert "q      acme/42        1" in run("waits", warehouse, "--by", "key").stdout
     (first,) = json.loads(run("waits", warehouse, "--first", "--by", "key", "--json").stdout)
     assert (first["key"], first["started"]) == ("acme/42", 1)
-    with monkeypatch.context() as read_only:
-        read_only.setattr("os.access", lambda _, mode: not mode & os.W_OK)
-        refused = run("waits", warehouse)
-        assert refused.exit_code == 1
-        assert f"this user may not write in {warehouse}, where what is found is kept" in (
-            refused.stderr
-        )
 
     costs = tmp_path / "costs.json"
     shown = run("costs", warehouse, "--export", costs, "--limit", "1").stdout
@@ -165,13 +155,11 @@ def test_an_interval_that_is_too_short(words: tuple[str, ...]) -> None:
 
 
 def test_what_is_no_warehouse(tmp_path: Path) -> None:
-    nowhere = run("audit", tmp_path / "nowhere")
-    assert nowhere.exit_code == 1
-    assert f"there is no folder {tmp_path / 'nowhere'}: give the warehouse's" in nowhere.stderr
     (tmp_path / "a.jsonl").touch()
-    logs = run("waits", tmp_path)
-    assert logs.exit_code == 1
-    assert f"{tmp_path} is a folder of logs, and no warehouse; fill one first" in logs.stderr
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        refused = run("waits", folder)
+        assert refused.exit_code == 1
+        assert f"{folder} is no warehouse; fill one first" in refused.stderr
 
 
 def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
@@ -180,7 +168,7 @@ def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> 
     assert ingested.exit_code == 1
     assert "quarantined: 1 × does not name its version, process and time" in ingested.stdout
     audited = run("audit", tmp_path / "warehouse")
-    assert audited.stdout == "there is no attempt\n"
+    assert audited.stdout == "no attempt is listed\n"
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
@@ -192,8 +180,6 @@ def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> 
         ("report", "w", "r.html", "--interval"),
         ("audit", "w", "--complete-since"),
         ("audit", "w", "--redelivered-within"),
-        ("whatif", "w", "--since"),
-        ("whatif", "w", "--until"),
     ],
     ids=lambda words: f"{words[0]} {words[-1]}",
 )
@@ -241,17 +227,6 @@ def test_what_is_unfair_is_counted_and_shown_however_many_there_are(spark: Spark
     assert _left_out(every, judged) == []
 
 
-def test_an_audit_that_lists_nothing_says_what_is_true() -> None:
-    counts = {**dict.fromkeys(VERDICTS, 0), "DUPLICATE": 1, "LOST": 1}
-    assert _none_listed(counts, {"REPLAYABLE", "UNKNOWN"}, 50) == (
-        "no attempt is REPLAYABLE or UNKNOWN"
-    )
-    assert _none_listed(counts, set(), 0) == "no attempt is listed, with --limit 0"
-    well = {**dict.fromkeys(VERDICTS, 0), "RUNNING": 1}
-    assert _none_listed(well, set(), 50) == "every attempt finished once or is running"
-    assert _none_listed(dict.fromkeys(VERDICTS, 0), set(), 50) == "there is no attempt"
-
-
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     unknown = run("audit", tmp_path, "--fail-on", "broken")
     assert unknown.exit_code == 2
@@ -274,4 +249,4 @@ def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:
     assert empty.exit_code == 1
     assert "logs has no file of an event log" in empty.stderr
     assert "starting Spark" not in empty.stderr
-    assert "has no table 'processes'; fill it first" in missing.stderr
+    assert "is no warehouse; fill one first" in missing.stderr

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from celery_fair.pipeline.gold.doubts import doubts
-from celery_fair.pipeline.silver.processes import gaps, processes
+from celery_fair.pipeline.silver.processes import gaps
 from tests.pipeline.planted import T0, Process
-from tests.pipeline.staged import bronze
+from tests.pipeline.staged import bronze, doubts_of, processes
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -87,7 +86,7 @@ def doubted(spark: SparkSession) -> Doubted:
     events = bronze(spark, [*GAP, *CHILDLESS, *KILLED, *SET_BACK, BROKEN_OFF])
     lived = processes(events).localCheckpoint()
     written = {row["boot"]: row["written_at"] for row in lived.collect()}
-    return Doubted(doubts(lived, gaps(events, lived), None).where("not open").collect(), written)
+    return Doubted(doubts_of(lived, gaps(events, lived)).where("not open").collect(), written)
 
 
 def test_gap_is_about_its_queues(doubted: Doubted) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,9 @@ from celery_fair.pipeline.bronze import parsed
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.ingest import ingest
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.processes import processes
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process, written
-from tests.pipeline.staged import bronze_of_lines
+from tests.pipeline.staged import bronze_of_lines, processes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -180,7 +180,7 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert processes["celery@é b"]["missing"] == 0
     assert processes["celery@odd"]["records"] == 2
 
-    assert ingest(warehouse, logs.folder).as_dict() == {
+    assert asdict(ingest(warehouse, logs.folder)) == {
         "version": 1,
         "files": 0,
         "open_files": 0,
@@ -246,7 +246,7 @@ def test_empty_folder(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no sealed file yet"):
         ingest(warehouse, tmp_path / "logs")
     (tmp_path / "logs" / "1-n-1-b-0.jsonl").touch()
-    with pytest.raises(PipelineError, match="its files are empty"):
+    with pytest.raises(PipelineError, match="or only empty ones"):
         ingest(warehouse, tmp_path / "logs")
     with pytest.raises(PipelineError, match="no table 'attempts'"):
         warehouse.table("attempts")

@@ -14,10 +14,9 @@ from pyspark.sql import functions as F
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED, pack
 from celery_fair.pipeline.ingest import ingest
-from celery_fair.pipeline.silver.processes import processes
 from celery_fair.pipeline.warehouse import Warehouse
 from tests.pipeline.planted import T0, Logs, Process
-from tests.pipeline.staged import bronze
+from tests.pipeline.staged import bronze, processes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

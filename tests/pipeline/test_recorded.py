@@ -163,7 +163,7 @@ def test_a_log_as_tables(spark: SparkSession) -> None:
     events = bronze(spark, [process])
     silver = Silver.of(events)
 
-    scenario = recorded_scenario(events, silver.attempts)
+    scenario = recorded_scenario(events, silver.attempts, silver.processes)
     assert scenario.fleets == (Fleet(("l", "q"), ((T0 + 1, 2),)),)
     assert scenario.queues == {"l": Plan(rate=1.0), "q": Plan()}
 

@@ -140,8 +140,8 @@ def test_chart_places_points_and_breaks_lines() -> None:
     points = [(0.0, 0.0), (10.0, 1.0), (100.0, 0.5)]
     drawn = chart([Series("a&b", points)], gap=15.0)
     assert drawn is not None
-    # From 48 to 710 across, and from 272 up to 12.
-    line = "M48.0,272.0L48.0,272.0L114.2,12.0M710.0,142.0L710.0,142.0"
+    # From 48 to 848 across, and from 272 up to 12.
+    line = "M48.0,272.0L48.0,272.0L128.0,12.0M848.0,142.0L848.0,142.0"
     assert drawn["lines"] == [("a&b", line, "")]
     assert "<title>a&amp;b</title>" in parts().lines(drawn, "label", 1, 1)
     assert chart([], 1.0) is None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from celery_fair.pipeline.bronze import events, parsed, quarantine
+from celery_fair.pipeline.bronze import parsed
 from celery_fair.pipeline.gold.audit import audit
-from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.silver.attempts import attempts
-from celery_fair.pipeline.silver.processes import gaps, processes
+from celery_fair.pipeline.silver.processes import gaps
 from celery_fair.pipeline.silver.unread import UNREAD
+from tests.pipeline.staged import doubts_of, events, processes, quarantine
 from tests.worlds.files import T0, Folder
 from tests.worlds.truth import Truth
 from tests.worlds.world import CLOCKS, SINCE, World
@@ -110,7 +110,7 @@ def _verdicts(
     found = events(staged).localCheckpoint()
     lived = processes(found, quarantine(staged)).localCheckpoint()
     not_read = spark.createDataFrame(unread, UNREAD)
-    doubted = _within_its_world(doubts(lived, gaps(found, lived), not_read)).localCheckpoint()
+    doubted = _within_its_world(doubts_of(lived, gaps(found, lived), not_read)).localCheckpoint()
     # Who says since when all write logs adds what the clocks may be off by.
     audited = audit(attempts(found), lived, doubted, T0 + SINCE + 2 * CLOCKS)
     rows = audited.select("id", "retries", "verdict", "why").collect()

@@ -139,7 +139,7 @@ def audit(
             "changed": changed,
         },
         [
-            *laid_out(rows, _LISTED, _none_listed(counts, only, limit)),
+            *laid_out(rows, _LISTED, "no attempt is listed"),
             *([f"and {more} more: --limit, --verdict"] if rows and more else []),
             *([summary] if summary else []),
             *(_of_doubt(row) for row in doubts),
@@ -150,19 +150,6 @@ def audit(
         ],
         good=good,
     )
-
-
-def _none_listed(counts: dict[str, int], only: set[str], limit: int) -> str:
-    """What is to be said where no attempt is listed."""
-    from celery_fair.pipeline.gold.audit import WELL
-
-    if not limit:
-        return "no attempt is listed, with --limit 0"
-    if only:
-        return f"no attempt is {' or '.join(sorted(only))}"
-    if not any(counts[verdict] for verdict in WELL):
-        return "there is no attempt"
-    return "every attempt finished once or is running"
 
 
 def _by_key(made: "DataFrame", counts: dict[str, int], good: bool) -> Outcome:
@@ -209,9 +196,9 @@ def _changed(warehouse: "Warehouse") -> list[Row]:
 
 def _write_ids(audited: "DataFrame", path: Path) -> None:
     """A row at a time: there may be more than fit."""
-    from celery_fair.pipeline.gold.audit import replayable
     from celery_fair.pipeline.whole_file import whole_file
 
+    provable = audited.where("verdict = 'REPLAYABLE'").select("id", "retries", "published")
     with whole_file(path) as file:
-        for row in replayable(audited).select("id", "retries", "published").toLocalIterator():
+        for row in provable.toLocalIterator():
             file.write(f"{json.dumps(row.asDict())}\n")

@@ -1,11 +1,10 @@
 """What pipeline commands are given: a session, a warehouse, where to say things; how they end."""
 
-import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +22,7 @@ from celery_fair.cli.options import (
 from celery_fair.pipeline.cells import cell, columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from celery_fair.pipeline.session import Work
     from celery_fair.pipeline.warehouse import Warehouse
@@ -35,7 +34,7 @@ _PACKAGES = ("jinja2", "pandas", "py4j", "pyarrow", "pyspark")  # the extra's
 
 @dataclass
 class Context:
-    """What a command is given: a session when it asks for one, and where to say and show things.
+    """What a command is given: a warehouse when it asks for one, and where to say things.
 
     Attributes:
         master: the cluster's URL, or None.
@@ -43,7 +42,6 @@ class Context:
         conf: further settings of Spark's.
         as_json: whether the result is printed as JSON.
         quiet: whether progress is not told.
-        publishes: whether the command writes to a warehouse.
     """
 
     master: str | None
@@ -51,71 +49,38 @@ class Context:
     conf: dict[str, str]
     as_json: bool
     quiet: bool
-    publishes: bool = False
-    _session: "SparkSession | None" = field(default=None, init=False)
 
     def say(self, what: str) -> None:
         """Tell on stderr what is being done."""
         if not self.quiet:
             click.echo(f"{what} …", err=True)
 
-    def spark(self, work: "Work | None" = None) -> "SparkSession":
-        """Return the session, which starts with the first call.
-
-        Arguments:
-            work: how much there is to do; None: much.
-        """
-        from celery_fair.pipeline.session import Work, open_session
-
-        if self._session is None:
-            self.say("starting Spark")
-            work = Work.MUCH if work is None else work
-            self._session = open_session(self.master, self.memory, self.conf, work)
-        return self._session
-
     def warehouse(self, where: Path, logs: Path | None = None) -> "Warehouse":
-        """Return the warehouse in a folder: to ask, as it is now, whatever is published meanwhile.
+        """Return the warehouse in a folder, in a session that starts now.
 
         Arguments:
             logs: the folder that is to be read into it; None: there is none.
         """
+        from celery_fair.pipeline.session import open_session
         from celery_fair.pipeline.warehouse import Warehouse
 
         if logs is None:
             _see_to_it_that_there_is_one(where)
-        if self.publishes:
-            see_to_it_that_it_can_be_written(where)
-        return Warehouse(self.spark(_work(where, logs)), where)
+        self.say("starting Spark")
+        return Warehouse(
+            open_session(self.master, self.memory, self.conf, _work(where, logs)), where
+        )
 
 
 def _see_to_it_that_there_is_one(where: Path) -> None:
     """Before Spark is started for nothing."""
     from celery_fair.pipeline.errors import PipelineError
-    from celery_fair.pipeline.log_files import log_files
+    from celery_fair.pipeline.warehouse import read_pointer
 
-    if not where.exists():
-        raise PipelineError(f"there is no folder {where.absolute()}: give the warehouse's")
-    if any(where.glob("*/run=*")) or not next(log_files(where, "*.jsonl*"), None):
-        return
-    raise PipelineError(
-        f"{where.absolute()} is a folder of logs, and no warehouse; fill one first: "
-        f"python -m celery_fair pipeline ingest {where} WAREHOUSE"
-    )
-
-
-def see_to_it_that_it_can_be_written(folder: Path) -> None:
-    """Or its parent, if it is not there yet.
-
-    Raises:
-        PipelineError: this user may not.
-    """
-    from celery_fair.pipeline.errors import PipelineError
-
-    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
-    if not os.access(there, os.W_OK | os.X_OK):
+    if not read_pointer(where).tables:
         raise PipelineError(
-            f"this user may not write in {there.absolute()}, where what is found is kept: let it,"
-            " or name another folder, such as a copy of this one"
+            f"{where.absolute()} is no warehouse; fill one first: "
+            "python -m celery_fair pipeline ingest LOGS WAREHOUSE"
         )
 
 
@@ -148,10 +113,9 @@ def _settings(_ctx: click.Context, _param: click.Parameter, words: Sequence[str]
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not value or not key.startswith("spark."):
-            hint = f"; Hadoop's is spark.hadoop.{key}=…" if key.startswith("fs.") else ""
             raise click.BadParameter(  # without the value, which may be a secret
                 f"{key!r} is no setting of Spark's, which is written like"
-                f" spark.sql.shuffle.partitions=64{hint}"
+                " spark.sql.shuffle.partitions=64"
             )
         found[key] = value
     return found
@@ -215,17 +179,13 @@ _PREMISES = (
 _OF_CONTEXT = ("master", "memory", "conf", "as_json", "quiet")
 
 
-def with_spark(command: F, publishes: bool = False) -> F:
-    """Give a command a `Context`; print its outcome, or the message of a `PipelineError`.
-
-    Arguments:
-        publishes: whether it writes to a warehouse.
-    """
+def with_spark(command: F) -> F:
+    """Give a command a `Context`; print its outcome, or the message of a `PipelineError`."""
 
     @wraps(command)
     def wrapped(**options: Any) -> None:
         given = {name: options.pop(name) for name in _OF_CONTEXT if name in options}
-        context = Context(**given, publishes=publishes)
+        context = Context(**given)
         with _told_in_one_line():
             found = command(context, **options)
             if found is not None:
@@ -235,8 +195,8 @@ def with_spark(command: F, publishes: bool = False) -> F:
 
 
 def on_warehouse(command: F) -> F:
-    """Give a command the argument WAREHOUSE besides, where it publishes what it finds."""
-    return with_spark(click.argument("warehouse", type=FOLDER)(command), publishes=True)
+    """Give a command the argument WAREHOUSE besides."""
+    return with_spark(click.argument("warehouse", type=FOLDER)(command))
 
 
 def premises(command: F) -> F:

@@ -32,7 +32,7 @@ _NONE = "no queue had work in any interval, by what the log says of their states
 _NO_KEY = "no queue is shared by key, or no two of its keys had work at one time: see fair_keys"
 _LIMIT = 1000
 _KEYS = 10_000
-"""Rows by key of all queues; of each there are 1001, and as many of parts, at the most."""
+"""Rows by key of all queues; of each there are 1000, and as many of parts, at the most."""
 
 
 @click.command()
@@ -77,8 +77,8 @@ def fairness(
     queue is UNFAIR if more than the tolerance of what it was due was due in UNFAIR intervals.
 
     With --by key the tenants of each queue in fair_keys are compared, and the parts of a tenant
-    with each other, while they have something waiting: the 1000 that got or were due most, and the
-    others as one. HELD are those below their share that have a cap or a leash.
+    with each other, while they have something waiting: the 1000 that got or were due most. HELD
+    are those below their share that have a cap or a leash.
 
     \b
     Examples:
@@ -108,21 +108,17 @@ def fairness(
     return Outcome(found, lines, good=not (fail_on_unfair and found["unfair"]))
 
 
-def _judged(rows: "DataFrame", most: int) -> tuple[list[Row], int, int]:
+def _judged(made: "DataFrame", most: int) -> tuple[list[Row], int, int]:
     """Return the rows to show; of how many they are, and how many of all are UNFAIR.
 
     These are the first to be shown where not all are.
     """
-    from pyspark.sql.functions import col, count_if
-
-    rows, is_unfair = rows.cache(), col("verdict").eqNullSafe("UNFAIR")
-    judged = rows.count()
-    [(unfair,)] = rows.agg(count_if(is_unfair)).collect()
-    if judged <= most:
-        return collected(rows), judged, unfair
-    shown = collected(rows.where(is_unfair).limit(most))
-    shown += collected(rows.where(~is_unfair).limit(most - len(shown)))
-    return shown, judged, unfair
+    rows = collected(made)
+    unfair = [row for row in rows if row["verdict"] == "UNFAIR"]
+    if len(rows) > most:
+        others = (row for row in rows if row["verdict"] != "UNFAIR")
+        return [*unfair, *others][:most], len(rows), len(unfair)
+    return rows, len(rows), len(unfair)
 
 
 def _left_out(shown: list[Row], judged: int) -> list[str]:

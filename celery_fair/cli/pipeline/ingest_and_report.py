@@ -1,7 +1,7 @@
 """``fair pipeline ingest`` and ``fair pipeline report``: a warehouse is filled, and told of."""
 
 import sys
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -26,7 +26,7 @@ from celery_fair.operate.text import escaped
     is_flag=True,
     help="Also read files that workers are still writing; they are read again once sealed.",
 )
-@partial(with_spark, publishes=True)
+@with_spark
 def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) -> Outcome:
     """Read event logs from LOGS into WAREHOUSE.
 
@@ -70,7 +70,7 @@ def ingest(context: Context, logs: Path, warehouse: Path, include_open: bool) ->
     ]
     lines += [f"quarantined: {n} × {reason}" for reason, n in sorted(done.quarantined.items())]
     bad = bool(done.quarantined or done.broken)
-    return Outcome(done.as_dict(), lines, good=not bad or done.events + done.duplicates > 0)
+    return Outcome(asdict(done), lines, good=not bad or done.events + done.duplicates > 0)
 
 
 @click.command()

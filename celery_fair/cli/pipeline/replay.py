@@ -1,21 +1,18 @@
 """``fair pipeline whatif``: what other settings would have done."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from celery_fair.cli.options import NUMBER, Named, Outcome
+from celery_fair.cli.options import Outcome
 from celery_fair.cli.pipeline.context import (
     Context,
+    by_key_option,
     collected,
     laid_out,
-    with_spark,
+    on_warehouse,
 )
 from celery_fair.pipeline.errors import PipelineError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _LIMIT = 10_000
 _KEYS = 1000
@@ -29,42 +26,9 @@ _KEYS = 1000
     multiple=True,
     help="What is supposed instead of what was; may be given more than once.",
 )
-@click.option(
-    "--by",
-    type=click.Choice(("queue", "key")),
-    default="queue",
-    help="Whose waits are shown: each queue's, or those of the keys that start the most.",
-)
-@click.option(
-    "--base",
-    metavar="'CHANGE …'",
-    default="",
-    show_default=False,
-    help="What is supposed in all scenarios, such as 'concurrency=2 mail.quantum=4'.",
-)
-@click.option(
-    "--since",
-    metavar="SECONDS",
-    type=NUMBER,
-    help="Leave out what was published before this time, in seconds since 1970.",
-)
-@click.option(
-    "--until",
-    metavar="SECONDS",
-    type=NUMBER,
-    help="Leave out what was published at this time or later.",
-)
-@click.argument("path", metavar="WAREHOUSE", type=Named(path_type=Path))
-@with_spark
-def whatif(
-    context: Context,
-    path: Path,
-    texts: tuple[str, ...],
-    by: str,
-    base: str,
-    since: float | None,
-    until: float | None,
-) -> Outcome:
+@by_key_option("Whose waits are shown: each queue's, or those of the keys that start the most.")
+@on_warehouse
+def whatif(context: Context, warehouse: Path, texts: tuple[str, ...], by: str) -> Outcome:
     """Replay a trace under other quanta, leashes, caps and concurrency.
 
     The worker's own scheduler decides, on a clock that jumps; what is printed are the waits, in
@@ -96,25 +60,17 @@ def whatif(
     from celery_fair.pipeline.replay.scenario import Scenario, parse_scenario
     from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace
 
-    if since is not None and until is not None and since >= until:
-        raise click.UsageError(
-            f"--since {since:.15g} is not before --until {until:.15g}, and so no message is between"
-            " them: exchange them, or name another time"
-        )
-    base = f"recorded: {base}"
-    named = [parse_scenario(text, Scenario("")) for text in (base, *texts)]
+    named = [Scenario("recorded"), *(parse_scenario(text, Scenario("")) for text in texts)]
     if len({scenario.name for scenario in named}) < len(named):
         raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
-    warehouse = context.warehouse(path)
-    attempts = warehouse.table("attempts")
-    recorded = recorded_scenario(warehouse.table("events"), attempts)
-    trace = recorded_trace(attempts, warehouse.table("processes"), recorded)
-    trace = _cut(trace, since, until).cache()
+    known = context.warehouse(warehouse)
+    attempts, processes = known.table("attempts"), known.table("processes")
+    recorded = recorded_scenario(known.table("events"), attempts, processes)
+    trace = recorded_trace(attempts, processes, recorded).cache()
     if trace.isEmpty():
-        raise PipelineError(f"no message was published{_when(since, until)}: name another time")
-    recorded = parse_scenario(base, recorded)
+        raise PipelineError("the log has no message of which is known when it was published")
     scenarios = [recorded, *(parse_scenario(text, recorded) for text in texts)]
-    refuse_absent([base, *texts], trace)
+    refuse_absent(texts, trace)
     context.say(f"replaying {len(scenarios)} scenarios")
     in_order = array_position(lit([scenario.name for scenario in scenarios]), col("scenario"))
     rows = replay(trace, scenarios, by_key=by == "key")
@@ -127,18 +83,3 @@ def whatif(
     found = collected(rows)
     columns = f"scenario, {of}, started, mean, p50, p95, p99, longest"
     return Outcome(found, laid_out(found, columns, "no message of the trace has a key"))
-
-
-def _cut(trace: "DataFrame", since: float | None, until: float | None) -> "DataFrame":
-    from pyspark.sql.functions import col
-
-    if since is not None:
-        trace = trace.where(col("published") >= since)
-    return trace if until is None else trace.where(col("published") < until)
-
-
-def _when(since: float | None, until: float | None) -> str:
-    """In words, which time is looked at."""
-    begin = "" if since is None else f" at {since:.15g} or later"
-    end = "" if until is None else f" before {until:.15g}"
-    return " and".join(filter(None, (begin, end)))

@@ -82,19 +82,11 @@ def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
     help="Write the model as JSON, for workers to load.",
 )
 @click.option(
-    "--keys",
-    type=COUNT,
-    default=10_000,
-    help="Cost keys that the model may have: those with most runs.",
-)
-@click.option(
     "--limit", type=COUNT, default=50, help="Show no more keys than this: those with most seconds."
 )
 @by_key_option("A row for each task and cost key, or what each tenant's messages took.")
 @on_warehouse
-def costs(
-    context: Context, warehouse: Path, export: Path | None, keys: int, limit: int, by: str
-) -> Outcome:
+def costs(context: Context, warehouse: Path, export: Path | None, limit: int, by: str) -> Outcome:
     """Learn what a message of each cost key takes, in seconds.
 
     The estimate lies between the key's own mean and its task's: the more runs the key has
@@ -110,7 +102,7 @@ def costs(
     it is replaced as a whole.
 
     With --by key, what each tenant of queues that are shared by key (fair_keys) has used: of more
-    than 1000 in a queue, those with most seconds, and the others as one.
+    than 1000 in a queue, those with most seconds.
     """
     from pyspark.sql.functions import desc
 
@@ -130,7 +122,7 @@ def costs(
         if export is not None:
             context.say(f"writing {export}")
             with whole_file(export) as file:
-                file.write(json.dumps(gold.model(made, keys), indent=1))
+                file.write(json.dumps(gold.model(made), indent=1))
     rows = made.orderBy(desc("seconds"), *order).limit(limit)
     found = _tabled(rows, columns, none if limit else "no row is shown, with --limit 0")
     if found.document and len(found.document) == limit and (more := made.count() - limit):

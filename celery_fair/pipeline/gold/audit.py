@@ -37,7 +37,7 @@ when.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.keys import TOP, keyed, top
+from celery_fair.pipeline.gold.keys import keyed, top
 from celery_fair.pipeline.silver.clocks import is_true
 
 VERDICTS = (
@@ -117,23 +117,14 @@ def worst_first() -> Column:
     return F.array_position(F.lit(list(VERDICTS)), F.col("verdict"))
 
 
-def replayable(audit: DataFrame) -> DataFrame:
-    """The dead letters that may be replayed: rejected, and never started."""
-    return audit.where("verdict = 'REPLAYABLE'").select(
-        "id", "retries", "task", "queue", "published", "rejected_at", "reason"
-    )
-
-
-def changes(before: DataFrame | None, audit: DataFrame) -> DataFrame:
+def changes(before: DataFrame, audit: DataFrame) -> DataFrame:
     """What was said of an attempt otherwise before: its verdict then (`before`), and now.
 
     Arguments:
-        before: an audit of a log that had less; None: this is the first.
+        before: an audit of a log that had less.
     """
     keys = ["id", "retries"]
-    said = (audit.limit(0) if before is None else before).select(
-        *keys, F.col("verdict").alias("before")
-    )
+    said = before.select(*keys, F.col("verdict").alias("before"))
     # Hardly anything has changed that is FINISHED in both, which nearly all is.
     unsettled = said.where("before <> 'FINISHED'").select(*keys)
     unsettled = unsettled.union(audit.where("verdict <> 'FINISHED'").select(*keys)).distinct()
@@ -145,12 +136,10 @@ def changes(before: DataFrame | None, audit: DataFrame) -> DataFrame:
     )
 
 
-def audit_by_key(audit: DataFrame, most: int = TOP) -> DataFrame:
+def audit_by_key(audit: DataFrame) -> DataFrame:
     """One row per queue and tenant.
 
-    Arguments:
-        most: tenants of a queue: those with most attempts that are neither finished nor running,
-            then those with most; the others are one row without a name.
+    Those with most attempts that are neither finished nor running, then those with most.
     """
     counts = {name.lower(): F.count_if(F.col("verdict") == name) for name in VERDICTS}
     by_key = (
@@ -162,9 +151,7 @@ def audit_by_key(audit: DataFrame, most: int = TOP) -> DataFrame:
             *(count.alias(name) for name, count in counts.items()),
         )
     )
-    names = ("attempts", "to_look_at", *counts)
-    order = F.struct("to_look_at", "attempts")
-    return top(by_key, ("queue",), ("tenant",), order, {name: F.sum(name) for name in names}, most)
+    return top(by_key, ("queue",), ("tenant",), F.struct("to_look_at", "attempts"))
 
 
 def _with_owner(attempts: DataFrame, processes: DataFrame, found: DataFrame) -> DataFrame:

@@ -22,8 +22,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.core.pricing import MODEL_FORMAT
-from celery_fair.pipeline.gold.keys import TOP, keyed, top
+from celery_fair.pipeline.gold.keys import keyed, top
 from celery_fair.pipeline.silver.clocks import LONGEST
+
+KEYS = 10_000
+"""Cost keys that a model has at the most."""
 
 _RAN = f"runtime between 0 and {LONGEST}"
 
@@ -47,16 +50,11 @@ def costs(attempts: DataFrame) -> DataFrame:
         "seconds",
         "task_n",
         "task_mean",
-        F.col("explained"),
     )
 
 
-def costs_by_key(attempts: DataFrame, most: int = TOP) -> DataFrame:
-    """What each tenant's messages took, one row per queue and tenant.
-
-    Arguments:
-        most: tenants of a queue, those with most seconds; the others are one row without a name.
-    """
+def costs_by_key(attempts: DataFrame) -> DataFrame:
+    """One row per queue and tenant, of those whose messages took most seconds."""
     ran = keyed(attempts).where(_RAN)
     by_key = ran.groupBy("queue", "tenant").agg(
         F.count("runtime").alias("n"),
@@ -64,14 +62,10 @@ def costs_by_key(attempts: DataFrame, most: int = TOP) -> DataFrame:
         F.sum("cost").alias("charged"),
         F.max("runtime").alias("longest"),
     )
-    sums = {name: F.sum(name) for name in ("n", "seconds", "charged")}
-    rest = {**sums, "longest": F.max("longest")}
-    bounded = top(by_key, ("queue",), ("tenant",), F.col("seconds"), rest, most)
     whole = F.sum("seconds").over(Window.partitionBy("queue"))
-    return bounded.select(
+    made = by_key.select(
         "queue",
         "tenant",
-        "keys",
         "n",
         F.expr("seconds / n").alias("mean"),
         "longest",
@@ -79,6 +73,7 @@ def costs_by_key(attempts: DataFrame, most: int = TOP) -> DataFrame:
         (F.col("seconds") / F.nullif(whole, F.lit(0.0))).alias("part_of_queue"),
         "charged",
     )
+    return top(made, ("queue",), ("tenant",), F.col("seconds"))
 
 
 def _shrunk(by_key: DataFrame) -> DataFrame:
@@ -95,7 +90,6 @@ def _shrunk(by_key: DataFrame) -> DataFrame:
         .withColumn("between", _between())
         .withColumn("z", _credibility())
         .withColumn("estimate", F.expr("z * mean + (1 - z) * task_mean"))
-        .withColumn("explained", _over("across", F.expr("across + task_squares")))
     )
 
 
@@ -113,16 +107,10 @@ def _credibility() -> Column:
     return F.when(F.coalesce(F.col("between"), F.lit(0.0)) > 0, z).otherwise(0.0)
 
 
-def model(made: DataFrame, keys: int) -> dict[str, Any]:
-    """Return the table as the worker loads it, with the `keys` keys that have most runs.
-
-    Raises:
-        ValueError: `keys` is below zero.
-    """
-    if keys < 0:
-        raise ValueError(f"at least 0 keys are exported, not {keys}")
+def model(made: DataFrame) -> dict[str, Any]:
+    """Return the table as the worker loads it, with the `KEYS` keys that have most runs."""
     tasks = made.groupBy("task").agg(F.max("task_mean").alias("mean"), F.max("task_n").alias("n"))
-    most = made.where("cost_key is not null").orderBy(F.desc("n"), "task", "cost_key").limit(keys)
+    most = made.where("cost_key is not null").orderBy(F.desc("n"), "task", "cost_key").limit(KEYS)
     by_task: dict[str, dict[str, dict[str, float]]] = {}
     for row in most.collect():
         entry = {"mean": row["estimate"], "n": row["n"]}

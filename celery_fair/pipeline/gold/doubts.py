@@ -51,26 +51,23 @@ _ROTATE, _BEATS, _BEAT = 60.0, 4, 10.0
 
 
 def doubts(
-    processes: DataFrame,
-    gaps: DataFrame | None,
-    unread: DataFrame | None,
-    unreadable: DataFrame | None = None,
+    processes: DataFrame, gaps: DataFrame, unread: DataFrame, unreadable: DataFrame
 ) -> DataFrame:
     """One row per doubt: the process, `queues` (null for all), `since`, `until`, `open`, `why`.
 
     Arguments:
-        gaps: where records are missing; None: nobody has looked.
-        unread: processes with files that were not read; None: there are none.
-        unreadable: files that are not whole; None: there are none.
+        gaps: where records are missing.
+        unread: processes with files that were not read.
+        unreadable: files that are not whole.
     """
     known = _with_queues(processes)
-    found = [_of_process(known, gaps is not None), _of_unseen(known, processes)]
-    if gaps is not None:
-        found.append(_of_gaps(known, gaps))
-    if unread is not None:
-        found.append(_of_unread(processes, unread))
-    if unreadable is not None:
-        found.append(_of_unreadable(known, unreadable))
+    found = (
+        _of_process(known),
+        _of_unseen(known, processes),
+        _of_gaps(known, gaps),
+        _of_unread(processes, unread),
+        _of_unreadable(known, unreadable),
+    )
     return _unbounded(reduce(DataFrame.unionByName, found), processes)
 
 
@@ -142,12 +139,11 @@ def _told(rows: DataFrame, **made: Column) -> DataFrame:
     return rows.select(*(columns[name].alias(name) for name in _COLUMNS))
 
 
-def _of_process(known: DataFrame, looked: bool) -> DataFrame:
+def _of_process(known: DataFrame) -> DataFrame:
     born, ended = _begun(F.coalesce("born_at", "since_worker")), _ended()
     written = F.coalesce("written_at", F.lit(_EVER))
     last = F.when(F.col("ended_at") < F.col("last_at"), F.lit(_EVER)).otherwise(written)
     orphan = F.col("with_worker").isNull()
-    uncounted = F.col("uncounted") if looked else F.col("uncounted") | (F.col("missing") > 0)
     silent, alive = F.lit("its log breaks off"), "what it has written since is not read yet"
     every = F.array(
         _doubt(
@@ -158,7 +154,7 @@ def _of_process(known: DataFrame, looked: bool) -> DataFrame:
             F.coalesce(F.col("born_at") >= F.col("sealed"), F.lit(False)),
         ),
         _doubt(F.col("born_at").isNull(), "its first records are missing", born, F.col("first_at")),
-        _doubt(uncounted, "records are missing in its log", born, ended),
+        _doubt(F.col("uncounted"), "records are missing in its log", born, ended),
         _doubt(F.col("cut"), "the end of its log may be lost", last, ended),
         _doubt(
             F.col("ended_at").isNull(),

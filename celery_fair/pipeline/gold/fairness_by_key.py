@@ -18,14 +18,13 @@ first charge is spread; each worker that keeps tags of its own owes that (whethe
 not in the log, so all are taken to), and what its slots run is not settled yet.
 
 There are at most `TOP` rows of each level, queue and interval, of those that got or were due most.
-The others are one row, `keys` together, with null for their names.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.pipeline.gold.fairness import TOLERANCE, parts, summed_up
-from celery_fair.pipeline.gold.keys import TOP, keyed, top, waiting, weighed
+from celery_fair.pipeline.gold.keys import keyed, top, waiting, weighed
 from celery_fair.pipeline.gold.pieces import amounts, bounds, cut, units
 from celery_fair.pipeline.gold.virtual_time import shares
 
@@ -44,14 +43,12 @@ def fairness_by_key(
     settings: DataFrame,
     interval: float = 60.0,
     tolerance: float = TOLERANCE,
-    most: int = TOP,
 ) -> DataFrame:
     """One row per queue, interval, level and key.
 
     Arguments:
         interval: length of an interval in seconds; they begin at multiples of it.
         tolerance: how far a share may be off, as a part of the target.
-        most: rows of one interval.
     """
     mine = keyed(attempts)
     pieces = _pieces(mine, settings, interval)
@@ -72,7 +69,7 @@ def fairness_by_key(
         .withColumn("left", _left())
         .withColumn("verdict", _verdict())
     )
-    return _concluded(judged, interval, most)
+    return _concluded(judged, interval)
 
 
 def _pieces(mine: DataFrame, settings: DataFrame, interval: float) -> DataFrame:
@@ -157,72 +154,44 @@ def _verdict() -> Column:
     )
 
 
-def _concluded(judged: DataFrame, interval: float, most: int) -> DataFrame:
-    one = F.count(F.lit(1)) == 1
-    bounded = top(
-        judged,
-        ("queue", "bucket", "level"),
-        _MEMBER,
-        _size(),
-        {
-            "weight": F.when(one, F.max("weighs")),
-            "unit": F.max("unit"),
-            "total": F.max("total"),
-            **{name: F.sum(name) for name in ("served", "due", "seconds")},
-            "unfair": F.count_if(F.col("verdict") == "UNFAIR"),
-            "verdict": F.when(one, F.max("verdict")),
-        },
-        most,
-    )
-    return bounded.select(
+def _concluded(judged: DataFrame, interval: float) -> DataFrame:
+    return top(judged, ("queue", "bucket", "level"), _MEMBER, _size()).select(
         "queue",
         *bounds(interval),
         "level",
         *_MEMBER,
-        "keys",
-        "weight",
+        F.col("weighs").alias("weight"),
         "unit",
         "served",
         "due",
         "total",
         *parts(),
         "seconds",
-        "unfair",
         "verdict",
     )
 
 
 def _size() -> Column:
     """What somebody got, or was due: who gets nothing is seen by that."""
-    size = F.greatest(F.coalesce("served", F.lit(0.0)), F.coalesce("due", F.lit(0.0)))
-    return F.when(F.col("tenant").isNull(), -1.0).otherwise(size)
+    return F.greatest(F.coalesce("served", F.lit(0.0)), F.coalesce("due", F.lit(0.0)))
 
 
-def by_key(made: DataFrame, tolerance: float = TOLERANCE, most: int = TOP) -> DataFrame:
+def by_key(made: DataFrame, tolerance: float = TOLERANCE) -> DataFrame:
     """The table summed up over intervals, one row per queue, level and key."""
     keys = ["queue", "level", *_MEMBER]
-    one = F.max("tenant").isNotNull()
-    bounded = top(
-        summed_up(made, keys, ["weight", "unit"], _SUMS, tolerance),
-        ("queue", "level"),
-        _MEMBER,
-        _size(),
-        {
-            **{name: F.max(name) for name in ("unit", "intervals")},
-            **{name: F.sum(name) for name in _SUMS},
-            **{name: F.when(one, F.max(name)) for name in ("weight", "unfair", "verdict")},
-        },
-        most,
+    summed = summed_up(made, keys, ["weight", "unit"], _SUMS, tolerance)
+    return (
+        top(summed, ("queue", "level"), _MEMBER, _size())
+        .select(
+            *keys,
+            "weight",
+            "unit",
+            "intervals",
+            "served",
+            *parts(),
+            "seconds",
+            "unfair",
+            "verdict",
+        )
+        .orderBy("queue", F.desc("level"), F.desc("served"), *_MEMBER)
     )
-    return bounded.select(
-        *keys,
-        "keys",
-        "weight",
-        "unit",
-        "intervals",
-        "served",
-        *parts(),
-        "seconds",
-        F.coalesce("unfair", F.lit(0.0)).alias("unfair"),
-        "verdict",
-    ).orderBy("queue", F.desc("level"), F.col("tenant").isNull(), F.desc("served"), *_MEMBER)

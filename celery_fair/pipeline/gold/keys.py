@@ -11,16 +11,16 @@ All workers of a queue share it by the same settings, so what any of them said l
 holds for all. What was said first holds for the time before, too: messages may have waited for the
 first worker.
 
-Keys may be as many as messages: of tables by key there are the most of many, and the rest as one.
+Keys may be as many as messages: tables by key have those with the most, and not the others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 TOP = 1000
-"""Keys that have a row of their own."""
+"""Keys that have a row."""
 
 _NAMES = ("weight", "weights", "cap", "caps", "rate", "rates")
 _EVER = 1e18
@@ -144,28 +144,15 @@ def _comparable(name: str) -> Column:
 # The most of them -------------------------------------------------------------
 
 
-def top(
-    rows: DataFrame,
-    among: Sequence[str],
-    names: Sequence[str],
-    most_of: Column,
-    rest: Mapping[str, Column],
-    most: int = TOP,
-) -> DataFrame:
-    """Return a row for each of the first, and one for the others, whose names are null.
+def top(rows: DataFrame, among: Sequence[str], names: Sequence[str], most_of: Column) -> DataFrame:
+    """Return the `TOP` first, and not the others.
 
     Arguments:
         rows: one for each that `among` and `names` name.
         among: what has its own first ones.
         most_of: what the first have the most of.
-        rest: the other columns, of one row or of many; `keys` is how many they are.
     """
     order = Window.partitionBy(*among).orderBy(most_of.desc(), *names)
-    first = F.col("place") <= most
-    named = {name: F.when(first, F.col(name)) for name in names}
     return (
-        rows.withColumn("place", F.row_number().over(order))
-        .withColumns(named)
-        .groupBy(*among, *names)
-        .agg(F.count(F.lit(1)).alias("keys"), *(each.alias(name) for name, each in rest.items()))
+        rows.withColumn("place", F.row_number().over(order)).where(f"place <= {TOP}").drop("place")
     )

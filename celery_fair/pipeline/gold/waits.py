@@ -21,7 +21,7 @@ traffic", 1961).
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.gold.keys import firsts, keyed
+from celery_fair.pipeline.gold.keys import TOP, firsts, keyed
 from celery_fair.pipeline.gold.pieces import bounds, cut
 
 _ACCURACY = 10_000
@@ -32,14 +32,10 @@ def waits(attempts: DataFrame) -> DataFrame:
     return _waits(attempts, "queue")
 
 
-def waits_by_key(attempts: DataFrame, most: int = 1000) -> DataFrame:
-    """One row per queue and key, of those that started the most; what has no key is left out.
-
-    Arguments:
-        most: rows; keys may be as many as users.
-    """
+def waits_by_key(attempts: DataFrame) -> DataFrame:
+    """One row per queue and key, of those that started the most; what has no key is left out."""
     by_key = _waits(attempts.where("key is not null"), "queue", "key")
-    return by_key.orderBy(F.desc("started"), "queue", "key").limit(most)
+    return by_key.orderBy(F.desc("started"), "queue", "key").limit(TOP)
 
 
 def first_waits(attempts: DataFrame) -> DataFrame:
@@ -47,13 +43,9 @@ def first_waits(attempts: DataFrame) -> DataFrame:
     return _waits(firsts(keyed(attempts)), "queue")
 
 
-def first_waits_by_key(attempts: DataFrame, most: int = 1000) -> DataFrame:
-    """One row per queue and key, of the same messages; what has no key is left out.
-
-    Arguments:
-        most: rows.
-    """
-    return waits_by_key(firsts(keyed(attempts)), most)
+def first_waits_by_key(attempts: DataFrame) -> DataFrame:
+    """One row per queue and key, of the same messages; what has no key is left out."""
+    return waits_by_key(firsts(keyed(attempts)))
 
 
 def _waits(attempts: DataFrame, *by: str) -> DataFrame:
@@ -90,31 +82,18 @@ def capacity(attempts: DataFrame, processes: DataFrame, interval: float = 60.0) 
     work = cut(ran.where("started_at is not null"), "started_at", "ended_at", interval)
     workers = processes.where("boot = worker and concurrency > 0")
     slots = cut(workers, "dated_at", "last_at", interval)
+    busy = F.coalesce("busy_seconds", F.lit(0.0))
     return (
         _summed(slots, F.expr("(to - from) * concurrency"), "slot_seconds")
         .join(_summed(work, F.expr("to - from"), "busy_seconds"), "bucket", "left")
-        .join(_counted(attempts, "published", interval), "bucket", "left")
-        .join(_counted(attempts, "started_at", interval), "bucket", "left")
         .select(
             *bounds(interval),
-            _or_zero("published_n").alias("published"),
-            _or_zero("started_at_n").alias("started"),
-            F.coalesce("busy_seconds", F.lit(0.0)).alias("busy_seconds"),
+            busy.alias("busy_seconds"),
             "slot_seconds",
-            (F.coalesce("busy_seconds", F.lit(0.0)) / F.col("slot_seconds")).alias("utilisation"),
+            (busy / F.col("slot_seconds")).alias("utilisation"),
         )
     )
 
 
 def _summed(cut: DataFrame, amount: Column, name: str) -> DataFrame:
     return cut.groupBy("bucket").agg(F.sum(amount).alias(name))
-
-
-def _counted(attempts: DataFrame, time: str, interval: float) -> DataFrame:
-    timed = attempts.where(F.col(time).isNotNull())
-    bucket = F.floor(F.col(time) / interval).alias("bucket")
-    return timed.groupBy(bucket).agg(F.count(F.lit(1)).alias(f"{time}_n"))
-
-
-def _or_zero(name: str) -> Column:
-    return F.coalesce(name, F.lit(0))

@@ -11,7 +11,6 @@ What is named has to be anywhere in the trace that is replayed; a change is of a
 """
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -20,11 +19,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.bronze import batch_of, rows_of
 from celery_fair.pipeline.errors import RefusedError
 from celery_fair.pipeline.replay.line import Message
 from celery_fair.pipeline.replay.machine import Machine
-from celery_fair.pipeline.replay.outcome import SCHEMA, outcomes
+from celery_fair.pipeline.replay.outcome import COLUMNS, SCHEMA, outcomes
 from celery_fair.pipeline.replay.scenario import Scenario, named
 
 if TYPE_CHECKING:
@@ -55,26 +53,31 @@ def replay(trace: DataFrame, scenarios: list[Scenario], by_key: bool = False) ->
 def _replayed(
     scenarios: dict[str, Scenario], by_key: bool, batches: Iterator["pd.DataFrame"]
 ) -> Iterator["pd.DataFrame"]:
-    every = (row for batch in batches for row in rows_of(batch, _COLUMNS))
-    for name, rows in groupby(every, itemgetter(0)):
-        starts = Machine(scenarios[name]).run(Message(*row[1:]) for row in rows)
+    import pandas as pd
+
+    every = (
+        row
+        for batch in batches
+        for row in zip(*(batch[name].tolist() for name in _COLUMNS), strict=True)
+    )
+    for name, copy in groupby(every, itemgetter(0)):
+        starts = Machine(scenarios[name]).run(Message(*row[1:]) for row in copy)
         made = sorted(outcomes(starts, by_key).items(), key=lambda item: str(item[0]))
-        yield batch_of([outcome.row(name, *whose) for whose, outcome in made], SCHEMA)
+        rows = [outcome.row(name, *whose) for whose, outcome in made]
+        yield pd.DataFrame(rows, columns=COLUMNS)
 
 
 # What a trace lacks ------------------------------------------------------------
 
 
-_LISTED = 3
-_COMPARED = 10_000
-"""Keys with which one that is mistyped is compared, at the most."""
+_LISTED = 10
 
 
 def refuse_absent(texts: Iterable[str], trace: DataFrame) -> None:
     """Refuse scenarios that name what no message of a trace is of.
 
     Raises:
-        RefusedError: it says what is written alike.
+        RefusedError: it says which there are.
     """
     where = {name: text for text in texts for name in named(text)}
     if not where:
@@ -82,18 +85,17 @@ def refuse_absent(texts: Iterable[str], trace: DataFrame) -> None:
     queues = [row["queue"] for row in trace.select("queue").distinct().collect()]
     for (queue, key), text in where.items():
         if queue not in queues:
-            raise _refused(text, f"queue {queue!r}", queue, queues)
+            raise _refused(text, f"queue {queue!r}", sorted(queues)[:_LISTED])
         if key:
             tenants = trace.where(F.col("queue") == queue).select(
                 F.substring_index("key", "/", 1).alias("tenant")
             )
             if tenants.where(F.col("tenant") == key).isEmpty():
-                known = tenants.where("tenant is not null").distinct().limit(_COMPARED).collect()
-                keys = [row["tenant"] for row in known]
-                raise _refused(text, f"key {key!r} in queue {queue!r}", key, keys)
+                known = tenants.where("tenant is not null").distinct().orderBy("tenant")
+                keys = [row["tenant"] for row in known.limit(_LISTED).collect()]
+                raise _refused(text, f"key {key!r} in queue {queue!r}", keys)
 
 
-def _refused(text: str, what: str, name: str, known: list[str]) -> RefusedError:
-    alike = get_close_matches(name, known, n=_LISTED, cutoff=0.5) or sorted(known)[:_LISTED]
-    there = f"there are {', '.join(map(repr, alike))}" if alike else "none there has a key"
+def _refused(text: str, what: str, known: list[str]) -> RefusedError:
+    there = f"there are {', '.join(map(repr, known))}" if known else "none there has a key"
     return RefusedError(f"scenario {text!r}: the trace has no message of {what}; {there}")

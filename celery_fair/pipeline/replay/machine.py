@@ -90,7 +90,7 @@ class Crew:
         """Whether a queue is one of its own."""
         return not self._queues or queue in self._queues
 
-    def resize(self, slots: int) -> None:
+    def resize(self, slots: int, _at: float) -> None:
         """Have another number of slots."""
         self.free += slots - self._slots
         self._slots = slots
@@ -212,12 +212,15 @@ class Machine:
         self._running = Running()
         fleets = scenario.fleets or (Fleet((), ((-math.inf, scenario.concurrency),)),)
         self.crews = [Crew(scenario, fleet.queues, self._running) for fleet in fleets]
-        self._slots = [
-            (at, partial(_resize, crew, slots))
+        turns: list[_Turn] = [
+            (at, partial(crew.resize, slots))
             for crew, fleet in zip(self.crews, fleets, strict=True)
             for at, slots in fleet.slots
         ]
-        self._turns: deque[_Turn] = deque()
+        turns += [
+            (each.at, partial(self._replan, each.queue, each.plan)) for each in scenario.changes
+        ]
+        self._turns = deque(sorted(turns, key=lambda turn: turn[0]))
         self._plans: dict[str, Plan] = {}
         self._lines: dict[str, Line] = {}
         self._keyed: list[tuple[str, KeyedLine]] = []
@@ -230,12 +233,9 @@ class Machine:
 
     def run(self, trace: Iterable[Message]) -> Iterator[Start]:
         """Yield the starts, in the order in which slots were given away."""
-        begun, made = False, self._made
+        made = self._made
         for message in trace:
             now = message.published + message.transit
-            if not begun:
-                begun = True
-                self._plan_turns()
             while (at := self._next()) < now:
                 self._happen(at)
             self._take_turns(now)
@@ -275,14 +275,6 @@ class Machine:
 
     # What happens besides messages ---------------------------------------------
 
-    def _plan_turns(self) -> None:
-        turns: list[_Turn] = [*self._slots]
-        turns += [
-            (each.at, partial(self._replan, each.queue, each.plan))
-            for each in self._scenario.changes
-        ]
-        self._turns.extend(sorted(turns, key=lambda turn: turn[0]))
-
     def _take_turns(self, now: float) -> None:
         while self._turns and self._turns[0][0] <= now:
             at, happens = self._turns.popleft()
@@ -309,11 +301,8 @@ class Machine:
 
     def _declared(self, queue: str, now: float) -> Line:
         line = self._lines.get(queue)
-        if line is None:
-            line = self._lines[queue] = self._declare(queue, now)
-        return line
-
-    def _declare(self, queue: str, now: float) -> Line:
+        if line is not None:
+            return line
         plan = self._plans[queue] = self._scenario.plan(queue)
         leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, now)
         self._leashes[queue] = leash
@@ -321,10 +310,12 @@ class Machine:
         for crew in self._crews_of[queue]:
             crew.add(queue, plan, leash)
         if plan.usual is None:
-            return PlainLine()
-        keyed = KeyedLine(queue, plan)
-        self._keyed.append((queue, keyed))
-        return keyed
+            line = PlainLine()
+        else:
+            line = KeyedLine(queue, plan)
+            self._keyed.append((queue, line))
+        self._lines[queue] = line
+        return line
 
     def _arrive(self, message: Message, now: float) -> bool:
         """Take in a message; return whether it can change what is chosen."""
@@ -376,7 +367,3 @@ class Machine:
         line = self._lines[message.queue]
         if line.ended(work.taken, cost):
             self._look_at(message.queue, line, now)
-
-
-def _resize(crew: Crew, slots: int, at: float) -> None:  # noqa: ARG001
-    crew.resize(slots)

@@ -1,7 +1,7 @@
 """What the report shows, brought to the driver: bounded numbers of rows, whatever the history."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -56,7 +56,7 @@ def figures(
     since, until = state["since"] or 0.0, state["until"] or 0.0
     fine = interval or nice_interval(until - since)
     interval = interval or max(INTERVAL, fine)
-    drawn = fine * max(1, ceil((until - since) / fine / _DRAWN))
+    drawn = fine * max(1, math.ceil((until - since) / fine / _DRAWN))
     shares = publish(warehouse, say, fairness, interval=interval)
     queues, judged, unfair = first_queues(by_queue(shares))
     if fine < interval:  # what is judged stays published, too
@@ -96,17 +96,16 @@ def _by_key(
     if not audited.where("key is not null").take(1):
         return None
     keys = by_key(publish(warehouse, say, fairness_by_key, interval=interval)).cache()
-    last = F.col("tenant").isNull()
     took = publish(warehouse, say, costs_by_key)
     counts = publish(warehouse, say, audit_by_key, audit=audited)
     waited = publish(warehouse, say, first_waits)
     unfair = F.col("verdict").eqNullSafe("UNFAIR")
     return {
-        "keys": _rows(keys.orderBy(~unfair, last, F.desc("served"))),
+        "keys": _rows(keys.orderBy(~unfair, F.desc("served"))),
         "unfair": keys.where(unfair).count(),
         "first_waits": _rows(waited.orderBy(F.desc("started"))),
-        "costs": _rows(took.orderBy(last, F.desc("seconds"), "queue", "tenant")),
-        "audit": _rows(counts.orderBy(last, F.desc("to_look_at"), F.desc("attempts"), "tenant")),
+        "costs": _rows(took.orderBy(F.desc("seconds"), "queue", "tenant")),
+        "audit": _rows(counts.orderBy(F.desc("to_look_at"), F.desc("attempts"), "tenant")),
     }
 
 
@@ -115,8 +114,9 @@ def nice_interval(seconds: float) -> float:
     return float(next((each for each in _NICE if each * POINTS >= seconds), _NICE[-1]))
 
 
-def _rows(table: DataFrame, most: int = ROWS) -> list[Row]:
-    return [row.asDict(recursive=True) for row in table.limit(most).collect()]
+def _rows(table: DataFrame, most: int | None = ROWS) -> list[Row]:
+    table = table if most is None else table.limit(most)
+    return [row.asDict(recursive=True) for row in table.collect()]
 
 
 def _states(processes: DataFrame) -> DataFrame:
@@ -138,15 +138,15 @@ def first_queues(judged: DataFrame) -> tuple[list[Row], int, int]:
 
     The first are unfair ones, and of these such as got least of their due.
     """
-    is_unfair = F.col("verdict").eqNullSafe("UNFAIR")
-    judged = judged.cache()
-    queue = F.col("queue")
-    [(every, unfair)] = judged.agg(
-        F.count_distinct(queue), F.count_distinct(F.when(is_unfair, queue))
-    ).collect()
-    missed = F.when(is_unfair, F.col("deviation"))
-    order = (~is_unfair, missed, F.desc("seconds"), "queue")
-    return _rows(judged.orderBy(*order), QUEUES), every, unfair
+    rows = _rows(judged, None)
+
+    def place(row: Row) -> tuple[float, float, str]:
+        missed = row["deviation"] if row["verdict"] == "UNFAIR" else math.inf
+        return missed, -(row["seconds"] or 0.0), row["queue"]
+
+    unfair = {row["queue"] for row in rows if row["verdict"] == "UNFAIR"}
+    every = {row["queue"] for row in rows}
+    return sorted(rows, key=place)[:QUEUES], len(every), len(unfair)
 
 
 def _over_time(shares: DataFrame, queues: list[str], length: float) -> list[Row]:

@@ -9,11 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from celery_fair.pipeline.cells import cell, columns
 from celery_fair.pipeline.report.figures import Figures, Row
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 710, 12, 272
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 848, 12, 272
 """Edges of a chart, in a picture of 860 by 300."""
-
-_LABEL = 14
-"""The height of a line's name."""
 
 _LETTERS = 20
 """Of a name that has room beside a picture."""
@@ -61,7 +58,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cell": _cell, "columns": columns, "moment": _moment, "short": _short}
+    made.filters.update(cell=_cell, columns=columns, moment=_moment, short=_short)
     return made
 
 
@@ -139,19 +136,4 @@ def chart(series: Sequence[Series], gap: float) -> dict[str, Any] | None:
             for at, value in steps
         ],
         "lines": [(each.name, path(each.points), path(each.targets)) for each in series],
-        "names": _apart(
-            [(place(*each.points[-1])[1], n) for n, each in enumerate(series) if each.points],
-            series,
-        ),
     }
-
-
-def _apart(ends: list[tuple[float, int]], series: Sequence[Series]) -> list[tuple[float, str, int]]:
-    """Names at the ends of their lines, moved apart where they would cover each other."""
-    placed = []
-    below = _TOP - _LABEL + 4.0
-    for left, (y, number) in zip(range(len(ends) - 1, -1, -1), sorted(ends), strict=True):
-        lowest = _BOTTOM - left * _LABEL
-        below = min(max(y, below + _LABEL), max(lowest, below + _LABEL))
-        placed.append((below + 4, _short(series[number].name), number))
-    return placed

@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
+from celery_fair.pipeline.numbering import is_dead
 from celery_fair.pipeline.silver.clocks import is_set, is_true
 from celery_fair.pipeline.silver.unread import torn_boot
 
@@ -36,15 +37,6 @@ _KEY = ("node", "pid", "boot")
 _SAID_LAST = ("parent", "concurrency", "pool", "heartbeat", "rotate", "costs")
 
 _CHILDREN = "array<struct<child:bigint,at:double>>"
-
-
-def processes(events: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
-    """One row per process.
-
-    Arguments:
-        quarantine: lines that are no records; None: there are none.
-    """
-    return processes_of(lives(events), quarantine)
 
 
 def lives(events: DataFrame) -> DataFrame:
@@ -96,8 +88,8 @@ def _counted(events: DataFrame) -> DataFrame:
         F.max(_number_found()).alias("found"),
         F.max("dropped").alias("dropped"),
         F.max(F.when(number.isNotNull(), dropped)).alias("said_dropped"),
-        F.max(F.when(_is_dead(), dropped)).alias("dropped_at_end"),
-        F.max(_is_dead() & _number_found().isNull()).alias("unsaid"),
+        F.max(F.when(is_dead(), dropped)).alias("dropped_at_end"),
+        F.max(is_dead() & _number_found().isNull()).alias("unsaid"),
     )
     return of_files.groupBy(*_KEY).agg(
         F.min("first_at").alias("first_at"),
@@ -126,15 +118,13 @@ def _said(events: DataFrame) -> DataFrame:
         F.array_sort(children).alias("children"),
         *map(_last, _SAID_LAST),
         F.max(F.when(is_exit, F.col("at"))).alias("exit_at"),
-        F.max(F.when(is_process & _is_dead(), death)).alias("death"),
+        F.max(F.when(is_process & is_dead(), death)).alias("death"),
     )
 
 
-def processes_of(counted: DataFrame, quarantine: DataFrame | None = None) -> DataFrame:
-    """One row per process, of all lives."""
-    if quarantine is not None:
-        counted = _with_torn(counted, quarantine)
-    return _with_liveness(counted).select(
+def processes_of(counted: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """One row per process, of all lives and the lines that are no records."""
+    return _with_liveness(_with_torn(counted, quarantine)).select(
         *_KEY,
         F.coalesce("parent", "boot").alias("worker"),
         "born_at",
@@ -206,16 +196,12 @@ def _cut() -> Column:
 
 def _number() -> Column:
     """A record's, of those that the process itself has written."""
-    return F.when(~_is_dead(), F.col("seq"))
+    return F.when(~is_dead(), F.col("seq"))
 
 
 def _number_found() -> Column:
     """Of the last record that was there when the process was declared dead."""
-    return F.when(_is_dead(), F.col("last"))
-
-
-def _is_dead() -> Column:
-    return F.coalesce(F.col("state") == "dead", F.lit(False))
+    return F.when(is_dead(), F.col("last"))
 
 
 def _last(name: str) -> Column:

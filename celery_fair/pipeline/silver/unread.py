@@ -29,6 +29,7 @@ from celery_fair.pipeline.log_files import log_files
 _ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 UNREAD = "pid long, boot string, since double, until double"
+UNREADABLE = "file string, pid long, boot string, since double, until double, why string"
 _FILE = "pid long, boot string, since double"
 _PATH = r"^(.*/)(([0-9]+)-[^/]*\.jsonl)$"
 """A file's folder, its name, and the time in that."""
@@ -62,23 +63,19 @@ def files_there(logs: Path) -> list[str]:
     return sorted(path for path in found if ".jsonl" in path.rpartition("/")[2])
 
 
-def unread(
-    spark: SparkSession, paths: list[str], known: DataFrame, before: DataFrame | None = None
-) -> DataFrame:
+def unread(spark: SparkSession, paths: list[str], known: DataFrame, before: DataFrame) -> DataFrame:
     """One row per process that has, or had, a file, and of which nothing was read.
 
     Arguments:
         paths: see `files_there`.
         known: processes with records (`pid`, `boot`).
-        before: what was unread before (`UNREAD`); None: nothing was.
+        before: what was unread before (`UNREAD`).
     """
     there = {_row(name) for name in _named(paths)}
     found = spark.createDataFrame(sorted(there, key=str), _FILE)
     found = found.withColumns({"here": F.lit(True), "until": F.lit(None).cast("double")})
-    if before is not None:
-        gone = before.select("pid", "boot", "since", "until").withColumn("here", F.lit(False))
-        found = found.unionByName(gone)
-    new = found.join(known.select("pid", "boot"), ["pid", "boot"], "left_anti")
+    gone = before.select("pid", "boot", "since", "until").withColumn("here", F.lit(False))
+    new = found.unionByName(gone).join(known.select("pid", "boot"), ["pid", "boot"], "left_anti")
     until = F.coalesce(F.min("until"), F.lit(time()))
     return new.groupBy("pid", "boot").agg(
         F.min("since").alias("since"), F.when(~F.max("here"), until).alias("until")

@@ -36,8 +36,6 @@ from pyspark.sql import functions as F
 from celery_fair.core.targets import parse_target
 from celery_fair.eventlog.records import KINDS
 from celery_fair.pipeline.replay.scenario import Change, Fleet, KeyPlan, Plan, Scenario
-from celery_fair.pipeline.silver.clocks import is_true
-from celery_fair.pipeline.silver.processes import BEATS
 
 # Workers -----------------------------------------------------------------------
 
@@ -280,16 +278,18 @@ def _transit() -> Column:
 # Workers ----------------------------------------------------------------------
 
 
-def recorded_scenario(events: DataFrame, attempts: DataFrame) -> Scenario:
+def recorded_scenario(events: DataFrame, attempts: DataFrame, processes: DataFrame) -> Scenario:
     """Return what the workers shared their slots by, and how many there were when.
 
     A custom cost cannot be replayed: each message then costs one.
     """
     last = attempts.where("queue is not null").groupBy("queue").agg(F.max("last_started_at"))
-    return scenario_of(_said(events), {queue: at for queue, at in last.collect() if at is not None})
+    return scenario_of(
+        _said(events, processes), {queue: at for queue, at in last.collect() if at is not None}
+    )
 
 
-def _said(events: DataFrame) -> list[Said]:
+def _said(events: DataFrame, processes: DataFrame) -> list[Said]:
     """What was said by workers' main processes that they had not said before."""
     mains = events.where("kind = 'process' and parent = boot").select("boot").distinct()
     said = events.where(F.col("kind").isin(*_KINDS)).join(F.broadcast(mains), "boot", "left_semi")
@@ -298,7 +298,7 @@ def _said(events: DataFrame) -> list[Said]:
     changed = news.withColumn("old", F.lag("news").over(in_order))
     kept = changed.where(F.col("old").isNull() | (F.col("news") != F.col("old")))
     rows = kept.select("boot", "kind", "queue", "at", "seq", *_OWN).collect()
-    every = [*(row.asDict() for row in rows), *_silent(events)]
+    every = [*(row.asDict() for row in rows), *_silent(processes)]
     return sorted(every, key=lambda each: (each["at"], each["seq"] or 0))
 
 
@@ -312,23 +312,10 @@ def _news() -> Iterator[Column]:
             yield F.to_json(F.struct(name))
 
 
-def _silent(events: DataFrame) -> list[Said]:
+def _silent(processes: DataFrame) -> list[Said]:
     """Workers that have not ended, and are not heard of any more."""
-    of_worker = (
-        events.where("boot is not null")
-        .groupBy("boot")
-        .agg(
-            F.max("at").alias("at"),
-            F.max("heartbeat").alias("heartbeat"),
-            F.max(F.coalesce(F.col("state").isin(*_ENDS), F.lit(False))).alias("ended"),
-        )
-    )
-    horizon = of_worker.where(is_true("at")).agg(F.max("at").alias("horizon"))
-    silent = of_worker.crossJoin(F.broadcast(horizon)).where(
-        f"not ended and at < horizon - {BEATS} * heartbeat"
-    )
-    rows = silent.select("boot", "at").collect()
+    silent = processes.where("boot = worker and liveness = 'silent'")
     return [
-        {"boot": row["boot"], "kind": "silent", "queue": None, "at": row["at"], "seq": None}
-        for row in rows
+        {"boot": boot, "kind": "silent", "queue": None, "at": at, "seq": None}
+        for boot, at in silent.select("boot", "last_at").collect()
     ]

@@ -20,13 +20,8 @@ there AS (
     FROM (SELECT *, unnest(range(CAST(floor(since / $interval) AS BIGINT),
                                  CAST(ceil(until / $interval) AS BIGINT))) AS bucket FROM workers)
     GROUP BY bucket
-),
-came AS (SELECT floor(published / $interval) AS bucket, count(*) AS n FROM attempts GROUP BY ALL),
-began AS (SELECT floor(started_at / $interval) AS bucket, count(*) AS n FROM attempts GROUP BY ALL)
-SELECT t.bucket * $interval AS since, coalesce(c.n, 0) AS published, coalesce(s.n, 0) AS started,
-       coalesce(b.n, 0) AS busy_seconds, t.n AS slot_seconds
+)
+SELECT t.bucket * $interval AS since, coalesce(b.n, 0) AS busy_seconds, t.n AS slot_seconds
 FROM there t
 LEFT JOIN busy b ON b.bucket = t.bucket
-LEFT JOIN came c ON c.bucket = t.bucket
-LEFT JOIN began s ON s.bucket = t.bucket
 WHERE t.n > 0
