@@ -6,7 +6,7 @@ finds there when it begins to consume a queue goes before its settings.
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from threading import Event, Thread
 from time import monotonic
@@ -76,13 +76,6 @@ class Keeping:
         before = self.of(queue)
         self._write(queue, before._replace(paused=paused))
         return before
-
-    def take_back(self, queue: str, before: KeptQueue, options: Collection[str]) -> None:
-        """Keep of these options what was kept before, and leave the others as they are now."""
-        now = self.of(queue)
-        others = {name: value for name, value in now.options.items() if name not in options}
-        again = {name: value for name, value in before.options.items() if name in options}
-        self._write(queue, now._replace(options=others | again))
 
     def forget(self, queue: str) -> KeptQueue:
         """Keep nothing of a queue; return what was kept."""

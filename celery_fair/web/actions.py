@@ -7,13 +7,10 @@ down is not done. Without a file it is kept in memory, and in the program's log,
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -24,12 +21,6 @@ logger = logging.getLogger(__name__)
 _SHOWN = 500
 """Actions that are kept in memory, the last ones."""
 
-Undo = Callable[[], Mapping[str, str]]
-
-
-class NotDoneError(Exception):
-    """Something cannot be done; the message says why, and nothing has happened."""
-
 
 @dataclass
 class Action:
@@ -38,10 +29,11 @@ class Action:
     Attributes:
         who: the visitor's name.
         what: in a few words.
-        about: the queue or the key, say; of each only the last action can be taken back.
+        about: the queue or the key, say.
         details: all that there is to know of it.
         result: what became of it, by worker, or under "all"; empty until it is known.
-        undo: takes it back; None if it cannot be.
+        back: fields of a form that takes it back, and under "path" where that is sent; none if
+            nothing does.
     """
 
     who: str
@@ -51,9 +43,7 @@ class Action:
     id: str = field(default_factory=lambda: uuid4().hex)
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     result: Mapping[str, str] = field(default_factory=dict)
-    undo: Undo | None = None
-    of_now: bool = True
-    """Whether this process did it."""
+    back: Mapping[str, str] = field(default_factory=dict)
 
 
 class ActionLog:
@@ -68,7 +58,6 @@ class ActionLog:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._lock = Lock()
         self._actions: deque[Action] = deque(maxlen=_SHOWN)
         if path is not None:
             with path.open("a", encoding="utf-8"):
@@ -78,8 +67,7 @@ class ActionLog:
 
     def recent(self) -> list[Action]:
         """Return the actions, the last one first."""
-        with self._lock:
-            return list(reversed(self._actions))
+        return list(self._actions)[::-1]
 
     def begin(self, who: str, what: str, about: str, details: Mapping[str, Any]) -> Action:
         """Write down what is going to be done.
@@ -93,49 +81,20 @@ class ActionLog:
             self._write(action, "begun", told)
         except OSError as exc:
             raise HTTPException(500, f"The log of actions cannot be written: {exc}") from None
-        with self._lock:
-            self._actions.append(action)
+        self._actions.append(action)
         return action
 
-    @contextmanager
-    def doing(
-        self, who: str, what: str, about: str, details: Mapping[str, Any]
-    ) -> Iterator[Callable[..., None]]:
-        """Write down what is done in the context, which calls what this gives as `end`.
-
-        Raises:
-            HTTPException: as `begin`.
-        """
-        action = self.begin(who, what, about, details)
-        try:
-            yield partial(self.end, action)
-        except Exception as exc:
-            self.end(action, {"all": f"error: {str(exc) or type(exc).__name__}"})
-            raise
-
-    def end(self, action: Action, result: Mapping[str, str], undo: Undo | None = None) -> None:
+    def end(
+        self, action: Action, result: Mapping[str, str], back: Mapping[str, str] | None = None
+    ) -> None:
         """Write down what became of it; where it cannot be written, it is shown, and logged."""
-        action.result = result
-        with self._lock:
-            for other in self._actions:
-                if other.about == action.about:
-                    other.undo = None
-            action.undo = undo
+        action.result, action.back = result, back or {}
         try:
-            self._write(action, "ended", {"result": result})
+            self._write(action, "ended", {"result": result, "back": action.back})
         except OSError:
             logger.exception(
                 "What became of %s is not in the log of actions: %s", action.id, result
             )
-
-    def claim_undo(self, id_: str) -> tuple[Action, Undo] | None:
-        """Return an action that can be taken back, and what does that: to one caller."""
-        with self._lock:
-            for action in self._actions:
-                if action.id == id_ and action.undo is not None:
-                    undo, action.undo = action.undo, None
-                    return action, undo
-        return None
 
     def _write(self, action: Action, event: str, told: Mapping[str, Any]) -> None:
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -152,10 +111,11 @@ class ActionLog:
             if told["event"] == "ended":
                 for action in self._actions:
                     if action.id == told["id"]:
-                        action.result = dict(told["result"])
+                        action.result, action.back = dict(told["result"]), dict(told["back"])
                 return
             who, what, about, id_ = (str(told[name]) for name in ("who", "what", "about", "id"))
             time, details = datetime.fromisoformat(told["time"]), dict(told["details"])
-            self._actions.append(Action(who, what, about, details, id_, time, of_now=False))
+            result = {"all": "not known"}
+            self._actions.append(Action(who, what, about, details, id_, time, result))
         except (KeyError, TypeError, ValueError, AttributeError):
             logger.debug("No action: %r", line)

@@ -24,7 +24,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from celery_fair.operate.errors import InvalidRequestError, OperateError
-from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import Form, changing
 from celery_fair.web.guard import Guard, Visitors
 from celery_fair.web.pages.changing import change
@@ -81,7 +80,6 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         "dead-letters": letters.plan,
         "order": letters.begin,
         "order/stop": letters.stop,
-        "actions/undo": states.undo,
     }
 
     def show_error(request: Request, error: Exception) -> Response:
@@ -178,7 +176,7 @@ def _saying(handle: Callable[..., Any]) -> Callable[..., Any]:
             return handle(*args)
         except HTTPException:
             raise
-        except (NotDoneError, InvalidRequestError, ImproperlyConfigured) as exc:
+        except (InvalidRequestError, ImproperlyConfigured) as exc:
             raise HTTPException(409, str(exc)) from exc
         except Exception as exc:
             if not isinstance(exc, OperateError):  # which says all that there is to say

@@ -1,17 +1,15 @@
 """Dead letters that are replayed or purged: first planned, then, if that is what is wanted, done.
 
 What is done is what was shown: an order knows its letters by their digests, and letters that have
-come since then are left alone. It is done in batches, each of which looks for its letters anew, so
-that a lost connection ends a batch and not the rest.
+come since then are left alone.
 
 On RabbitMQ whoever looks at the dead letters has them all in hand: there is one at a time here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -22,13 +20,11 @@ from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.dead_letters.plan import Report
 from celery_fair.operate import dead_letters
 from celery_fair.operate.dead_letters import Provable, opened
-from celery_fair.web.actions import NotDoneError
+from celery_fair.operate.errors import InvalidRequestError
+from celery_fair.web.actions import Action, ActionLog
 
 KINDS = ("replay", "replay-proven", "replay-may-have-started", "purge")
 """Replay what says that it never started, what the event log has proven, or all; or remove."""
-
-_BATCH = 10_000
-"""Letters that are planned and done at a time."""
 
 _KEPT = 50
 """Orders that are remembered."""
@@ -39,9 +35,6 @@ _PATIENCE = 5.0
 _GOODBYE = 5.0
 """Seconds that the end of the server waits for an order to stop."""
 
-_TOLD = 20
-"""Failures that are told one by one."""
-
 
 @dataclass
 class Order:
@@ -50,61 +43,55 @@ class Order:
     Attributes:
         why: the reason that somebody gave for replaying what may have started.
         digests: of the messages that it will be done with.
-        refused: messages that may have started, and are left.
+        planned: what cannot be done with others.
         state: "planned", "running", "ended".
-        done: messages that it was done with.
-        failed: what went wrong, by letter; the first of `failures`.
+        report: what became of it, so far.
+        tried: messages that were done or failed.
+        gone: messages that were not there any more.
         trouble: what ended all of it.
     """
 
     who: str
     kind: str
     why: str
-    digests: Sequence[str]
-    refused: int = 0
-    failures: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
+    digests: Collection[str]
+    planned: Report
     id: str = field(default_factory=lambda: uuid4().hex)
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     state: str = "planned"
-    done: int = 0
+    report: Report = field(default_factory=Report)
     tried: int = 0
+    gone: int = 0
     trouble: str = ""
     stop: Event = field(default_factory=Event)
-    _lock: Any = field(default_factory=Lock, repr=False)
+    thread: Thread | None = None
 
     @property
     def purges(self) -> bool:
         """Whether letters are removed, rather than published again."""
         return self.kind == "purge"
 
-    def begin(self) -> bool:
-        """Let one caller do it; whether this is the one."""
-        with self._lock:
-            if self.state != "planned":
-                return False
-            self.state = "running"
-            return True
+    @property
+    def done(self) -> int:
+        """Messages that it was done with."""
+        return len(set(self.report.done))
 
-    def put_off(self) -> None:
-        """It was not done; it may be begun again."""
-        self.state = "planned"
-
-    def take(self, report: Report) -> None:
-        """Take in what became of a batch."""
-        self.failures += len(report.failed)
-        self.failed |= dict(islice(report.failed.items(), max(0, _TOLD - len(self.failed))))
+    @property
+    def failed(self) -> Mapping[str, str]:
+        """What went wrong, by letter."""
+        return self.planned.failed | self.report.failed
 
     def result(self) -> dict[str, str]:
         """Return what became of it, for the log of actions."""
-        said = f"{self.done} {'removed' if self.purges else 'replayed'}"
-        if self.refused:
-            said += f", {self.refused} left, as they may have started"
-        if self.failures:
-            said += f", {self.failures} failed"
-        if self.tried < len(self.digests):
-            said += f", {len(self.digests) - self.tried} not tried"
-        return {"all": f"{said}; {self.trouble}" if self.trouble else said}
+        counts = {
+            "removed" if self.purges else "replayed": self.done,
+            "left, as they may have started": len(self.planned.refused),
+            "failed": len(self.failed),
+            "not there any more": self.gone,
+            "not tried": len(self.digests) - self.gone - self.tried,
+        }
+        said = [f"{count} {what}" for what, count in counts.items() if count]
+        return {"all": ", ".join(said or ["nothing"]) + (self.trouble and f"; {self.trouble}")}
 
 
 class Orders:
@@ -114,23 +101,24 @@ class Orders:
         provable: a file of ``pipeline audit --ids-out``, read for each plan; None for none.
     """
 
-    def __init__(self, app: Any, provable: Path | None = None) -> None:
+    def __init__(self, app: Any, log: ActionLog, provable: Path | None = None) -> None:
         self._app = app
+        self._log = log
         self.provable = provable
         self._in_hand = Lock()
+        self._starting = Lock()
         self._orders: dict[str, Order] = {}
-        self._threads: list[Thread] = []
 
     @contextmanager
     def letters(self) -> Iterator[LetterQueue]:
         """Give the dead letters, to one at a time.
 
         Raises:
-            NotDoneError: another one has them.
+            InvalidRequestError: another one has them.
             OperateError: as `opened`.
         """
         if not self._in_hand.acquire(timeout=_PATIENCE):
-            raise NotDoneError(
+            raise InvalidRequestError(
                 "The dead letters are in hand, by an order that runs or somebody who looks: try"
                 " again in a moment."
             )
@@ -144,14 +132,12 @@ class Orders:
         """Look which letters an order is about; nothing is done.
 
         Raises:
-            NotDoneError, OperateError: as `letters`.
-            NotDoneError: the file of what is provable cannot be read.
+            InvalidRequestError, OperateError: as `letters`.
+            InvalidRequestError: the file of what is provable cannot be read.
         """
         with self.letters() as queue:
             plan = self._order(kind, wanted).plan(queue)
-        report = plan.report
-        order = Order(who, kind, why, list(plan.todo), refused=len(report.refused))
-        order.take(report)
+        order = Order(who, kind, why, plan.todo.keys(), plan.report)
         self._orders[order.id] = order
         for old in list(self._orders)[:-_KEPT]:
             if self._orders[old].state != "running":
@@ -166,50 +152,47 @@ class Orders:
         """Return those that were begun, the last one first."""
         return [each for each in reversed(self._orders.values()) if each.state != "planned"]
 
-    def start(self, order: Order, ended: Callable[[Order], Any]) -> None:
-        """Do one that was begun, in a thread.
+    def start(self, order: Order) -> None:
+        """Do what was planned, in a thread.
 
-        Arguments:
-            ended: called when it has ended.
+        Raises:
+            InvalidRequestError: it was begun already.
+            HTTPException: it cannot be written down.
         """
-        thread = Thread(target=self._run, args=(order, ended), name="order", daemon=True)
-        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
-        thread.start()
+        details = {"letters": len(order.digests), "why": order.why}
+        details["digests"] = list(order.digests)[:1000]
+        with self._starting:
+            if order.state != "planned":
+                raise InvalidRequestError("This order was begun already.")
+            action = self._log.begin(order.who, order.kind, "dead letters", details)
+            order.state = "running"
+        order.thread = Thread(target=self._run, args=(order, action), name="order", daemon=True)
+        order.thread.start()
 
     def close(self) -> None:
         """Stop what runs after the letter that it is at."""
         for order in self._orders.values():
             order.stop.set()
-        for thread in self._threads:
-            thread.join(_GOODBYE)
+        for order in self._orders.values():
+            if order.thread is not None:
+                order.thread.join(_GOODBYE)
 
-    def _run(self, order: Order, ended: Callable[[Order], Any]) -> None:
+    def _run(self, order: Order, action: Action) -> None:
+        def tick(count: int) -> None:
+            order.tried += count
+
         try:
-            for first in range(0, len(order.digests), _BATCH):
-                if order.stop.is_set():
-                    break
-                self._do(order, frozenset(order.digests[first : first + _BATCH]))
+            meant = self._order(order.kind, lambda letter: letter.digest in order.digests)
+            with self.letters() as queue:
+                plan = meant.plan(queue)
+                order.report = plan.report
+                order.gone = len(order.digests) - len(plan.wanted())
+                meant.do(self._app, queue, plan, order.stop.is_set, tick)
         except Exception as exc:  # noqa: BLE001 - of any transport; it is told on the page
             order.trouble = str(exc) or type(exc).__name__
         finally:
             order.state = "ended"
-            ended(order)
-
-    def _do(self, order: Order, batch: frozenset[str]) -> None:
-        def tick(count: int) -> None:
-            order.tried += count
-
-        wanted = self._order(order.kind, lambda letter: letter.digest in batch)
-        with self.letters() as queue:
-            plan = wanted.plan(queue)
-            gone = len(batch) - len(plan.wanted())
-            report = wanted.do(self._app, queue, plan, order.stop.is_set, tick)
-        order.tried += gone
-        order.done += len(set(report.done))
-        order.take(report)
-        if gone:
-            order.failures += gone
-            order.failed.setdefault("others", f"{gone} are not there any more")
+            self._log.end(action, order.result())
 
     def _order(self, kind: str, wanted: Callable[[Letter], bool]) -> dead_letters.Order:
         return dead_letters.Order(
@@ -221,8 +204,8 @@ class Orders:
 
     def _proven(self) -> Provable:
         if self.provable is None:
-            raise NotDoneError("no file of what is provable was given (--provable)")
+            raise InvalidRequestError("no file of what is provable was given (--provable)")
         try:
             return Provable(self.provable)
         except ValueError as exc:
-            raise NotDoneError(str(exc)) from exc
+            raise InvalidRequestError(str(exc)) from exc

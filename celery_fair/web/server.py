@@ -55,12 +55,13 @@ def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None
     """
     _check(options)
     _log_actions()
+    log = _log(options)
     with (
         _listening(options.host, options.port) as listening,
-        closing(Orders(app, options.provable)) as orders,
+        closing(Orders(app, log, options.provable)) as orders,
         closing(_collector(app, options)) as collector,
     ):
-        site = Site(app, collector, _log(options), orders, options.timeout)
+        site = Site(app, collector, log, orders, options.timeout)
         config = uvicorn.Config(
             application(site, _visitors(options), _hosts(options, listening)),
             log_level="warning",

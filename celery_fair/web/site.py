@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from celery_fair.brokers.broker import broker_of, shown
+from celery_fair.operate.sums import aim_in_words
 from celery_fair.operate.text import age, duration, escaped, figure
 from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings
@@ -125,6 +126,7 @@ def templates() -> Environment:
         "age": lambda time: age(time, datetime.now(UTC)),
     }
     environment.filters.update({name: _or_dash(each) for name, each in filters.items()})
+    environment.filters["aim"] = aim_in_words
     environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False, default=str)
     environment.filters["lines"] = lambda text: Markup("\n").join(map(escaped, text.split("\n")))
     return environment

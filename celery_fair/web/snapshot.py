@@ -4,19 +4,22 @@ A worker's share of a queue is of what that worker served. Of all workers togeth
 what each of them served in those ten seconds, and so is the target.
 """
 
-from collections import UserDict
-from collections.abc import Mapping, Sequence
+from collections import Counter, UserDict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from marshal import dumps, loads
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from celery_fair.operate.sums import aim_in_words, aim_of
+from celery_fair.operate.sums import aim_of
 from celery_fair.worker.observe.figures import BOUNDS
 
-Rows = Mapping[str, Mapping[str, Any]]
-"""A worker's answer to ``fair_status``: by queue, its figures."""
+Row = Mapping[str, Any]
+"""A queue's figures at a worker."""
+
+Rows = Mapping[str, Row]
+"""Such rows: of a worker by queue, as it answers to ``fair_status``, or of a queue by worker."""
 
 
 class Packed(UserDict[str, Any]):
@@ -31,28 +34,33 @@ class Packed(UserDict[str, Any]):
         super().__init__()
         self.data = {queue: dumps(dict(row)) for queue, row in rows.items()}
 
-    def __getitem__(self, queue: str) -> Mapping[str, Any]:
-        row: Mapping[str, Any] = loads(self.data[queue])  # noqa: S302 - made here
+    def __getitem__(self, queue: str) -> Row:
+        row: Row = loads(self.data[queue])  # noqa: S302 - made here
         return row
 
 
 class Earlier(NamedTuple):
-    """What had been counted at some earlier time, by worker."""
+    """What had been counted of waits at some earlier time, by worker and queue."""
 
     time: float
-    counts: Mapping[str, Rows]
+    waits: Mapping[str, Rows]
 
     @classmethod
     def of(cls, time: float, workers: Mapping[str, Rows]) -> "Earlier":
         """Keep of the workers' answers what is counted up."""
-        counted = ("served", "waits")
-        return cls(
-            time,
-            {
-                worker: Packed({q: {n: row.get(n) for n in counted} for q, row in rows.items()})
-                for worker, rows in workers.items()
-            },
-        )
+        counts = {
+            worker: Packed({queue: {"waits": row.get("waits")} for queue, row in rows.items()})
+            for worker, rows in workers.items()
+        }
+        return cls(time, counts)
+
+    def since(self, worker: str, queue: str, row: Row) -> list[int] | None:
+        """Return the waits that were counted since then; None if nobody knows."""
+        before = self.waits.get(worker, {}).get(queue)
+        if before is None or not row.get("waits"):
+            return None
+        then = before["waits"] or [0] * len(row["waits"])
+        return [max(0, now - was) for now, was in zip(row["waits"], then, strict=True)]
 
 
 @dataclass
@@ -61,8 +69,7 @@ class Sum:
 
     Attributes:
         rows: how many there are.
-        started: messages since the earlier time.
-        per_second: that, if known.
+        per_second: starts, in the last ten seconds.
         held_at: how many rows are held back.
     """
 
@@ -71,23 +78,22 @@ class Sum:
     buffered: int = 0
     in_flight: int = 0
     served: int = 0
-    started: int = 0
-    per_second: float | None = None
+    per_second: float = 0.0
     held_at: int = 0
 
-    def take(self, row: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
-        """Take in one more row.
+    @classmethod
+    def of(cls, name: str, rows: Collection[Row], **more: Any) -> Self:
+        """Sum rows up.
 
         Arguments:
-            before: its starts and waits at the earlier time; None if it was not there.
+            more: attributes of a subclass.
         """
-        self.rows += 1
-        self.buffered += row["buffered"]
-        self.in_flight += row["in_flight"]
-        self.served += row["served"]
-        self.held_at += row["held"] is not None
-        if before is not None:
-            self.started += max(0, row["served"] - before["served"])
+        sums = {each: sum(row[each] for row in rows) for each in _ADDED}
+        held_at = sum(row["held"] is not None for row in rows)
+        return cls(name, rows=len(rows), held_at=held_at, **sums, **more)
+
+
+_ADDED = ("buffered", "in_flight", "served", "per_second")
 
 
 @dataclass
@@ -100,68 +106,25 @@ class Queue(Sum):
         waiting: messages at the broker; None if it was not asked, or does not say.
         oldest: seconds that the first of those at a worker has waited there.
         age: seconds since the oldest of those was published; None if no publisher says.
-        held: what holds it back, at which workers.
-        limits: rates, bursts and caps, with how many workers have each.
+        held: what holds it back, at how many workers.
+        limits: rates, bursts and caps, as workers have them.
         waits: messages that were started lately, by how long they had waited at their worker.
-        aims: how its target is kept by each of them.
+        aim: how its target is kept by all of them; None if it has none.
     """
 
-    quanta: set[float] = field(default_factory=set)
+    quanta: Collection[float] = ()
     level: int = 0
     by_key: bool = False
     target: float = 0.0
     share: float = 0.0
-    credit: float = 0.0
     window: int = 0
     waiting: int | None = None
     oldest: float = 0.0
     age: float | None = None
-    held: dict[str, int] = field(default_factory=dict)
-    limits: dict[tuple[Any, Any, Any], int] = field(default_factory=dict)
-    waits: list[int] = field(default_factory=list)
-    aims: list[Any] = field(default_factory=list)
-
-    def add(
-        self,
-        row: Mapping[str, Any],
-        weight: float,
-        before: Mapping[str, Any] | None = None,
-        now: float = 0.0,
-    ) -> None:
-        """Take in what one more worker says.
-
-        Arguments:
-            weight: what that worker served of all that was served.
-            before: as `take`.
-            now: when it said so, in seconds since 1970.
-        """
-        self.take(row, before)
-        self.quanta.add(row["quantum"])
-        self.level = row["class"]
-        self.by_key = row.get("by_key", False)
-        self.target += row["target_share"] * weight
-        self.share += row["share"] * weight
-        self.aims.append(row.get("aim"))
-        self.credit += row["credit"]
-        self.window += row["window"]
-        if before is not None:
-            self._add_waits(row, before)
-        if row["buffered"]:
-            self.oldest = max(self.oldest, row["waiting_seconds"])
-            if (published := row.get("oldest_published")) is not None:
-                self.age = max(self.age or 0.0, now - published)
-        if row["held"]:
-            self.held[row["held"]] = self.held.get(row["held"], 0) + 1
-        limits = row["rate"], row["burst"], row["max_in_flight"]
-        if limits != (None, None, None):
-            self.limits[limits] = self.limits.get(limits, 0) + 1
-
-    def _add_waits(self, row: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        waits = row.get("waits")
-        if waits and row["served"] != before["served"]:
-            then = before["waits"] or [0] * len(waits)
-            new = [max(0, now - was) for now, was in zip(waits, then, strict=True)]
-            self.waits = [a + b for a, b in zip(self.waits or [0] * len(new), new, strict=True)]
+    held: Mapping[str, int] = field(default_factory=dict)
+    limits: Collection[tuple[Any, Any, Any]] = ()
+    waits: Sequence[int] = ()
+    aim: Mapping[str, Any] | None = None
 
     @property
     def quantum(self) -> float:
@@ -169,18 +132,9 @@ class Queue(Sum):
         return max(self.quanta)
 
     @property
-    def aim(self) -> Mapping[str, Any] | None:
-        """How its target is kept by all of them; None if it has none."""
-        return aim_of(self.aims)
-
-    @property
     def missed(self) -> bool:
         """Whether it has a target that is missed."""
         return self.aim is not None and bool(self.aim["missed"])
-
-    @property
-    def aim_in_words(self) -> str:
-        return aim_in_words(self.aim)
 
     @property
     def backlog(self) -> int:
@@ -215,7 +169,7 @@ class Snapshot:
         silent: workers that have answered before, and when they did for the last time.
         trouble: why nobody could be asked.
         depths: messages at the broker, by queue.
-        earlier: what to compare with.
+        earlier: what waits are counted from.
     """
 
     number: int = 0
@@ -251,29 +205,59 @@ class Snapshot:
 
     @cached_property
     def _summed(self) -> tuple[dict[str, Queue], dict[str, Sum]]:
-        queues: dict[str, Queue] = {}
-        sums = {worker: Sum(worker) for worker in self.workers}
+        at: dict[str, dict[str, Row]] = {}
+        for worker, rows in self.workers.items():
+            for queue, row in rows.items():
+                at.setdefault(queue, {})[worker] = row
         served = {
-            worker: sum(row.get("cost_per_second", 0.0) for row in rows.values())
+            worker: sum(row["cost_per_second"] for row in rows.values())
             for worker, rows in self.workers.items()
         }
         total = sum(served.values())
-        since, counts = self.earlier or Earlier(self.time, {})
-        span = max(0.0, self.time - since)
-        for worker, rows in self.workers.items():
-            weight = served[worker] / total if total else 1 / len(self.workers)
-            earlier, whole = counts.get(worker, {}), sums[worker]
-            for name, row in rows.items():
-                queue = queues.get(name)
-                if queue is None:
-                    queue = queues[name] = Queue(name, waiting=self.depths.get(name))
-                before = earlier.get(name)
-                queue.add(row, weight, before, self.time)
-                whole.take(row, before)
-            whole.per_second = whole.started / span if earlier and span else None
-        for queue in queues.values():
-            queue.per_second = queue.started / span if span else None
-        return queues, sums
+        weights = {w: of / total if total else 1 / len(served) for w, of in served.items()}
+        queues = {queue: self._queue(queue, rows, weights) for queue, rows in at.items()}
+        return queues, {
+            worker: Sum.of(worker, rows.values()) for worker, rows in self.workers.items()
+        }
+
+    def _queue(self, name: str, at: Rows, weights: Mapping[str, float]) -> Queue:
+        """Sum a queue up.
+
+        Arguments:
+            at: its row at each worker.
+            weights: what each worker served of all that was served.
+        """
+        rows = at.values()
+        waiting = [row for row in rows if row["buffered"]]
+        published = [row["oldest_published"] for row in waiting if row.get("oldest_published")]
+        limits = ((row["rate"], row["burst"], row["max_in_flight"]) for row in rows)
+        since = (
+            []
+            if self.earlier is None
+            else [
+                each
+                for worker, row in at.items()
+                if (each := self.earlier.since(worker, name, row)) is not None
+            ]
+        )
+        some = next(iter(rows))
+        return Queue.of(
+            name,
+            rows,
+            quanta={row["quantum"] for row in rows},
+            level=some["class"],
+            by_key=some["by_key"],
+            target=sum(row["target_share"] * weights[worker] for worker, row in at.items()),
+            share=sum(row["share"] * weights[worker] for worker, row in at.items()),
+            window=sum(row["window"] for row in rows),
+            waiting=self.depths.get(name),
+            oldest=max((row["waiting_seconds"] for row in waiting), default=0.0),
+            age=self.time - min(published) if published else None,
+            held=Counter(row["held"] for row in rows if row["held"]),
+            limits=dict.fromkeys(each for each in limits if any(each)),
+            waits=[sum(each) for each in zip(*since, strict=True)],
+            aim=aim_of([row.get("aim") for row in rows]),
+        )
 
 
 def quantile(waits: Sequence[float], part: float) -> float | None:

@@ -29,6 +29,7 @@ def row(**figures: Any) -> dict[str, Any]:
         "target_share": 0.0,
         "share": 0.0,
         "cost_per_second": 0.0,
+        "per_second": 0.0,
     } | figures
 
 

@@ -128,7 +128,8 @@ def test_shares_move_after_a_quantum_is_set(
     wait_for(lambda: share(page, "left") > 80, 60, lambda: page.inner_text("main"))
 
     watching.get_by_role("button", name="Take back").click()
-    expect(watching.get_by_text("undo quantum=90")).to_be_visible()
+    watching.get_by_role("button", name="Do it").click()
+    expect(watching.get_by_text("left: quantum=10")).to_be_visible()
     assert worker.inspect("_request", "fair_status")["left"]["quantum"] == 10
 
 
@@ -203,7 +204,10 @@ def test_a_queue_is_paused_and_has_that_taken_back(
     expect(page.get_by_text("paused by an operator")).to_be_visible()
     page.goto(f"{server}/actions")
     page.get_by_role("button", name="Take back").first.click()
-    expect(page.get_by_text("undo pause")).to_be_visible()
+    expect(page.get_by_text("Its messages start again")).to_be_visible()
+    assert held() == "paused"
+    page.get_by_role("button", name="Do it").click()
+    expect(page.get_by_text("replayed: resumed")).to_be_visible()
     assert held() is None
 
 

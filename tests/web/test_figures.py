@@ -55,20 +55,15 @@ def test_a_share_is_of_what_all_workers_served() -> None:
     assert {name: queue.rows for name, queue in found.items()} == {"bulk": 1, "mail": 2}
 
 
-def test_starts_are_counted_of_workers_that_were_there_before() -> None:
-    before = Earlier.of(90.0, {"a": {"bulk": row(served=100)}, "again": {"bulk": row(served=500)}})
-    workers = {
-        "a": {"bulk": row(served=150)},
-        "new": {"bulk": row(served=1000)},
-        "again": {"bulk": row(served=3)},  # it was started anew
+def test_starts_are_those_of_all_workers() -> None:
+    workers = {"a": {"bulk": row(per_second=5.0), "mail": row(per_second=1.0)}}
+    workers["b"] = {"bulk": row(per_second=2.5)}
+    found = snapshot(workers)
+    assert {name: each.per_second for name, each in found.queues.items()} == {
+        "bulk": 7.5,
+        "mail": 1.0,
     }
-    found = snapshot(workers, earlier=before)
-    assert found.queues["bulk"].per_second == 5.0
-    assert {name: each.per_second for name, each in found.sums.items()} == {
-        "a": 5.0,
-        "new": None,
-        "again": 0.0,
-    }
+    assert {name: each.per_second for name, each in found.sums.items()} == {"a": 6.0, "b": 2.5}
 
 
 def test_a_backlog_is_at_the_broker_and_at_workers() -> None:
@@ -109,8 +104,9 @@ def test_what_holds_a_queue_back() -> None:
 def test_waits_of_late_are_those_since_then() -> None:
     old, new = [0] * 15, [0] * 15
     old[0], new[0], new[4] = 100, 100, 10
-    before = Earlier.of(90.0, {"a": {"bulk": row(served=100, waits=old)}})
-    queue = snapshot({"a": {"bulk": row(served=110, waits=new)}}, earlier=before).queues["bulk"]
+    before = Earlier.of(90.0, {"a": {"bulk": row(waits=old)}})
+    workers = {"a": {"bulk": row(waits=new)}, "new": {"bulk": row(waits=old)}}
+    queue = snapshot(workers, earlier=before).queues["bulk"]
     assert sum(queue.waits) == 10
     assert quantile(queue.waits, 0.5) == pytest.approx(BOUNDS[3] + (BOUNDS[4] - BOUNDS[3]) / 2)
 

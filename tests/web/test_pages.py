@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from html import escape, unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,6 +19,7 @@ from celery_fair.settings import Settings
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.guard import Changers, ProxyHeader
 from celery_fair.web.orders import Order
+from celery_fair.web.pages.changing import as_before
 from tests.brokers import Space
 from tests.dead_letters.conftest import Box
 from tests.waiting import wait_for
@@ -131,10 +133,10 @@ def test_a_letter_is_text(letters: Visit) -> None:
 
 def test_what_never_started_is_replayed_and_the_rest_is_left(letters: Visit) -> None:
     order = order_of(letters, kind="replay", task="shop.charge")
-    assert (len(order.digests), order.refused, order.state) == (1, 1, "planned")
+    assert (len(order.digests), len(order.planned.refused), order.state) == (1, 1, "planned")
     assert len(digests(letters)) == 4
     done(letters, order)
-    assert (order.done, order.failures, order.trouble) == (1, 0, "")
+    assert (order.done, order.failed, order.trouble) == (1, {}, "")
     assert set(digests(letters)) == {"two", "three", "four"}
 
 
@@ -171,7 +173,7 @@ def test_a_letter_that_somebody_has_taken_is_told(letters: Visit) -> None:
     second = order_of(letters, kind="purge", task="shop.mail")
     done(letters, first)
     done(letters, second)
-    assert (first.done, second.done, second.failures) == (1, 0, 1)
+    assert (first.done, second.done, second.gone) == (1, 0, 1)
     assert "not there any more" in letters.get(f"/order?id={second.id}").text
 
 
@@ -197,7 +199,7 @@ def test_what_the_event_log_has_proven(letters: Visit, tmp_path: Path) -> None:
     path = letters.site.orders.provable = tmp_path / "ids.jsonl"
     path.write_text(json.dumps({"id": "five", "retries": 0, "published": 123.5}) + "\n")
     order = done(letters, order_of(letters, kind="replay-proven"))
-    assert (order.done, order.failures) == (1, 0)
+    assert (order.done, order.failed) == (1, {})
     assert "one" in digests(letters)
     path.write_text("nothing\n")
     assert letters.post("/dead-letters", {"kind": "replay-proven"}).status_code == 409
@@ -239,11 +241,10 @@ def test_a_key_is_given_another_weight_and_has_it_taken_back(
     assert visit.post("/key", {**data, "step": "do"}).status_code == 303
     found = lists.look("acme")[2][0]
     assert (found.weight, found.limits.max_in_flight) == (3, 2)
-    action = visit.site.log.recent()[0]
-    assert visit.post("/actions/undo", {"id": action.id}).status_code == 303
+    back = visit.site.log.recent()[0].back
+    assert visit.post("/key", {**back, "step": "do"}).status_code == 303
     found = lists.look("acme")[2][0]
     assert (found.weight, found.limits.max_in_flight) == (1, None)
-    assert visit.post("/actions/undo", {"id": action.id}).status_code == 409
 
 
 def test_a_key_is_paused(keyed: tuple[Visit, KeyedLists]) -> None:
@@ -285,18 +286,13 @@ def test_actions_are_written_before_and_after(tmp_path: Path) -> None:
     action = log.begin("alice", "quantum=3", "queue bulk", {"quantum": "3"})
     (begun,) = map(json.loads, path.read_text().splitlines())
     assert (begun["event"], begun["who"], begun["what"]) == ("begun", "alice", "quantum=3")
-    log.end(action, {"a": "ok"})
+    log.end(action, {"a": "ok"}, {"quantum": "2"})
     ended = json.loads(path.read_text().splitlines()[1])
     assert (ended["event"], ended["id"], ended["result"]) == ("ended", begun["id"], {"a": "ok"})
     with path.open("a") as file:
         file.write('{"torn": \n[]\n')
     (again,) = ActionLog(path).recent()
-    assert (again.who, again.result, again.undo, again.of_now) == (
-        "alice",
-        {"a": "ok"},
-        None,
-        False,
-    )
+    assert (again.who, again.result, again.back) == ("alice", {"a": "ok"}, {"quantum": "2"})
 
 
 def test_what_cannot_be_written_down_is_not_done(
@@ -315,13 +311,25 @@ def test_what_cannot_be_written_down_is_not_done(
 
 
 def test_only_the_last_change_can_be_taken_back() -> None:
-    log = ActionLog()
-    first, other, second = (
-        log.begin("alice", "…", about, {}) for about in ("queue a", "queue b", "queue a")
-    )
-    for action in (first, other, second):
-        log.end(action, {}, dict)
-    assert log.claim_undo(first.id) is None
-    assert log.claim_undo(other.id) is not None
-    assert log.claim_undo(second.id) is not None
-    assert log.claim_undo(second.id) is None
+    visit = Visit(site_of({}))
+    for number, about in enumerate(("queue a", "queue b", "queue a")):
+        action = visit.site.log.begin("alice", "…", about, {})
+        visit.site.log.end(action, {}, {"path": "queue", "quantum": f"{number}7"})
+    text = visit.get("/actions").text
+    assert [f'value="{number}7"' in text for number in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("now", "names", "fields"),
+    [
+        ({"quantum": 0.1234567, "rate": None}, ["quantum"], {"quantum": "0.1234567"}),
+        ({"rate": None, "burst": None}, ["rate", "burst"], {"rate": "none"}),
+        ({"rate": 0.1, "burst": 3}, ["rate"], {"rate": "0.1/s", "burst": "3"}),
+        ({"rate": 0.1, "burst": 3}, ["burst"], {"burst": "3"}),
+        ({"rate": None, "max_in_flight": None}, ["max_in_flight"], {"max_in_flight": "none"}),
+    ],
+)
+def test_a_form_that_takes_options_back(
+    now: dict[str, Any], names: list[str], fields: dict[str, str]
+) -> None:
+    assert as_before(now, names) == fields

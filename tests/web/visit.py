@@ -29,7 +29,6 @@ def site_of(
     conf: Mapping[str, Any] | None = None,
     broker: str = "memory://",
     depths: KnownDepths | None = None,
-    log: ActionLog | None = None,
 ) -> Site:
     """A site whose workers have answered once."""
     app = Celery("shop", broker=broker, set_as_current=False)
@@ -38,7 +37,8 @@ def site_of(
     said = workers if isinstance(workers, Answers) else answers(workers)
     collector = Collector(lambda: said, depths or KnownDepths())
     collector.take()
-    return Site(app, collector, log or ActionLog(), Orders(app), timeout=0.2)
+    log = ActionLog()
+    return Site(app, collector, log, Orders(app, log), timeout=0.2)
 
 
 class Visit:

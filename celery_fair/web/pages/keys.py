@@ -15,10 +15,9 @@ from celery_fair.operate.keys import (
     whole_tenant,
     why,
 )
-from celery_fair.web.actions import Undo
 from celery_fair.web.forms import Form
 from celery_fair.web.looks import Looks
-from celery_fair.web.pages.changing import Change, written
+from celery_fair.web.pages.changing import Change, as_before, written
 from celery_fair.web.site import Site
 
 _SHOWN = 200
@@ -88,30 +87,16 @@ class KeyChange(Change):
             "beside": len(waiting),
         }
 
-    def do(self) -> tuple[Mapping[str, str], Undo | None]:
+    def do(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         with opened(self.site.app, self.queue) as keys:
             if self.act == "reset":
                 keys.reset(self._key)
-                return {"all": "has what the settings say"}, None
+                return {"all": "has what the settings say"}, {}
             if self.act:
-                found = keys.pause(self._key, self.act == "pause")
-                return {"all": f"{self.act}d"}, lambda: self._pause(found.is_paused)
-            found = keys.set(self._key, self.options)
-        now = _options(found)
-        before = {name: now[name] for name in self.options}
-        if before.get("rate") is not None:
-            before["burst"] = now["burst"]
-        return {"all": f"has {written(self.options)}"}, lambda: self._set(before)
-
-    def _pause(self, paused: bool) -> Mapping[str, str]:
-        with opened(self.site.app, self.queue) as keys:
-            keys.pause(self._key, paused)
-        return {"all": "paused" if paused else "resumed"}
-
-    def _set(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        with opened(self.site.app, self.queue) as keys:
-            keys.set(self._key, options)
-        return {"all": f"has {written(options)}"}
+                before = keys.pause(self._key, self.act == "pause")
+                return {"all": f"{self.act}d"}, {"act": "pause" if before.is_paused else "resume"}
+            before = keys.set(self._key, self.options)
+        return {"all": f"has {self.what}"}, as_before(_options(before), self.options)
 
 
 def _options(found: Backlog) -> dict[str, Any]:

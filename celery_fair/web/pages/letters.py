@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.operate.dead_letters import Filters, find, shown
+from celery_fair.operate.errors import InvalidRequestError
 from celery_fair.operate.letter_body import plain, readable
 from celery_fair.operate.text import parsed_time
-from celery_fair.web.actions import NotDoneError
 from celery_fair.web.forms import Form
 from celery_fair.web.orders import KINDS, Order
 from celery_fair.web.site import Site, redirect
@@ -81,16 +81,9 @@ class LetterPages:
     def begin(self, request: Request, form: Form) -> Response:
         """Do what was planned, as it was shown."""
         order = self._order(form)
-        visitor = request.state.visitor
-        if order.who != visitor.name or not order.begin():
-            raise NotDoneError("This order was begun already, or somebody else has planned it.")
-        details = {"letters": len(order.digests), "why": order.why, "digests": order.digests[:1000]}
-        try:
-            action = self._site.log.begin(visitor.name, order.kind, "dead letters", details)
-        except HTTPException:
-            order.put_off()
-            raise
-        self._site.orders.start(order, lambda done: self._site.log.end(action, done.result()))
+        if order.who != request.state.visitor.name:
+            raise InvalidRequestError("Somebody else has planned this order.")
+        self._site.orders.start(order)
         return redirect(request, f"order?id={order.id}")
 
     def stop(self, request: Request, form: Form) -> Response:

@@ -1,32 +1,22 @@
 """Queues and workers as they are now, and changes of a queue."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from celery_fair.brokers.kept import Keeping, KeptQueue
 from celery_fair.operate import queues
 from celery_fair.operate.answers import Answers
-from celery_fair.operate.errors import NoAnswerError, OperateError
-from celery_fair.operate.queues import kept_by
+from celery_fair.operate.errors import InvalidRequestError, NoAnswerError
 from celery_fair.operate.text import escaped
-from celery_fair.operate.workers import Workers
 from celery_fair.web import collector
-from celery_fair.web.actions import NotDoneError, Undo
 from celery_fair.web.forms import Form
 from celery_fair.web.looks import Looks
-from celery_fair.web.pages.changing import Change, written
+from celery_fair.web.pages.changing import Change, as_before, written
 from celery_fair.web.pages.listing import drawn, listing
 from celery_fair.web.site import Site
 from celery_fair.web.snapshot import Rows, Snapshot
-
-_NOT_KEPT = (
-    "to keep it for workers that start later takes a Redis: as broker, or fair_key_store ="
-    " 'redis://…'. Nothing was changed."
-)
 
 # What lists can be sorted by.
 _QUEUES = (
@@ -115,10 +105,6 @@ class QueuePages:
                     yield {"no worker": str(exc)}
 
 
-_BACK = {"pause": "fair_resume", "resume": "fair_pause", "": "fair_set"}
-"""What takes back what is done, by remote control."""
-
-
 class QueueChange(Change):
     """Of a queue, at all workers that consume it, as by ``fair set`` and ``fair pause``."""
 
@@ -129,8 +115,6 @@ class QueueChange(Change):
     def __init__(self, site: Site, form: Form) -> None:
         super().__init__(site, form)
         self.keep = "keep" in self.fields and self.act != "resume"
-        if self.keep and not site.keeps:
-            raise NotDoneError(_NOT_KEPT)
         if self.keep:
             self.what += ", kept"
         self.about = f"queue {self.queue}"
@@ -142,7 +126,7 @@ class QueueChange(Change):
         snapshot, consumers = self._consumers()
         if not self.act:
             with self.site.workers() as workers:
-                self._willing(workers)
+                self._refuse(queues.willing(workers, self.queue, self.options))
         quantum = self.options.get("quantum")
         return {
             "rows": [(worker, *self._row(row)) for worker, row in consumers.items()],
@@ -150,98 +134,55 @@ class QueueChange(Change):
             "then": quantum and foreseen_target(snapshot, self.queue, float(quantum)),
         }
 
-    def do(self) -> tuple[Mapping[str, str], Undo | None]:
+    def do(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         _, consumers = self._consumers()
-        failed: dict[str, str] = {}
         with self.site.workers() as workers:
-            now = workers.ask("fair_status", named=list(consumers)).good
-            before = {
-                worker: self._before(rows[self.queue])
-                for worker, rows in now.items()
-                if self.queue in rows and self._is_other(rows[self.queue])
-            }
-            willing = None if self.act else self._willing(workers)
-            try:
-                kept = self._kept()
-            except OperateError as exc:
-                if self.act != "resume":
-                    raise
-                kept = None  # workers are resumed all the same
-                failed["kept pause"] = f"error: {exc}"
-            try:
-                if willing is None:
-                    answers = workers.ask(f"fair_{self.act}", queue=self.queue)
-                else:
-                    answers = queues.told(workers, willing, self.queue, self.options)
-            except NoAnswerError:
-                self._take_back(kept)
-                raise
-        return _result(answers) | failed, partial(self._undo, kept, before)
+            if self.act == "pause":
+                changed = queues.pause(workers, self.queue, self.keep)
+            elif self.act:
+                changed = queues.resume(workers, self.queue)
+            else:
+                changed = queues.set_options(workers, self.queue, self.options, self.keep)
+        if changed.refused:
+            self._refuse(changed.answers)
+        done = {worker: str(answer["ok"]) for worker, answer in changed.answers.good.items()}
+        failed = {worker: f"error: {text}" for worker, text in changed.answers.errors.items()}
+        note = {"note": changed.note} if changed.note else {}
+        back = self._back(consumers.values(), self.keep or changed.kept is not None)
+        return done | failed | note, back
 
     def _consumers(self) -> tuple[Snapshot, Rows]:
         snapshot = self.site.collector.look()
         found = snapshot.consumers(self.queue)
         if not found:
-            raise NotDoneError(f"no fair worker that answers consumes a queue {self.queue!r}")
+            text = f"no fair worker that answers consumes a queue {self.queue!r}"
+            raise InvalidRequestError(text)
         return snapshot, found
 
-    def _willing(self, workers: Workers) -> Answers:
-        willing = queues.willing(workers, self.queue, self.options)
-        for worker, text in willing.errors.items():
-            raise NotDoneError(f"{worker}: {text}. Nothing was changed.")
-        return willing
+    def _back(self, rows: Iterable[Mapping[str, Any]], was_kept: bool) -> Mapping[str, str]:
+        """Return the fields of a form that takes it back, where all workers had the same.
 
-    def _kept(self) -> KeptQueue | None:
-        """Have it kept, if it is to be; return what was kept before."""
-        if self.keep and not self.act:
-            return kept_by(self.site.app, lambda kept: kept.keep(self.queue, self.options))
-        if self.keep or (self.act == "resume" and self.site.keeps):
-            return self._keep_paused(self.act == "pause")
-        return None
+        Arguments:
+            rows: what workers had.
+            was_kept: whether it was kept for others, too, or what it has ended.
+        """
+        keep = {"keep": "yes"} if was_kept else {}
+        if self.act == "pause":
+            return {"act": "resume"}
+        if self.act:
+            return {"act": "pause", **keep}
+        before = [as_before(row, self.options) for row in rows]
+        return before[0] | keep if before and before.count(before[0]) == len(before) else {}
 
-    def _keep_paused(self, paused: bool) -> KeptQueue:
-        return kept_by(self.site.app, lambda kept: kept.pause(self.queue, paused))
-
-    def _take_back(self, kept: KeptQueue | None) -> None:
-        if kept is not None and self.act:
-            self._keep_paused(kept.paused)
-        elif kept is not None:
-            again = partial(Keeping.take_back, queue=self.queue, before=kept, options=self.options)
-            kept_by(self.site.app, again)
-
-    def _undo(self, kept: KeptQueue | None, before: Mapping[str, Any]) -> dict[str, str]:
-        """Give each worker what it had before."""
-        self._take_back(kept)
-        result: dict[str, str] = {}
-        command, queue = _BACK[self.act], self.queue
-        with self.site.workers() as workers:
-            for worker, arguments in before.items():
-                try:
-                    answers = workers.ask(command, named=[worker], queue=queue, **arguments)
-                    result |= _result(answers)
-                except NoAnswerError as exc:
-                    result[worker] = str(exc)
-        return result
+    def _refuse(self, answers: Answers) -> None:
+        for worker, text in answers.errors.items():
+            raise InvalidRequestError(f"{worker}: {text}. Nothing was changed.")
 
     def _row(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """Return what a worker has now, and what it is to have."""
         if not self.act:
             return written({name: row[name] for name in self.options}), self.what
         return "paused" if row["held"] == "paused" else "not paused", f"{self.act}d"
-
-    def _is_other(self, row: Mapping[str, Any]) -> bool:
-        """Whether a worker is not paused, or resumed, already."""
-        return not self.act or (row["held"] == "paused") != (self.act == "pause")
-
-    def _before(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that give a worker again what it has now."""
-        if self.act:
-            return {}
-        has_rate = row["rate"] is not None
-        before = {n: row[n] for n in self.options if n != "burst" or has_rate}
-        if "rate" in before and has_rate:
-            before |= {"rate": f"{row['rate']!r}/s", "burst": row["burst"]}
-        return {"options": before}
 
 
 def foreseen_target(snapshot: Snapshot, name: str, quantum: float) -> float:
@@ -258,8 +199,3 @@ def foreseen_target(snapshot: Snapshot, name: str, quantum: float) -> float:
         total += weight
         weighed += weight * quantum / (quantum + others)
     return weighed / total if total else 0.0
-
-
-def _result(answers: Answers) -> dict[str, str]:
-    done = {worker: str(answer["ok"]) for worker, answer in answers.good.items()}
-    return done | {worker: f"error: {text}" for worker, text in answers.errors.items()}

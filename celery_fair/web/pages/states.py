@@ -4,20 +4,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from celery_fair.operate import partitions
 from celery_fair.operate.doctor import findings
 from celery_fair.operate.doctor.findings import LEVELS
 from celery_fair.operate.errors import OperateError
-from celery_fair.web.actions import NotDoneError
-from celery_fair.web.forms import Form
-from celery_fair.web.site import Site, redirect
+from celery_fair.web.site import Site
 
 
 class StatePages:
-    """What fills in pages of what else there is, and what their forms do."""
+    """What fills in pages of what else there is."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -38,18 +33,6 @@ class StatePages:
 
     def actions(self, _query: Mapping[str, str]) -> dict[str, Any]:
         """Fill in the list of actions."""
-        return {"actions": self._site.log.recent()[:200], "path": self._site.log.path}
-
-    def undo(self, request: Request, form: Form) -> Response:
-        """Take an action back."""
-        claimed = self._site.log.claim_undo(form.get("id", ""))
-        if claimed is None:
-            raise NotDoneError(
-                "This cannot be taken back: it was already, something else was changed there since,"
-                " or the server was started again."
-            )
-        action, take_back = claimed
-        who, about = request.state.visitor.name, action.about
-        with self._site.log.doing(who, f"undo {action.what}", about, {"of": action.id}) as done:
-            done(take_back())
-        return redirect(request, "actions")
+        actions = self._site.log.recent()
+        last = {each.about: each.id for each in reversed(actions)}
+        return {"actions": actions[:200], "last": last, "path": self._site.log.path}
