@@ -1,6 +1,5 @@
 """``fair web``: the page, its passwords, and the dashboard for Grafana."""
 
-import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.resources import files
@@ -110,9 +109,9 @@ def _module_of_the_page(name: str) -> Any:
 @web.command()
 @click.argument("name")
 def password(name: str) -> None:
-    """Print a line for `fair web --passwords`: NAME, and the hash of a password that is asked for.
+    """Make a password for NAME, and print a line for the file of `fair web --passwords`.
 
-    Where standard input is no terminal, its first line is the password.
+    The line has its hash. The password itself is said on standard error, this once.
 
     \b
     Example:
@@ -120,16 +119,12 @@ def password(name: str) -> None:
 
     Exit status: 0; 2 for a name that cannot be.
     """
-    if sys.stdin.isatty():
-        typed = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    else:
-        typed = sys.stdin.readline().rstrip("\n")
-    if not typed:
-        raise click.UsageError("an empty password would let everybody in")
     try:
-        click.echo(_module_of_the_page("passwords").line_for(name, typed))
+        made, line = _module_of_the_page("passwords").new_password(name)
     except ValueError as exc:
         raise click.UsageError(str(exc)) from None
+    click.echo(line)
+    click.echo(f"The password of {name}: {made}", err=True)
 
 
 @web.command()

@@ -13,17 +13,15 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
-from threading import Lock
 from typing import NamedTuple
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from celery_fair.web.passwords import Passwords
+from celery_fair.web.passwords import hash_of
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +72,7 @@ class Visitors:
         self._changers = changers
 
     def of(self, connection: HTTPConnection) -> Visitor:
-        """Return who sends a request. From any thread.
+        """Return who sends a request.
 
         Raises:
             HTTPException: they may not look; it says why.
@@ -94,25 +92,19 @@ class Visitors:
 class WithPassword(Visitors):
     """Whoever has a name and a password (HTTP's basic authentication).
 
-    To verify a password takes some tenths of a second, on purpose, and is done one at a time.
-    What was right is remembered, as a digest under a key of this process's own.
+    Arguments:
+        hashes: of passwords, by name.
     """
 
-    def __init__(self, passwords: Passwords, changers: Changers) -> None:
+    def __init__(self, hashes: Mapping[str, str], changers: Changers) -> None:
         super().__init__(changers)
-        self._passwords = passwords
-        self._lock = Lock()
-        self._right: dict[str, bytes] = {}
+        self._hashes = hashes
 
     def name_of(self, connection: HTTPConnection) -> str:
         name, password = _credentials(connection.headers)
-        digest = self._passwords.digest(name, password)
-        if not hmac.compare_digest(self._right.get(name, b""), digest):
-            with self._lock:
-                if not self._passwords.verify(name, password):
-                    logger.warning("A wrong name or password, from %s", _address(connection))
-                    raise HTTPException(401, "The name or the password is wrong.", _ASKS)
-            self._right[name] = digest
+        if not hmac.compare_digest(self._hashes.get(name, ""), hash_of(password)):
+            logger.warning("A wrong name or password, from %s", _address(connection))
+            raise HTTPException(401, "The name or the password is wrong.", _ASKS)
         return name
 
 
@@ -169,7 +161,7 @@ class Guard:
 
         answer = self._app
         try:
-            visitor = await run_in_threadpool(self._admit, HTTPConnection(scope))
+            visitor = self._admit(HTTPConnection(scope))
             scope.setdefault("state", {})["visitor"] = visitor
         except HTTPException as exc:
             answer = PlainTextResponse(exc.detail, exc.status_code, exc.headers)

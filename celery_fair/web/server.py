@@ -19,7 +19,7 @@ from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
 from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
 from celery_fair.web.orders import Orders
-from celery_fair.web.passwords import Passwords
+from celery_fair.web.passwords import hashes
 from celery_fair.web.site import Site
 
 _GOODBYE = 2
@@ -132,7 +132,7 @@ def _visitors(options: Options) -> Visitors:
     if options.passwords is not None:
         with _blaming(f"--passwords {options.passwords}"):
             lines = options.passwords.read_text("utf-8").splitlines()
-            return WithPassword(Passwords(lines), changers)
+            return WithPassword(hashes(lines), changers)
     if options.proxy_header is not None:
         with _blaming("--proxy"):
             return ProxyHeader(options.proxy_header, options.proxy, changers)
