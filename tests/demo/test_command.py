@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from click.testing import Result as Outcome
 
 from celery_fair.cli import fair
-from celery_fair.cli.demo import command, demonstration
+from celery_fair.cli.demo import demonstration
 from celery_fair.cli.demo.broker import Broker, DemoError
 from celery_fair.cli.demo.scenario import Run
 from tests.demo.demonstration import waiting
@@ -45,12 +45,8 @@ REFUSED = {
     "seconds that are no number": (["--seconds", "nan"], "'nan' is no finite number"),
     "endless seconds": (["--seconds", "inf"], "'inf' is no finite number"),
     "no target": (["--target", "soon"], "a target is written like '95% < 0.5s'"),
-    "unknown pool": (["--pool", "party"], "'party' is not one of 'solo', 'threads'"),
+    "unknown pool": (["--pool", "party"], "'party' is not one of 'threads', 'prefork'"),
     "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
-    "solo in parallel": (
-        ["--pool", "solo", "--concurrency", "2"],
-        "a solo worker runs one task at a time, not 2",
-    ),
     "a log that cannot be": (
         ["--event-log", "/dev/null/log"],
         "cannot write --event-log /dev/null/log: Not a directory; name another folder",
@@ -129,13 +125,6 @@ def test_missing_client_of_redis() -> None:
     assert "pip install 'celery-fair[redis]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert "s3cret" not in done.stderr
-
-
-def test_missing_package_of_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
-    outcome = invoke("--pool", "gevent")
-    assert outcome.exit_code == 2
-    assert "pip install celery[gevent]" in outcome.output
 
 
 # Exit statuses ------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from celery_fair.cli.demo.worker import Order
+from celery_fair.cli.demo.worker import ORDER_VARIABLE
 from tests.brokers import Space
 from tests.demo.demonstration import run_demo, start_demo
 from tests.preloaded import PreloadedCelery
@@ -147,11 +148,12 @@ def test_worker_ends_whose_command_was_gone_before_it_was_ready(tmp_path: Path) 
     gone.wait()
     trace = tmp_path / "trace"
     trace.touch()
-    order = Order("memory://", "fair-demo-test.", str(trace), 60, 1, False, None, gone.pid)
+    order = {"broker": "memory://", "prefix": "fair-demo-test.", "trace": str(trace)}
+    told = {**order, "seconds": 60, "slots": 1, "fair": False, "command": gone.pid}
     orphan = PreloadedCelery(
         ["-A", "celery_fair.cli.demo.tasks", "worker", "-P", "solo", "-c", "1"],
         tmp_path / "worker.log",
-        order.environment(),
+        os.environ | {ORDER_VARIABLE: json.dumps(told)},
         cwd=tmp_path,
     )
     try:

@@ -40,49 +40,51 @@ class Broker:
 
     Arguments:
         url: as for Celery's ``broker_url``; memory, RabbitMQ or Redis.
+
+    Attributes:
+        in_memory: whether it lives and dies with the worker's process.
+        on_redis: whether queues are Redis's lists.
+        prefix: begins every name there.
+
+    Raises:
+        DemoError: it cannot be used.
     """
 
     def __init__(self, url: str) -> None:
         scheme, mark, rest = url.partition("://")
-        self.scheme = scheme.lower()
-        if self.scheme not in _SCHEMES or not mark:
+        scheme = scheme.lower()
+        if scheme not in _SCHEMES or not mark:
             raise DemoError(
                 f"--broker {harmless(url)} is no URL of a broker that the demo knows; use"
                 " memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0"
             )
         if re.search("[/?#].*@|;", rest):  # ends the host, or begins another, within a password
             raise DemoError(_UNREADABLE)
-        self.url = f"{self.scheme}://{rest}"
+        self.url = f"{scheme}://{rest}"
+        self.in_memory = scheme == "memory"
+        self.on_redis = scheme.startswith("redis")
         self.prefix = f"fair-demo-{os.urandom(4).hex()}."
+        if self.on_redis and not find_spec("redis"):  # kombu fails in its own way, by its version
+            raise DemoError(missing_client("--broker", "the package 'redis' is not installed"))
+        try:
+            self._connection = Connection(self.url, connect_timeout=_PATIENCE)
+        except Exception:  # noqa: BLE001 - ValueError, TypeError, KeyError…, for each mistake another
+            raise DemoError(_UNREADABLE) from None
 
     def __str__(self) -> str:
         """Return the URL without its password."""
-        return "memory://" if self.in_memory else str(self._connection().as_uri())
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether it lives and dies with the worker's process."""
-        return self.scheme == "memory"
-
-    @property
-    def on_redis(self) -> bool:
-        """Whether queues are Redis's lists."""
-        return self.scheme.startswith("redis")
+        return "memory://" if self.in_memory else str(self._connection.as_uri())
 
     def check(self) -> None:
         """Raise `DemoError` unless the broker answers."""
-        if self.in_memory:
-            return
-        with self._connection() as connection:
+        with self._connection.clone() as connection:
             trouble = trouble_with(connection, "--broker")
         if trouble is not None:
             raise DemoError(trouble)
 
     def clean(self) -> None:
         """Delete what the demo made: its queues, or all its keys."""
-        if self.in_memory:
-            return
-        with self._connection() as connection:
+        with self._connection.clone() as connection:
             channel: Any = connection.default_channel
             if self.on_redis:
                 for key in channel.client.scan_iter(match=f"{self.prefix}*", count=1000):
@@ -90,11 +92,3 @@ class Broker:
             else:
                 for queue in QUANTA:
                     channel.queue_delete(self.prefix + queue)
-
-    def _connection(self) -> Connection:
-        if self.on_redis and not find_spec("redis"):  # kombu fails in its own way, by its version
-            raise DemoError(missing_client("--broker", "the package 'redis' is not installed"))
-        try:
-            return Connection(self.url, connect_timeout=_PATIENCE)
-        except Exception:  # noqa: BLE001 - ValueError, TypeError, KeyError…, for each mistake another
-            raise DemoError(_UNREADABLE) from None

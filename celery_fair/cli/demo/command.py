@@ -1,6 +1,5 @@
 """The command: its options, its order of events, its exit status."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -8,16 +7,7 @@ import click
 from celery_fair.cli.options import Seconds
 from celery_fair.core.targets import parse_target
 
-_POOLS = ("solo", "threads", "prefork", "gevent", "eventlet")
 _INTERRUPTED = 130
-
-
-def _pool(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if value in {"gevent", "eventlet"} and not find_spec(value):
-        raise click.BadParameter(
-            f"{value!r} needs a package that is not installed: pip install celery[{value}]"
-        )
-    return value
 
 
 def _target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -36,15 +26,15 @@ def _target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 )
 @click.option(
     "--pool",
-    type=click.Choice(_POOLS),
-    callback=_pool,
+    type=click.Choice(("threads", "prefork", "gevent", "eventlet")),
     default="threads",
     help="The workers' pool.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
-    help="Tasks that a worker runs at once.  [default: 2; in a solo pool 1]",
+    default=2,
+    help="Tasks that a worker runs at once.",
 )
 @click.option(
     "--seconds",
@@ -71,7 +61,7 @@ def demo(
     /,
     broker: str,
     pool: str,
-    concurrency: int | None,
+    concurrency: int,
     seconds: float,
     target: str | None,
     event_log: Path | None,
@@ -108,8 +98,9 @@ def demo(
     from celery_fair.cli.demo.worker import Setup
     from celery_fair.cli.interrupt import interruptible
 
-    scenario = Scenario(seconds, _slots(pool, concurrency))
-    setup = Setup(Broker(broker), pool, scenario, event_log and event_log.absolute(), target)
+    if event_log is not None:
+        event_log = _made(event_log.absolute())
+    setup = Setup(Broker(broker), pool, Scenario(seconds, concurrency), event_log, target)
     setup.broker.check()
     try:
         with interruptible():
@@ -120,10 +111,12 @@ def demo(
     ctx.exit(0 if good else 1)
 
 
-def _slots(pool: str, concurrency: int | None) -> int:
-    if pool == "solo" and (concurrency or 1) > 1:
-        raise click.BadParameter(
-            f"a solo worker runs one task at a time, not {concurrency}; choose another --pool",
-            param_hint="--concurrency",
-        )
-    return concurrency or (1 if pool == "solo" else 2)
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise click.UsageError(
+            f"cannot write --event-log {folder}: {exc.strerror}; name another folder, or leave it"
+            " out"
+        ) from exc
+    return folder

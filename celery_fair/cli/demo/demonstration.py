@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from celery_fair.cli.demo.broker import DemoError
 from celery_fair.cli.demo.scenario import (
     BULK,
     INTERACTIVE,
@@ -29,20 +27,11 @@ def demonstrate(setup: Setup, as_json: bool) -> bool:
     """Show both runs; return whether mails waited less in the second.
 
     Raises:
-        DemoError: there is no result, or no event log can be written.
+        DemoError: there is no result.
     """
-    event_log = setup.event_log
-    if event_log is not None:
-        try:
-            event_log.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise DemoError(
-                f"cannot write --event-log {event_log}: {exc.strerror}; name another folder, or"
-                " leave it out"
-            ) from exc
     say = (lambda _: None) if as_json else click.echo
     say(introduction(setup))
-    runs = [run(setup, Run(setup.scenario, fair), say) for fair in (False, True)]
+    runs = [run(setup, fair, say) for fair in (False, True)]
     shorter, sentence = verdict(runs)
     if as_json:
         click.echo(json.dumps(_report(setup, runs), indent=2))
@@ -50,18 +39,18 @@ def demonstrate(setup: Setup, as_json: bool) -> bool:
     for line in ("", *aligned(figures(runs)), "", _reason(setup), ""):
         click.echo(line)
     click.secho(sentence, fg="green" if shorter else "red", bold=True)
-    if event_log is not None:
-        click.echo(f"Event log: {event_log}")
+    if setup.event_log is not None:
+        click.echo(f"Event log: {setup.event_log}")
     return shorter
 
 
-def run(setup: Setup, begun: Run, say: Say) -> Run:
+def run(setup: Setup, fair: bool, say: Say) -> Run:
     """Let a worker run until all mails have started; clean up, also after an error or Ctrl-C."""
-    so_far, told = begun, 0
-    say(f"\n{begun.title}")
-    with watched(setup, begun.fair) as growing:
+    told = 0
+    say(f"\n{_title(Run(setup.scenario, fair))}")
+    with watched(setup, fair) as growing:
         for records in growing:
-            so_far = replace(begun, records=records)
+            so_far = Run(setup.scenario, fair, records)
             if int(so_far.seconds) != told:
                 told = int(so_far.seconds)
                 say(f"  {_progress(so_far)}")
@@ -86,28 +75,28 @@ def figures(runs: Sequence[Run]) -> Rows:
     rows = [["password mails waited", "median", "95 %", "newsletters meanwhile"]]
     for each in runs:
         times = map(_seconds, (each.mails.median, each.mails.most))
-        rows.append([each.title, *times, f"{each.meanwhile:,}"])
+        rows.append([_title(each), *times, f"{each.meanwhile:,}"])
     return rows
 
 
 def introduction(setup: Setup) -> str:
     """Return what is about to be compared."""
     seconds, count = setup.scenario.seconds, setup.scenario.slots
-    slots = "1 slot" if count == 1 else f"{count} slots"
+    by = f"the quanta {QUANTA[BULK]} and {QUANTA[INTERACTIVE]}"
+    if setup.target:
+        by = f"no quanta, but a target for {INTERACTIVE!r}: {setup.target}"
     return (
-        f"Two workers on {setup.broker}, one after the other: pool {setup.pool} with {slots},"
-        f" else Celery's defaults (prefetch multiplier {_PREFETCHED}). Queue {BULK!r} has a"
+        f"Two workers on {setup.broker}, one after the other: pool {setup.pool}, {count} tasks at"
+        f" once, else Celery's defaults (prefetch multiplier {_PREFETCHED}). Queue {BULK!r} has a"
         f" backlog of newsletters, {NEWSLETTER_TAKES:g} s each; into queue {INTERACTIVE!r}"
         f" comes a password mail now and then, {MAIL_TAKES:g} s each, for {seconds:g} s. Both"
-        f" workers get the same messages at the same times. The fair one has {_by(setup)}. A wait"
-        " is measured from publishing to the start of the task."
+        f" workers get the same messages at the same times. The fair one has {by}. A wait is"
+        " measured from publishing to the start of the task."
     )
 
 
-def _by(setup: Setup) -> str:
-    if setup.target:
-        return f"no quanta, but a target for {INTERACTIVE!r}: {setup.target}"
-    return f"the quanta {QUANTA[BULK]} and {QUANTA[INTERACTIVE]}"
+def _title(run: Run) -> str:
+    return run.worker.capitalize()
 
 
 def _reason(setup: Setup) -> str:

@@ -19,7 +19,6 @@ elsewhere.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median, quantiles
 from typing import NamedTuple
 
@@ -85,21 +84,21 @@ class Wait(NamedTuple):
         return self.started - self.published
 
 
-@dataclass(frozen=True)
 class Waits:
-    """Those of one kind of message in one run, in the order of their starts.
+    """Those of one kind of message, in the order of their starts.
+
+    Arguments:
+        records: of such messages.
 
     Attributes:
         published: how many messages were published; the others have not started yet.
     """
 
-    published: int
-    ended: Sequence[Wait]
-
-    @cached_property
-    def seconds(self) -> list[float]:
-        """How long each waited."""
-        return [wait.seconds for wait in self.ended]
+    def __init__(self, records: Sequence[Record]) -> None:
+        published = {number: at for is_start, number, at in records if not is_start}
+        self.published = len(published)
+        self.ended = [Wait(published[number], at) for is_start, number, at in records if is_start]
+        self.seconds = [wait.seconds for wait in self.ended]
 
     @property
     def median(self) -> float:
@@ -113,44 +112,28 @@ class Waits:
         return quantiles(each, n=20, method="inclusive")[-1] if len(each) > 1 else each[0]
 
 
-@dataclass(frozen=True)
 class Run:
     """What one worker did, as far as it has come.
 
-    Attributes:
+    Arguments:
         fair: whether the worker is a fair one.
+        records: what it has noted.
     """
 
-    scenario: Scenario
-    fair: bool
-    records: Sequence[Record] = ()
-
-    @property
-    def worker(self) -> str:
-        """Its name in a sentence."""
-        return "a fair worker" if self.fair else "Celery's own worker"
-
-    @property
-    def title(self) -> str:
-        """Its name in a heading."""
-        return self.worker.capitalize()
-
-    @cached_property
-    def mails(self) -> Waits:
-        """The password mails."""
-        return self._waits(mails=True)
-
-    @cached_property
-    def newsletters(self) -> Waits:
-        """The bulk work."""
-        return self._waits(mails=False)
+    def __init__(self, scenario: Scenario, fair: bool, records: Sequence[Record] = ()) -> None:
+        self.scenario = scenario
+        self.fair = fair
+        self.records = records
+        self.worker = "a fair worker" if fair else "Celery's own worker"
+        self.mails = Waits([each for each in records if each.number >= scenario.newsletters])
+        self.newsletters = Waits([each for each in records if each.number < scenario.newsletters])
 
     @property
     def complete(self) -> bool:
         """Whether all mails have started."""
         return len(self.mails.ended) == len(self.scenario.times)
 
-    @cached_property
+    @property
     def begin(self) -> float:
         """When the first mail was published."""
         return min(wait.published for wait in self.mails.ended)
@@ -164,11 +147,5 @@ class Run:
     @property
     def meanwhile(self) -> int:
         """Newsletters that started while mails were published."""
-        end = self.begin + self.scenario.seconds
-        return sum(self.begin <= wait.started < end for wait in self.newsletters.ended)
-
-    def _waits(self, mails: bool) -> Waits:
-        those = [r for r in self.records if (r.number >= self.scenario.newsletters) is mails]
-        published = {number: at for is_start, number, at in those if not is_start}
-        ended = [Wait(published[number], at) for is_start, number, at in those if is_start]
-        return Waits(len(published), ended)
+        begin, end = self.begin, self.begin + self.scenario.seconds
+        return sum(begin <= wait.started < end for wait in self.newsletters.ended)

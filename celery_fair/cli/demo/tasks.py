@@ -5,10 +5,12 @@ does. That is done from within the worker, because the in-memory broker connects
 process only.
 """
 
+import json
 import os
 import signal
 from threading import Thread
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 from celery import Celery
@@ -23,12 +25,12 @@ from celery_fair.cli.demo.scenario import (
     QUANTA,
     Scenario,
 )
-from celery_fair.cli.demo.worker import Order, TraceWriter
+from celery_fair.cli.demo.worker import ORDER_VARIABLE, TraceWriter
 
 _UNUSED_QUEUE_LIVES = 3600  # seconds; RabbitMQ then deletes it, should nobody else have done so
 _LOOKS_FOR_ITS_PARENT_EVERY = 1.0
 
-order = Order.received()
+order = SimpleNamespace(**json.loads(os.environ.pop(ORDER_VARIABLE)))  # its children lack it
 scenario = Scenario(order.seconds, order.slots)
 trace = TraceWriter(order.trace)
 

@@ -9,16 +9,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from celery_fair.cli.demo.broker import Broker, DemoError
 from celery_fair.cli.demo.scenario import Record, Scenario
 from celery_fair.cli.interrupt import uninterrupted
 
 ORDER_VARIABLE = "FAIR_DEMO_ORDER"
+"""Tells the worker process, as JSON, what `_order` says; no other process sees it."""
 
 _TICK = 0.1
 _STALLED = 30.0
@@ -47,39 +47,18 @@ class Setup(NamedTuple):
     target: str | None = None
 
 
-@dataclass(frozen=True)
-class Order:
-    """What the worker process is told: one run.
-
-    Attributes:
-        broker: the broker's URL, which may have a password.
-        prefix: begins every name at the broker.
-        trace: the file of the records.
-        seconds, slots: the scenario's.
-        fair: whether the worker is a fair one.
-        event_log: the folder of the worker's event log, if it is to write one.
-        command: the process of the command, for which the worker works.
-        target: what mails may wait, in place of quanta.
-    """
-
-    broker: str
-    prefix: str
-    trace: str
-    seconds: float
-    slots: int
-    fair: bool
-    event_log: str | None
-    command: int
-    target: str | None = None
-
-    def environment(self) -> dict[str, str]:
-        """Return the variables of a process that is given this order; others do not see them."""
-        return os.environ | {ORDER_VARIABLE: json.dumps(asdict(self))}
-
-    @classmethod
-    def received(cls) -> "Order":
-        """Return the order that this process was given, and keep it from its own children."""
-        return cls(**json.loads(os.environ.pop(ORDER_VARIABLE)))
+def _order(setup: Setup, fair: bool, trace: Path) -> dict[str, Any]:
+    return {
+        "broker": setup.broker.url,
+        "prefix": setup.broker.prefix,
+        "trace": str(trace),
+        "seconds": setup.scenario.seconds,
+        "slots": setup.scenario.slots,
+        "fair": fair,
+        "event_log": setup.event_log and str(setup.event_log),
+        "target": setup.target,
+        "command": os.getpid(),  # for which the worker works
+    }
 
 
 class TraceWriter:
@@ -112,43 +91,27 @@ def watched(setup: Setup, fair: bool) -> Iterator[Iterator[list[Record]]]:
     Gives all its records so far, again and again as they grow; raises `DemoError` if the worker
     has ended, or does nothing any more.
     """
-    broker, scenario = setup.broker, setup.scenario
-    event_log = str(setup.event_log) if fair and setup.event_log else None
     with tempfile.TemporaryDirectory(prefix="fair-demo-") as folder:
         trace, output = Path(folder, "trace"), Path(folder, "worker.log")
-        order = Order(
-            broker=broker.url,
-            prefix=broker.prefix,
-            trace=str(trace),
-            seconds=scenario.seconds,
-            slots=scenario.slots,
-            fair=fair,
-            event_log=event_log,
-            command=os.getpid(),
-            target=setup.target,
-        )
         with trace.open("x+b", buffering=0) as records, output.open("wb") as written:
-            process = _started(order, setup, written)
+            process = subprocess.Popen(  # noqa: S603 - this interpreter, checked options
+                [
+                    *(sys.executable, "-m", "celery", "-A", "celery_fair.cli.demo.tasks", "worker"),
+                    *("-n", "fair-demo@%h", "-P", setup.pool),
+                    *("-c", str(setup.scenario.slots), *_ALONE),
+                ],
+                env=os.environ | {ORDER_VARIABLE: json.dumps(_order(setup, fair, trace))},
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                start_new_session=True,  # Ctrl-C is for the command, which then stops the worker
+            )
             try:
                 yield _growing(process, records, output)
             finally:
                 with uninterrupted():
-                    _stop(process, warmly=event_log is not None)
-                    broker.clean()
-
-
-def _started(order: Order, setup: Setup, output: BinaryIO) -> "subprocess.Popen[bytes]":
-    """Start a ``celery worker``, with its defaults where nothing else is said here."""
-    command = [sys.executable, "-m", "celery", "-A", "celery_fair.cli.demo.tasks", "worker"]
-    command += ["-n", "fair-demo@%h", "-P", setup.pool, "-c", str(setup.scenario.slots), *_ALONE]
-    return subprocess.Popen(  # noqa: S603 - this interpreter, checked options
-        command,
-        env=order.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,  # Ctrl-C is for the command, which then stops the worker
-    )
+                    _stop(process, warmly=fair and setup.event_log is not None)
+                    setup.broker.clean()
 
 
 def _growing(
@@ -165,10 +128,9 @@ def _growing(
         if news := new_records(trace):
             last_news = monotonic()
         elif monotonic() - last_news > _STALLED:
-            started = sum(record.is_start for record in records)
             raise DemoError(
-                f"nothing has happened for {_STALLED:g} s, after {len(records) - started} messages"
-                f" published and {started} tasks started. The worker's log:\n{_end_of(output)}"
+                f"nothing has happened for {_STALLED:g} s, after {len(records)} messages were"
+                f" published or started. The worker's log:\n{_end_of(output)}"
             )
         records += news
         yield records
