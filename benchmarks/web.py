@@ -125,7 +125,6 @@ def recorded(random: Random, number: int, times: Iterator[int]) -> Callable[[], 
             held=random.choice((None, None, None, "cap", "leash")),
             rate=10.0 if each % 10 == 0 else None,
             burst=1.0 if each % 10 == 0 else None,
-            waits=[random.randrange(100) for _ in range(15)],
             served=number,
         )
         for each in range(MANY)

@@ -1,4 +1,4 @@
-"""``fair web``: the page, its passwords, and the dashboard for Grafana."""
+"""``fair web``: the page, and the dashboard for Grafana."""
 
 from contextlib import suppress
 from importlib import import_module
@@ -28,9 +28,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="With --allow-changes: let only these visitors; may be repeated.",
 )
 @click.option(
-    "--passwords", metavar="FILE", type=_FILE, help="Let in who has a password of this file."
-)
-@click.option(
     "--proxy-header",
     metavar="HEADER",
     help="Let in whom a proxy names in this header, such as X-Forwarded-User.",
@@ -53,12 +50,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--action-log", metavar="FILE", type=_FILE, help="Write each change to the end of this."
 )
 @click.option(
-    "--provable",
-    metavar="FILE",
-    type=_FILE,
-    help="Dead letters that never started, by the event log: of pipeline audit --ids-out.",
-)
-@click.option(
     "--timeout",
     "-t",
     type=Seconds(0, 60, min_open=True),
@@ -70,14 +61,14 @@ def web(ctx: click.Context, /, **given: Any) -> None:
     """Show workers, queues, keys, dead letters and partitions in a browser.
 
     Without options it shows everything, changes nothing, and can be reached from this machine
-    alone, by whoever is on it. At any other --host it wants --passwords or --proxy-header, and, for
-    passwords, a proxy in front of it that speaks TLS.
+    alone, by whoever is on it. At any other --host it wants a proxy in front of it, which says who
+    it has let in: --proxy-header.
 
     \b
     Examples:
       celery -A shop fair web
       celery -A shop fair web --allow-changes --action-log actions.jsonl
-      celery -A shop fair web --host 0.0.0.0 --host-name fair.example.org --passwords passwords
+      celery -A shop fair web --proxy-header X-Forwarded-User --host-name fair.example.org
 
     Exit status: 0 when it is stopped; 1 if it cannot listen there, or a package is missing; 2 for
     options that contradict each other.
@@ -88,43 +79,17 @@ def web(ctx: click.Context, /, **given: Any) -> None:
     Settings.of(app)
     with connection_to(app.connection_for_read):
         pass
-    server = _module_of_the_page("server")
+    try:
+        server = import_module("celery_fair.web.server")  # beside the commands, as they are
+    except ImportError as exc:
+        raise click.ClickException(
+            f"fair web needs packages ({exc}): pip install celery-fair[web]"
+        ) from exc
     options = server.Options(**given)
     with server.serving(app, options) as (address, run):
         click.echo(f"http://{address}{options.root_path}  (Ctrl-C ends it)", err=True)
         with suppress(KeyboardInterrupt), interruptible():
             run()
-
-
-def _module_of_the_page(name: str) -> Any:
-    """Import what is beside the commands, by its name, as they are, too: it needs an extra."""
-    try:
-        return import_module(f"celery_fair.web.{name}")
-    except ImportError as exc:
-        raise click.ClickException(
-            f"fair web needs packages ({exc}): pip install celery-fair[web]"
-        ) from exc
-
-
-@web.command()
-@click.argument("name")
-def password(name: str) -> None:
-    """Make a password for NAME, and print a line for the file of `fair web --passwords`.
-
-    The line has its hash. The password itself is said on standard error, this once.
-
-    \b
-    Example:
-      celery -A shop fair web password alice >> passwords
-
-    Exit status: 0; 2 for a name that cannot be.
-    """
-    try:
-        made, line = _module_of_the_page("passwords").new_password(name)
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from None
-    click.echo(line)
-    click.echo(f"The password of {name}: {made}", err=True)
 
 
 @web.command()

@@ -15,9 +15,8 @@ From the bottom up::
     snapshot.py    all workers at one moment, and their queues, summed up
     collector.py   the thread that asks the workers, and what queues did at each of the last ticks
     looks.py       what is asked for when somebody looks, once for all who do
-    passwords.py   the file of passwords
-    guard.py       headers of every answer; who gets in, and who may change something: loopback,
-                   passwords, a proxy's header
+    guard.py       headers of every answer; who gets in, and who may change something: whoever is on
+                   this machine, or whom a proxy's header names
     forms.py       what a browser sends to change something
     actions.py     who changed what, and when
     orders.py      dead letters that are replayed or purged, in the background

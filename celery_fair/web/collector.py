@@ -9,13 +9,11 @@ workers, it rests for as long as they took: it never takes more than half of a p
 import asyncio
 import gc
 import logging
-import math
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from math import nan
 from operator import attrgetter
 from threading import Condition, Thread
 from time import monotonic, time
@@ -24,7 +22,7 @@ from typing import Any
 from celery_fair.brokers.depths import Depths
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.errors import NoAnswerError
-from celery_fair.web.snapshot import Earlier, Rows, Snapshot
+from celery_fair.web.snapshot import Rows, Snapshot
 
 
 class History:
@@ -57,12 +55,12 @@ class History:
 
 
 def _rounded(row: "array[float] | None", at: int) -> float | None:
-    return None if row is None or math.isnan(row[at]) else float(f"{row[at]:.4g}")
+    return None if row is None else float(f"{row[at]:.4g}")
 
 
 logger = logging.getLogger(__name__)
 
-FIGURES: tuple[str, ...] = ("share", "target", "backlog", "oldest", "per_second", "median", "p95")
+FIGURES: tuple[str, ...] = ("share", "target", "backlog", "oldest", "per_second")
 _FIGURES_OF = attrgetter(*FIGURES)
 
 _TICKS = 600
@@ -80,9 +78,6 @@ _ROWS = 400
 
 _FIRST = 5.0
 """Seconds that a first page waits for the first answers, at the most."""
-
-_COMPARED = 5.0
-"""Seconds over which starts are counted, at the least; twice that at the most."""
 
 _FORGOTTEN = 120.0
 """Seconds for which a worker that answers no more is still named."""
@@ -107,7 +102,6 @@ class Collector:
         self._changed = Condition()
         self._closed = False
         self._seen: dict[str, float] = {}
-        self._earlier: list[Earlier] = []
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._thread = Thread(target=self._run, name="collector", daemon=True)
 
@@ -185,26 +179,14 @@ class Collector:
             silent={w: at for w, at in self._seen.items() if w not in workers},
             trouble=trouble,
             depths={queue: depth.messages for queue, depth in depths if depth is not None},
-            earlier=self._earlier[0] if self._earlier else None,
         )
         self._draw(snapshot)
-        if workers:
-            self._remember(snapshot)
         return snapshot.packed()
 
     def _draw(self, snapshot: Snapshot) -> None:
         drawn = islice(snapshot.queues.items(), _MOST)
-        rows = {
-            name: array("f", [nan if each is None else each for each in _FIGURES_OF(queue)])
-            for name, queue in drawn
-        }
+        rows = {name: array("f", _FIGURES_OF(queue)) for name, queue in drawn}
         self.history.ticks.append((round(snapshot.time, 1), rows))
-
-    def _remember(self, snapshot: Snapshot) -> None:
-        """Keep two earlier counts: the older is compared with until the newer is old enough."""
-        if not self._earlier or snapshot.time - self._earlier[-1].time >= _COMPARED:
-            now = Earlier.of(snapshot.time, snapshot.workers)
-            self._earlier = [*self._earlier[-1:], now]
 
     def _run(self) -> None:
         while not self._closed:

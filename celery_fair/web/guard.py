@@ -7,11 +7,7 @@ The request's Host must be a name that the server is known by: otherwise another
 own name lead here, and read what is shown to whoever is on this machine (DNS rebinding).
 """
 
-import hmac
-import logging
-from base64 import b64decode
-from binascii import Error as NotBase64
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -20,10 +16,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from celery_fair.web.passwords import hash_of
-
-logger = logging.getLogger(__name__)
 
 HEADERS = {
     "content-security-policy": (
@@ -36,9 +28,6 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-
-_ASKS = {"www-authenticate": 'Basic realm="celery-fair", charset="UTF-8"'}
-"""Has a browser ask for a name and a password."""
 
 
 class Visitor(NamedTuple):
@@ -87,25 +76,6 @@ class Visitors:
             HTTPException: as `of`.
         """
         return "local"
-
-
-class WithPassword(Visitors):
-    """Whoever has a name and a password (HTTP's basic authentication).
-
-    Arguments:
-        hashes: of passwords, by name.
-    """
-
-    def __init__(self, hashes: Mapping[str, str], changers: Changers) -> None:
-        super().__init__(changers)
-        self._hashes = hashes
-
-    def name_of(self, connection: HTTPConnection) -> str:
-        name, password = _credentials(connection.headers)
-        if not hmac.compare_digest(self._hashes.get(name, ""), hash_of(password)):
-            logger.warning("A wrong name or password, from %s", _address(connection))
-            raise HTTPException(401, "The name or the password is wrong.", _ASKS)
-        return name
 
 
 class ProxyHeader(Visitors):
@@ -181,17 +151,6 @@ def _name(host: str) -> str:
     if name.startswith("["):
         return name.partition("]")[0] + "]"
     return name.partition(":")[0]
-
-
-def _credentials(headers: Mapping[str, str]) -> tuple[str, str]:
-    scheme, _, value = headers.get("authorization", "").partition(" ")
-    try:
-        name, colon, password = b64decode(value, validate=True).decode().partition(":")
-    except (NotBase64, ValueError):
-        name = colon = password = ""
-    if scheme.lower() != "basic" or not colon:
-        raise HTTPException(401, "A name and a password are needed.", _ASKS)
-    return name, password
 
 
 def _address(connection: HTTPConnection) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
@@ -19,12 +18,12 @@ from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.dead_letters.plan import Report
 from celery_fair.operate import dead_letters
-from celery_fair.operate.dead_letters import Provable, opened
+from celery_fair.operate.dead_letters import opened
 from celery_fair.operate.errors import InvalidRequestError
 from celery_fair.web.actions import Action, ActionLog
 
-KINDS = ("replay", "replay-proven", "replay-may-have-started", "purge")
-"""Replay what says that it never started, what the event log has proven, or all; or remove."""
+KINDS = ("replay", "replay-may-have-started", "purge")
+"""Replay what says that it never started, or all; or remove."""
 
 _KEPT = 50
 """Orders that are remembered."""
@@ -95,16 +94,11 @@ class Order:
 
 
 class Orders:
-    """The dead letters of an app, and what was ordered of them.
+    """The dead letters of an app, and what was ordered of them."""
 
-    Arguments:
-        provable: a file of ``pipeline audit --ids-out``, read for each plan; None for none.
-    """
-
-    def __init__(self, app: Any, log: ActionLog, provable: Path | None = None) -> None:
+    def __init__(self, app: Any, log: ActionLog) -> None:
         self._app = app
         self._log = log
-        self.provable = provable
         self._in_hand = Lock()
         self._starting = Lock()
         self._orders: dict[str, Order] = {}
@@ -133,10 +127,9 @@ class Orders:
 
         Raises:
             InvalidRequestError, OperateError: as `letters`.
-            InvalidRequestError: the file of what is provable cannot be read.
         """
         with self.letters() as queue:
-            plan = self._order(kind, wanted).plan(queue)
+            plan = _meant(kind, wanted).plan(queue)
         order = Order(who, kind, why, plan.todo.keys(), plan.report)
         self._orders[order.id] = order
         for old in list(self._orders)[:-_KEPT]:
@@ -182,7 +175,7 @@ class Orders:
             order.tried += count
 
         try:
-            meant = self._order(order.kind, lambda letter: letter.digest in order.digests)
+            meant = _meant(order.kind, lambda letter: letter.digest in order.digests)
             with self.letters() as queue:
                 plan = meant.plan(queue)
                 order.report = plan.report
@@ -194,18 +187,7 @@ class Orders:
             order.state = "ended"
             self._log.end(action, order.result())
 
-    def _order(self, kind: str, wanted: Callable[[Letter], bool]) -> dead_letters.Order:
-        return dead_letters.Order(
-            wanted,
-            purges=kind == "purge",
-            may_have_started=kind == "replay-may-have-started",
-            proven=self._proven() if kind == "replay-proven" else None,
-        )
 
-    def _proven(self) -> Provable:
-        if self.provable is None:
-            raise InvalidRequestError("no file of what is provable was given (--provable)")
-        try:
-            return Provable(self.provable)
-        except ValueError as exc:
-            raise InvalidRequestError(str(exc)) from exc
+def _meant(kind: str, wanted: Callable[[Letter], bool]) -> dead_letters.Order:
+    may_have_started = kind == "replay-may-have-started"
+    return dead_letters.Order(wanted, purges=kind == "purge", may_have_started=may_have_started)

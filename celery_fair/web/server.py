@@ -17,9 +17,8 @@ from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.guard import Changers, ProxyHeader, Visitors, WithPassword
+from celery_fair.web.guard import Changers, ProxyHeader, Visitors
 from celery_fair.web.orders import Orders
-from celery_fair.web.passwords import hashes
 from celery_fair.web.site import Site
 
 _GOODBYE = 2
@@ -35,13 +34,11 @@ class Options(NamedTuple):
     port: int
     allow_changes: bool
     may_change: Sequence[str]
-    passwords: Path | None
     proxy_header: str | None
     proxy: Sequence[str]
     host_name: Sequence[str]
     root_path: str
     action_log: Path | None
-    provable: Path | None
     timeout: float
 
 
@@ -58,7 +55,7 @@ def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None
     log = _log(options)
     with (
         _listening(options.host, options.port) as listening,
-        closing(Orders(app, log, options.provable)) as orders,
+        closing(Orders(app, log)) as orders,
         closing(_collector(app, options)) as collector,
     ):
         site = Site(app, collector, log, orders, options.timeout)
@@ -85,20 +82,14 @@ def _check(options: Options) -> None:
     Raises:
         InvalidRequestError: it does.
     """
-    known = options.passwords is not None or options.proxy_header is not None
-    if not is_loopback(options.host) and not known:
+    if not is_loopback(options.host) and options.proxy_header is None:
         raise InvalidRequestError(
-            f"at {options.host} others than you can reach it: say who may, by --passwords FILE or"
-            " --proxy-header HEADER"
+            f"at {options.host} others than you can reach it: say who may, by --proxy-header HEADER"
         )
-    if options.passwords is not None and options.proxy_header is not None:
-        raise InvalidRequestError("--passwords and --proxy-header exclude each other: take one")
     if options.may_change and not options.allow_changes:
         raise InvalidRequestError("--may-change says who may: it needs --allow-changes")
-    if options.may_change and not known:
-        raise InvalidRequestError(
-            "--may-change goes by names: it needs --passwords FILE or --proxy-header HEADER"
-        )
+    if options.may_change and options.proxy_header is None:
+        raise InvalidRequestError("--may-change goes by names: it needs --proxy-header HEADER")
     if options.root_path and not options.root_path.startswith("/"):
         raise InvalidRequestError(f"--root-path is a path such as /fair, not {options.root_path!r}")
 
@@ -129,10 +120,6 @@ def _collector(app: Any, options: Options) -> Collector:
 
 def _visitors(options: Options) -> Visitors:
     changers = Changers(options.allow_changes, options.may_change)
-    if options.passwords is not None:
-        with _blaming(f"--passwords {options.passwords}"):
-            lines = options.passwords.read_text("utf-8").splitlines()
-            return WithPassword(hashes(lines), changers)
     if options.proxy_header is not None:
         with _blaming("--proxy"):
             return ProxyHeader(options.proxy_header, options.proxy, changers)
@@ -155,8 +142,8 @@ def _blaming(option: str) -> Iterator[None]:
 def _hosts(options: Options, listening: socket.socket) -> set[str]:
     """Return the names that it is known by; none, and so any, if it is told none elsewhere.
 
-    Where a password or a proxy lets visitors in, no name of another site's that leads here gets
-    past that. Where nothing does, only names of this machine are known.
+    Where a proxy lets visitors in, no name of another site's that leads here gets past that. Where
+    nothing does, only names of this machine are known.
     """
     named = {name.lower() for name in options.host_name}
     if is_loopback(options.host):

@@ -5,15 +5,13 @@ what each of them served in those ten seconds, and so is the target.
 """
 
 from collections import Counter, UserDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from marshal import dumps, loads
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from celery_fair.operate.sums import aim_of
-from celery_fair.worker.observe.figures import BOUNDS
 
 Row = Mapping[str, Any]
 """A queue's figures at a worker."""
@@ -37,30 +35,6 @@ class Packed(UserDict[str, Any]):
     def __getitem__(self, queue: str) -> Row:
         row: Row = loads(self.data[queue])  # noqa: S302 - made here
         return row
-
-
-class Earlier(NamedTuple):
-    """What had been counted of waits at some earlier time, by worker and queue."""
-
-    time: float
-    waits: Mapping[str, Rows]
-
-    @classmethod
-    def of(cls, time: float, workers: Mapping[str, Rows]) -> "Earlier":
-        """Keep of the workers' answers what is counted up."""
-        counts = {
-            worker: Packed({queue: {"waits": row.get("waits")} for queue, row in rows.items()})
-            for worker, rows in workers.items()
-        }
-        return cls(time, counts)
-
-    def since(self, worker: str, queue: str, row: Row) -> list[int] | None:
-        """Return the waits that were counted since then; None if nobody knows."""
-        before = self.waits.get(worker, {}).get(queue)
-        if before is None or not row.get("waits"):
-            return None
-        then = before["waits"] or [0] * len(row["waits"])
-        return [max(0, now - was) for now, was in zip(row["waits"], then, strict=True)]
 
 
 @dataclass
@@ -108,7 +82,6 @@ class Queue(Sum):
         age: seconds since the oldest of those was published; None if no publisher says.
         held: what holds it back, at how many workers.
         limits: rates, bursts and caps, as workers have them.
-        waits: messages that were started lately, by how long they had waited at their worker.
         aim: how its target is kept by all of them; None if it has none.
     """
 
@@ -123,7 +96,6 @@ class Queue(Sum):
     age: float | None = None
     held: Mapping[str, int] = field(default_factory=dict)
     limits: Collection[tuple[Any, Any, Any]] = ()
-    waits: Sequence[int] = ()
     aim: Mapping[str, Any] | None = None
 
     @property
@@ -140,16 +112,6 @@ class Queue(Sum):
     def backlog(self) -> int:
         """Messages that wait, at the broker and at workers."""
         return self.buffered + (self.waiting or 0)
-
-    @property
-    def median(self) -> float | None:
-        """What half of the waits of late are below of, in seconds."""
-        return quantile(self.waits, 0.5)
-
-    @property
-    def p95(self) -> float | None:
-        """What 95 % of them are."""
-        return quantile(self.waits, 0.95)
 
     @property
     def empty_in(self) -> float | None:
@@ -169,7 +131,6 @@ class Snapshot:
         silent: workers that have answered before, and when they did for the last time.
         trouble: why nobody could be asked.
         depths: messages at the broker, by queue.
-        earlier: what waits are counted from.
     """
 
     number: int = 0
@@ -181,7 +142,6 @@ class Snapshot:
     silent: Mapping[str, float] = field(default_factory=dict)
     trouble: str = ""
     depths: Mapping[str, int] = field(default_factory=dict)
-    earlier: Earlier | None = None
 
     @property
     def queues(self) -> Mapping[str, Queue]:
@@ -231,15 +191,6 @@ class Snapshot:
         waiting = [row for row in rows if row["buffered"]]
         published = [row["oldest_published"] for row in waiting if row.get("oldest_published")]
         limits = ((row["rate"], row["burst"], row["max_in_flight"]) for row in rows)
-        since = (
-            []
-            if self.earlier is None
-            else [
-                each
-                for worker, row in at.items()
-                if (each := self.earlier.since(worker, name, row)) is not None
-            ]
-        )
         some = next(iter(rows))
         return Queue.of(
             name,
@@ -255,23 +206,5 @@ class Snapshot:
             age=self.time - min(published) if published else None,
             held=Counter(row["held"] for row in rows if row["held"]),
             limits=dict.fromkeys(each for each in limits if any(each)),
-            waits=[sum(each) for each in zip(*since, strict=True)],
             aim=aim_of([row.get("aim") for row in rows]),
         )
-
-
-def quantile(waits: Sequence[float], part: float) -> float | None:
-    """Return what so many of the waits are below of, in seconds, or None if there are none.
-
-    Within a class waits are taken as spread evenly; of the last class nothing is known but its
-    lower bound.
-    """
-    total = sum(waits)
-    if not total:
-        return None
-    rank, below = part * total, 0.0
-    for (lower, upper), count in zip(pairwise((0.0, *BOUNDS)), waits, strict=False):
-        if count and below + count >= rank:
-            return lower + (upper - lower) * (rank - below) / count
-        below += count
-    return BOUNDS[-1]

@@ -148,7 +148,6 @@ class Parts:
             self.chooser,
             self.slots,
             self.served,
-            self.observed,
             c.app.main or "",
             self.targets,
         )

@@ -21,8 +21,7 @@ from celery_fair.web.looks import Answer, Looks
 from celery_fair.web.pages.listing import Listing, listing
 from celery_fair.web.pages.queues import foreseen_target
 from celery_fair.web.site import templates
-from celery_fair.web.snapshot import Earlier, Queue, Snapshot, quantile
-from celery_fair.worker.observe.figures import BOUNDS
+from celery_fair.web.snapshot import Queue, Snapshot
 from tests.web.answered import KnownDepths, answers, row
 from tests.web.visit import Visit, site_of
 
@@ -101,30 +100,6 @@ def test_what_holds_a_queue_back() -> None:
     assert "at 2 of 3 workers" in why("held", queue)
 
 
-def test_waits_of_late_are_those_since_then() -> None:
-    old, new = [0] * 15, [0] * 15
-    old[0], new[0], new[4] = 100, 100, 10
-    before = Earlier.of(90.0, {"a": {"bulk": row(waits=old)}})
-    workers = {"a": {"bulk": row(waits=new)}, "new": {"bulk": row(waits=old)}}
-    queue = snapshot(workers, earlier=before).queues["bulk"]
-    assert sum(queue.waits) == 10
-    assert quantile(queue.waits, 0.5) == pytest.approx(BOUNDS[3] + (BOUNDS[4] - BOUNDS[3]) / 2)
-
-
-@pytest.mark.parametrize(
-    ("waits", "part", "expected"),
-    [
-        ([], 0.5, None),
-        ([0] * 15, 0.5, None),
-        ([10] + [0] * 14, 1.0, BOUNDS[0]),
-        ([5, 5] + [0] * 13, 0.5, BOUNDS[0]),
-        ([0] * 14 + [1], 0.5, BOUNDS[-1]),
-    ],
-)
-def test_quantile(waits: list[int], part: float, expected: float | None) -> None:
-    assert quantile(waits, part) == expected
-
-
 def test_a_target_that_is_foreseen() -> None:
     """Only queues that are active count, at each worker those that it has."""
     workers = {
@@ -163,10 +138,10 @@ def test_lines_end_with_now_and_have_gaps() -> None:
         for number in range(5)
     ]
     history = drawn(said, _TICKS=3)
-    told = history.lines(["always", "late", "never"], ["share", "median"])
+    told = history.lines(["always", "late", "never"], ["share", "backlog"])
     assert told["times"] == sorted(told["times"])
     assert told["lines"][::2] == [[0.2, 0.3, 0.4], [None, 0.0, 0.0], [None] * 3]
-    assert told["lines"][1::2] == [[None] * 3] * 3
+    assert told["lines"][1::2] == [[0.0] * 3, [None, 0.0, 0.0], [None] * 3]
     assert history.lines(["late"], ["share"], slice(-1, None))["lines"] == [[0.0]]
 
 
@@ -273,7 +248,7 @@ def test_the_broker_is_asked_about_queues_that_are_consumed() -> None:
 
 
 def test_rows_are_kept_as_they_came() -> None:
-    said = {"a": {"bulk": row(waits=[1, 2], held="<cap>", rate=0.1), "mail": row()}}
+    said = {"a": {"bulk": row(told=[1, 2], held="<cap>", rate=0.1), "mail": row()}}
     collector = Collector(lambda: answers(said), KnownDepths())
     found = collector.take()
     assert {worker: dict(rows) for worker, rows in found.workers.items()} == said
@@ -286,7 +261,7 @@ def test_what_is_kept_of_answers_is_not_looked_through_for_garbage() -> None:
 
     After the first snapshot, so that lines and sums, which do not grow with workers, are there.
     """
-    said = {f"w{n}": {f"q{m}": row(waits=[1] * 15) for m in range(100)} for n in range(20)}
+    said = {f"w{n}": {f"q{m}": row(told=[1] * 15) for m in range(100)} for n in range(20)}
 
     def ask() -> Answers:
         return answers(json.loads(json.dumps(said)))

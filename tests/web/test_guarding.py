@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.web.guard import Changers, ProxyHeader, Visitor, WithPassword
-from celery_fair.web.passwords import hash_of, hashes, new_password
+from celery_fair.web.guard import Changers, ProxyHeader, Visitor
 from celery_fair.web.server import is_loopback
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
@@ -156,58 +154,6 @@ def test_looking_does_not_change() -> None:
     assert visit.site.log.recent() == []
 
 
-# Passwords ------------------------------------------------------------------
-
-
-def basic(name: str, password: str) -> dict[str, str]:
-    return {"authorization": "Basic " + b64encode(f"{name}:{password}".encode()).decode()}
-
-
-def test_password() -> None:
-    made = {name: new_password(name) for name in ("alice", "bob")}
-    known = hashes(["# who", "", *(line for _, line in made.values())])
-    alice, bob = (basic(name, password) for name, (password, _) in made.items())
-    visit = Visit(site_of(ONE), WithPassword(known, Changers(True, ["alice"])))
-    wrong = [basic("alice", made["bob"][0]), basic("alice", "pä"), basic("carol", "")]
-    for headers in ({}, *wrong, {"authorization": "Basic ?"}):
-        response = visit.get("/queues", **headers)
-        assert response.status_code == 401
-        assert response.headers["www-authenticate"].startswith("Basic")
-        assert "content-security-policy" in response.headers
-        assert "bulk" not in response.text
-    assert "alice: may change" in visit.get("/queues", **alice).text
-    assert "bob: may look" in visit.get("/queues", **bob).text
-    assert visit.get("/static/live.js").status_code == 401
-    assert visit.get("/live?of=queues").status_code == 401
-
-
-def test_the_line_of_a_password_tells_nothing() -> None:
-    (first, line), (second, _) = new_password("bob"), new_password("bob")
-    assert first != second
-    assert len(first) > 20  # of 64 characters each
-    assert first not in line
-
-
-@pytest.mark.parametrize("line", ["bob:word", f"bob:{'0' * 63}", f"bob:{'g' * 64}", "0" * 64])
-def test_another_file_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="line 1 is not name:hash"):
-        hashes([line])
-
-
-def test_a_file_without_names_lets_nobody_in() -> None:
-    with pytest.raises(ValueError, match="there is no name in it"):
-        hashes(["# nobody"])
-
-
-def test_web_password_writes_a_line() -> None:
-    done = CliRunner().invoke(fair, ["web", "password", "alice"])
-    assert done.exit_code == 0
-    password = done.stderr.removeprefix("The password of alice: ").strip()
-    assert hashes(done.stdout.splitlines()) == {"alice": hash_of(password)}
-    for name in ("a:b", "#a", "", " a"):
-        assert CliRunner().invoke(fair, ["web", "password", name]).exit_code == 2
-
-
 # A proxy --------------------------------------------------------------------
 
 
@@ -219,6 +165,10 @@ def test_whom_a_proxy_names() -> None:
     assert "eve: may look" in visit.get("/queues", x_forwarded_user="eve").text
     assert visit.get("/queues").status_code == 403
     assert visit.get("/queues", x_forwarded_user=" ").status_code == 403
+    for path in ("/static/live.js", "/live?of=queues"):
+        refused = visit.get(path)
+        assert refused.status_code == 403
+        assert "content-security-policy" in refused.headers
     elsewhere = Visit(site, visitors, address="10.0.0.7")
     assert elsewhere.get("/queues", x_forwarded_user="alice").status_code == 403
 
@@ -239,8 +189,7 @@ def test_behind_a_path() -> None:
     [
         (["--host", "0.0.0.0"], "say who may"),
         (["--host", "::"], "say who may"),
-        (["--passwords", "p", "--proxy-header", "h"], "exclude each other"),
-        (["--may-change", "alice", "--passwords", "p"], "needs --allow-changes"),
+        (["--may-change", "alice", "--proxy-header", "h"], "needs --allow-changes"),
         (["--may-change", "alice", "--allow-changes"], "goes by names"),
         (["--root-path", "fair"], "is a path such as /fair"),
     ],
@@ -252,15 +201,14 @@ def test_options_that_contradict_each_other(options: list[str], said: str) -> No
     assert said in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("option", ["--passwords", "--action-log"])
-def test_a_file_that_is_not_there(option: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     site = site_of(ONE)
     path = tmp_path / "folder" / "file"
     done = CliRunner().invoke(
-        fair, ["web", "--port", "0", option, str(path)], obj=SimpleNamespace(app=site.app)
+        fair, ["web", "--port", "0", "--action-log", str(path)], obj=SimpleNamespace(app=site.app)
     )
     assert done.exit_code == 1
-    assert f"{option} {path}" in done.stderr
+    assert f"--action-log {path}" in done.stderr
 
 
 # Live -----------------------------------------------------------------------

@@ -192,19 +192,6 @@ def test_an_order_is_its_planners(letters: Visit) -> None:
     assert set(digests(letters)) >= {"three"}
 
 
-def test_what_the_event_log_has_proven(letters: Visit, tmp_path: Path) -> None:
-    box = Box("memory://")
-    with box.connection:
-        box.put("five", task="shop.log", may_have_started=True, published=123.5, retries=0)
-    path = letters.site.orders.provable = tmp_path / "ids.jsonl"
-    path.write_text(json.dumps({"id": "five", "retries": 0, "published": 123.5}) + "\n")
-    order = done(letters, order_of(letters, kind="replay-proven"))
-    assert (order.done, order.failed) == (1, {})
-    assert "one" in digests(letters)
-    path.write_text("nothing\n")
-    assert letters.post("/dead-letters", {"kind": "replay-proven"}).status_code == 409
-
-
 # Keys -----------------------------------------------------------------------
 
 

@@ -43,7 +43,6 @@ class LetterPages:
             "scanned": found.looked_at,
             "waiting": max(waiting, found.looked_at),
             "may_have_started": found.may_have_started,
-            "provable": self._site.orders.provable,
         }
 
     def letter(self, query: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from celery_fair.web.snapshot import Rows, Snapshot
 
 # What lists can be sorted by.
 _QUEUES = (
-    *("name", "quantum", "target", "share", "per_second", "p95", "backlog", "oldest", "in_flight"),
+    *("name", "quantum", "target", "share", "per_second", "backlog", "oldest", "in_flight"),
     *("missed", "held_at"),
 )
 _WORKERS = ("name", "rows", "per_second", "buffered", "in_flight", "held_at")
@@ -41,7 +41,6 @@ class QueuePages:
         return {
             "snapshot": snapshot,
             "listing": listing(queues, query, _QUEUES, "name"),
-            "with_waits": any(queue.waits for queue in queues),
             "with_aims": any(queue.aim for queue in queues),
         }
 

@@ -12,7 +12,6 @@ from celery_fair.headers import PUBLISHED, time_of
 from celery_fair.settings import Settings
 from celery_fair.worker.dispatch.prices import Served
 from celery_fair.worker.launch.in_flight import Slots
-from celery_fair.worker.observe.figures import Observed
 from celery_fair.worker.observe.targets import Looked, TargetWatch
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
@@ -41,7 +40,6 @@ class Answers:
 
     Arguments:
         slots: of the pool, and what occupies them.
-        observed: what counts how long messages waited, if anything does.
         app: the app's name, so that others on the same broker know that it is not theirs.
         targets: watches targets, if queues have any.
     """
@@ -53,7 +51,6 @@ class Answers:
         chooser: Chooser,
         slots: Slots,
         served: Served,
-        observed: Collection[Observed] = (),
         app: str = "",
         targets: Collection[TargetWatch] = (),
     ) -> None:
@@ -62,7 +59,6 @@ class Answers:
         self._chooser = chooser
         self.slots, self.in_flight = slots, slots.in_flight
         self.served = served
-        self._observed = observed
         self._app = app
         self._targets = targets
 
@@ -71,15 +67,12 @@ class Answers:
         now = monotonic()
         shares, speeds = self.shares(now), self.served.per_second(now)
         targets = self.targets(now)
-        waits = {name: each for some in self._observed for name, each in some.waits().items()}
         rows = {}
         for feed in self.feeds:
             row = rows[feed.name] = self._row(feed, now)
             row["aim"] = None if targets is None else targets.told(feed.name)
             row["per_second"], row["cost_per_second"] = speeds.get(feed.name, (0.0, 0.0))
             row["target_share"], row["share"] = shares.get(feed.name, (0.0, 0.0))
-            if feed.name in waits:
-                row["waits"] = waits[feed.name].counts
         return rows
 
     def shares(self, now: float) -> dict[str, tuple[float, float]]:
