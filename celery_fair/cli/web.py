@@ -25,7 +25,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--may-change",
     metavar="NAME",
     multiple=True,
-    help="With --allow-changes: let only these visitors; may be repeated.",
+    help="Let only these visitors change something; may be repeated.",
 )
 @click.option(
     "--proxy-header",

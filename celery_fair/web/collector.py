@@ -26,18 +26,13 @@ from celery_fair.web.snapshot import Rows, Snapshot
 
 
 class History:
-    """The last ticks: of each its time, in seconds since 1970, and a row of figures for each queue.
+    """The last ticks: of each its time, in seconds since 1970, and `FIGURES` of each queue.
 
     One thread adds to it; all else from any thread.
-
-    Arguments:
-        figures: their names, in the order in which rows have them.
-        ticks: how many are kept.
     """
 
-    def __init__(self, figures: Sequence[str], ticks: int) -> None:
-        self._figures = figures
-        self.ticks: deque[tuple[float, dict[str, array[float]]]] = deque(maxlen=ticks)
+    def __init__(self) -> None:
+        self.ticks: deque[tuple[float, dict[str, array[float]]]] = deque(maxlen=_TICKS)
 
     def lines(
         self, queues: Iterable[str], figures: Sequence[str], which: slice = slice(None)
@@ -48,7 +43,7 @@ class History:
             which: of the ticks.
         """
         ticks = list(self.ticks)[which]
-        places = [self._figures.index(figure) for figure in figures]
+        places = [FIGURES.index(figure) for figure in figures]
         rows = [[rows.get(queue) for _, rows in ticks] for queue in queues]
         lines = [[_rounded(row, at) for row in each] for each in rows for at in places]
         return {"times": [time for time, _ in ticks], "figures": figures, "lines": lines}
@@ -93,7 +88,7 @@ class Collector:
     """
 
     def __init__(self, ask: Callable[[], Answers], depths: Depths, every: float = 1.0) -> None:
-        self.history = History(FIGURES, _TICKS)
+        self.history = History()
         self._ask = ask
         self._depths = depths
         self._every = every

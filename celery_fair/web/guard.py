@@ -42,23 +42,27 @@ class Visitor(NamedTuple):
     may_change: bool
 
 
-class Changers(NamedTuple):
-    """Who may change something.
+class Visitors:
+    """Whoever can connect, for an address of this machine alone; or whom a proxy names.
 
-    Attributes:
-        allowed: whether anybody may.
-        names: only these; all who may look if there are none.
+    Arguments:
+        allow_changes: whether anybody may change something.
+        may_change: only these; all who may look if there are none.
+        header: the proxy's, which it sets itself; None for no proxy.
+        proxies: addresses that it is believed from.
     """
 
-    allowed: bool
-    names: Collection[str] = ()
-
-
-class Visitors:
-    """Whoever can connect, for an address of this machine alone; or as a subclass says."""
-
-    def __init__(self, changers: Changers) -> None:
-        self._changers = changers
+    def __init__(
+        self,
+        allow_changes: bool,
+        may_change: Collection[str] = (),
+        header: str | None = None,
+        proxies: Collection[str] = (),
+    ) -> None:
+        self._allow_changes = allow_changes
+        self._may_change = may_change
+        self._header = header
+        self._proxies = {ip_address(each) for each in proxies}
 
     def of(self, connection: HTTPConnection) -> Visitor:
         """Return who sends a request.
@@ -66,40 +70,17 @@ class Visitors:
         Raises:
             HTTPException: they may not look; it says why.
         """
-        name, (allowed, names) = self.name_of(connection), self._changers
-        return Visitor(name, allowed and (not names or name in names))
+        name = "local" if self._header is None else self._named(connection, self._header)
+        return Visitor(name, self._allow_changes and name in (self._may_change or {name}))
 
-    def name_of(self, connection: HTTPConnection) -> str:
-        """Return their name.
-
-        Raises:
-            HTTPException: as `of`.
-        """
-        return "local"
-
-
-class ProxyHeader(Visitors):
-    """Whoever a proxy says it is, in a header that it sets itself.
-
-    Arguments:
-        header: its name.
-        proxies: addresses that it is believed from.
-    """
-
-    def __init__(self, header: str, proxies: Collection[str], changers: Changers) -> None:
-        super().__init__(changers)
-        self._header = header
-        self._proxies = {ip_address(each) for each in proxies}
-
-    def name_of(self, connection: HTTPConnection) -> str:
-        address = _address(connection)
+    def _named(self, connection: HTTPConnection, header: str) -> str:
+        address = connection.client.host if connection.client else ""
         if not address or ip_address(address) not in self._proxies:
             text = f"{address or 'This address'} is not that of the proxy (--proxy)."
             raise HTTPException(403, text)
-        said = connection.headers.getlist(self._header)
+        said = connection.headers.getlist(header)
         if len(said) != 1 or not said[0].strip():
-            text = f"The proxy's header {self._header} does not name one visitor."
-            raise HTTPException(403, text)
+            raise HTTPException(403, f"The proxy's header {header} does not name one visitor.")
         return said[0].strip()
 
 
@@ -151,7 +132,3 @@ def _name(host: str) -> str:
     if name.startswith("["):
         return name.partition("]")[0] + "]"
     return name.partition(":")[0]
-
-
-def _address(connection: HTTPConnection) -> str:
-    return connection.client.host if connection.client else ""

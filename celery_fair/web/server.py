@@ -17,7 +17,7 @@ from celery_fair.operate.workers import Crowd, Workers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.guard import Changers, ProxyHeader, Visitors
+from celery_fair.web.guard import Visitors
 from celery_fair.web.orders import Orders
 from celery_fair.web.site import Site
 
@@ -51,16 +51,23 @@ def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None
         OperateError: it cannot listen there, or a file cannot be read or written.
     """
     _check(options)
-    _log_actions()
-    log = _log(options)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("celery_fair.web").setLevel(logging.INFO)
+    with _blaming(f"--action-log {options.action_log}"):
+        log = ActionLog(options.action_log)
+    with _blaming("--proxy"):
+        may_change = options.may_change
+        allow = options.allow_changes or bool(may_change)
+        visitors = Visitors(allow, may_change, options.proxy_header, options.proxy)
+    crowd = Crowd(Workers(app, (), options.timeout))
     with (
         _listening(options.host, options.port) as listening,
         closing(Orders(app, log)) as orders,
-        closing(_collector(app, options)) as collector,
+        closing(Collector(crowd.status, Depths(app.connection_for_read))) as collector,
     ):
         site = Site(app, collector, log, orders, options.timeout)
         config = uvicorn.Config(
-            application(site, _visitors(options), _hosts(options, listening)),
+            application(site, visitors, _hosts(options, listening)),
             log_level="warning",
             server_header=False,
             proxy_headers=False,
@@ -86,8 +93,6 @@ def _check(options: Options) -> None:
         raise InvalidRequestError(
             f"at {options.host} others than you can reach it: say who may, by --proxy-header HEADER"
         )
-    if options.may_change and not options.allow_changes:
-        raise InvalidRequestError("--may-change says who may: it needs --allow-changes")
     if options.may_change and options.proxy_header is None:
         raise InvalidRequestError("--may-change goes by names: it needs --proxy-header HEADER")
     if options.root_path and not options.root_path.startswith("/"):
@@ -102,33 +107,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _log_actions() -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("celery_fair.web").setLevel(logging.INFO)
-
-
 def _listening(host: str, port: int) -> socket.socket:
     with _blaming(f"cannot listen at {host}, port {port}"):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return socket.create_server(found[0][4][:2], family=found[0][0])
-
-
-def _collector(app: Any, options: Options) -> Collector:
-    workers = Workers(app, (), options.timeout)
-    return Collector(Crowd(workers).status, Depths(app.connection_for_read))
-
-
-def _visitors(options: Options) -> Visitors:
-    changers = Changers(options.allow_changes, options.may_change)
-    if options.proxy_header is not None:
-        with _blaming("--proxy"):
-            return ProxyHeader(options.proxy_header, options.proxy, changers)
-    return Visitors(changers)
-
-
-def _log(options: Options) -> ActionLog:
-    with _blaming(f"--action-log {options.action_log}"):
-        return ActionLog(options.action_log)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
-from celery_fair.web.guard import Changers, ProxyHeader, Visitor
+from celery_fair.web.guard import Visitor, Visitors
 from celery_fair.web.server import is_loopback
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
@@ -158,7 +158,7 @@ def test_looking_does_not_change() -> None:
 
 
 def test_whom_a_proxy_names() -> None:
-    visitors = ProxyHeader("X-Forwarded-User", ["127.0.0.1"], Changers(True, ["alice"]))
+    visitors = Visitors(True, ["alice"], "X-Forwarded-User", ["127.0.0.1"])
     site = site_of(ONE)
     visit = Visit(site, visitors)
     assert "alice: may change" in visit.get("/queues", x_forwarded_user="alice").text
@@ -189,7 +189,6 @@ def test_behind_a_path() -> None:
     [
         (["--host", "0.0.0.0"], "say who may"),
         (["--host", "::"], "say who may"),
-        (["--may-change", "alice", "--proxy-header", "h"], "needs --allow-changes"),
         (["--may-change", "alice", "--allow-changes"], "goes by names"),
         (["--root-path", "fair"], "is a path such as /fair"),
     ],
@@ -270,7 +269,7 @@ def test_live_of_a_queue_that_has_gone_says_so() -> None:
 
 def test_live_gives_nobody_the_token_of_another() -> None:
     site = site_of(ONE)
-    visitors = ProxyHeader("X-User", ["127.0.0.1"], Changers(True))
+    visitors = Visitors(True, (), "X-User", ["127.0.0.1"])
     action = site.log.begin("alice", "pause", "queue bulk", {})
     site.log.end(action, {"celery@a": "ok"}, {"path": "queue", "name": "bulk", "act": "resume"})
     visit = Visit(site, visitors)

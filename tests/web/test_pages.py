@@ -17,7 +17,7 @@ from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.redis import Commands
 from celery_fair.settings import Settings
 from celery_fair.web.actions import ActionLog
-from celery_fair.web.guard import Changers, ProxyHeader
+from celery_fair.web.guard import Visitors
 from celery_fair.web.orders import Order
 from celery_fair.web.pages.changing import as_before
 from tests.brokers import Space
@@ -184,7 +184,7 @@ def test_an_order_is_done_once(letters: Visit) -> None:
 
 
 def test_an_order_is_its_planners(letters: Visit) -> None:
-    visitors = ProxyHeader("X-User", ["127.0.0.1"], Changers(True))
+    visitors = Visitors(True, (), "X-User", ["127.0.0.1"])
     alice = Visit(letters.site, visitors, headers={"X-User": "alice"})
     bob = Visit(letters.site, visitors, headers={"X-User": "bob"})
     order = order_of(alice, kind="purge", task="shop.mail")

@@ -15,7 +15,7 @@ from celery_fair.operate.answers import Answers
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
-from celery_fair.web.guard import Changers, Visitors
+from celery_fair.web.guard import Visitors
 from celery_fair.web.orders import Orders
 from celery_fair.web.site import Site
 from tests.web.answered import KnownDepths, answers
@@ -59,7 +59,7 @@ class Visit:
         root_path: str = "",
     ) -> None:
         self.site = site
-        self.app = application(site, visitors or Visitors(Changers(changes)), HOSTS)
+        self.app = application(site, visitors or Visitors(changes), HOSTS)
         self._headers = dict(headers or {})
         self._transport = httpx.ASGITransport(
             self.app, client=(address, 12345), root_path=root_path

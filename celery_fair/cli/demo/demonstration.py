@@ -100,17 +100,15 @@ def _title(run: Run) -> str:
 
 
 def _reason(setup: Setup) -> str:
-    """Return why Celery's own worker lets mails wait longer, where it does."""
-    if setup.pool == "threads" or (setup.pool == "prefork" and not setup.broker.in_memory):
-        return (
-            "Celery's own worker has fetched newsletters before a mail arrives, as many as its"
-            " prefetch multiplier says, and the mail stands behind them. A fair worker chooses the"
-            " next task when a slot is free."
-        )
-    return (
-        "With this pool on this broker Celery's own worker may fetch less ahead than its prefetch"
-        " multiplier says; with threads, and on RabbitMQ and Redis with prefork, it fetches that."
+    """Return why Celery's own worker lets mails wait longer, and where it may not."""
+    reason = (
+        "Celery's own worker has fetched newsletters before a mail arrives, as many as its"
+        " prefetch multiplier says, and the mail stands behind them. A fair worker chooses the"
+        " next task when a slot is free."
     )
+    if setup.pool != "threads" and (setup.pool != "prefork" or setup.broker.in_memory):
+        reason += " With this pool on this broker Celery's worker may fetch less ahead."
+    return reason
 
 
 def _progress(run: Run) -> str:
