@@ -58,6 +58,7 @@ NEEDED = (
         "outbound_buffer _all_inqueues _active_writes _active_writers _busy_workers _cache"
         " _fileno_to_outq handle_result_event",
     ),
+    _seam("celery.concurrency.base:BasePool", "_pool"),
     _seam("celery.worker.consumer.consumer", "build_tracer"),
     _seam(
         "celery.worker.consumer:Consumer",
