@@ -27,9 +27,7 @@ STAGES = {
         r"|\.(ack|ack_log_error|basic_ack|_?acknowledged) "
         r"|^AmqpSource\.flush "
     ),
-    "running the task": (
-        r"\(celery/app/trace\.py|\(celery_fair/worker/fast_path/tracer\.py|\(benchmarks/"
-    ),
+    "running the task": r"\(celery/app/trace\.py|\(benchmarks/",
     "handing to the pool": (
         r"\(celery_fair/worker/\w+/(in_flight|boarding|slots|relay|prefork)\.py"
         r"|\(celery/concurrency/"

@@ -35,7 +35,7 @@ from celery_fair.worker.observe.targets import watching
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
-from celery_fair.worker.seams import FAST, missing
+from celery_fair.worker.releases import untried
 from celery_fair.worker.wake_up import WakeUp, wake_up_of
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Parts:
                 ended.append(_key_is_charged)
         else:
             self.prices = Costs(settings.cost)
-        self.path = _path(settings)
+        self.path = way_of(settings)
         way = self.path.into(c.pool, _freed(c, self.wake_up))
         self.in_flight = InFlight(way.ended, ended)
 
@@ -260,8 +260,9 @@ def _key_store(settings: Settings, broker: Broker) -> KeyStore | None:
     return KeyStore(settings.key_store)
 
 
-def _path(settings: Settings) -> PlainWay:
-    if not settings.fast_path or any(missing(FAST)):
+def way_of(settings: Settings) -> PlainWay:
+    """Return how messages go: by the fast path, where that is wanted and known to fit."""
+    if not settings.fast_path or untried():
         return PlainWay()
     from celery_fair.worker.fast_path.path import FastPath
 

@@ -26,7 +26,6 @@ from celery_fair.worker import control, patches  # noqa: F401 - registers the co
 from celery_fair.worker.observe.banner import banner, line, warnings
 from celery_fair.worker.process import Parts
 from celery_fair.worker.queues.consumer import FairTaskConsumer
-from celery_fair.worker.seams import require
 from celery_fair.worker.session import Session
 
 logger = logging.getLogger(__name__)
@@ -132,7 +131,6 @@ class FairConsumerStep(bootsteps.StartStopStep):
     def __init__(self, c: Any, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
         with refusing(c):
-            require()
             c.fair = FairWorker(c)
 
     def start(self, c: Any) -> None:

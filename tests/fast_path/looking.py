@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,6 @@ FastRequests.request = note  # type: ignore[method-assign]
 def look(self: Any, *args: Any, again: bool = False, **kwargs: Any) -> None:
     request = {name: repr(value) for name, value in vars(self.request).items()}
     path = FOLDER / f"{self.request.id}.{self.request.retries}"
-    caller = sys._getframe(1).f_globals["__name__"]
-    path.with_suffix(".tracer").write_text(caller)
     new = path.with_suffix(".new")
     new.write_text(json.dumps(request | {"arguments": repr((args, again, kwargs))}))
     new.rename(path)

@@ -115,14 +115,7 @@ class Look:
 
     def ways(self) -> dict[str, str]:
         """How each task came, by id."""
-        return self._written("way")
-
-    def tracers(self) -> dict[str, str]:
-        """What has run each task, by id."""
-        return self._written("tracer")
-
-    def _written(self, what: str) -> dict[str, str]:
-        return {path.stem: path.read_text() for path in self.folder.glob(f"*.{what}")}
+        return {path.stem: path.read_text() for path in self.folder.glob("*.way")}
 
     def _names(self) -> set[str]:
         return {path.name for path in self.folder.iterdir()}
@@ -155,21 +148,12 @@ def alike(requests: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FOLLOWED = {"linked", "first"}
-"""What others follow."""
-
-
 def test_a_task_sees_the_same_request(look: Look) -> None:
     long = look.requests("long", fair_fast_path=False)
     assert look.ways() == {}
-    assert set(look.tracers().values()) == {"celery.app.trace"}
     short = look.requests("short")
     assert alike(short) == alike(long)
-    ways = look.ways()
-    assert {name for name, way in ways.items() if way == "long"} == SLOW
-    tracers = look.tracers()
-    celerys = {name for name, tracer in tracers.items() if tracer == "celery.app.trace"}
-    assert celerys == SLOW | FOLLOWED
+    assert {name for name, way in look.ways().items() if way == "long"} == SLOW
 
 
 def test_what_is_said_of_tasks_is_what_celery_says(look: Look) -> None:

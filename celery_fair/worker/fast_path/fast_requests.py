@@ -19,6 +19,8 @@ from typing import Any
 
 from celery import signals
 from celery.app import trace
+from celery.app.task import Context
+from celery.backends.base import DisabledBackend
 from celery.worker import state
 from celery.worker.request import create_request_cls  # type: ignore[attr-defined]
 from kombu.serialization import registry  # type: ignore[attr-defined]
@@ -26,13 +28,15 @@ from kombu.utils import json as kombu_json
 from kombu.utils.imports import symbol_by_name
 
 from celery_fair.tasks import MAPS
-from celery_fair.worker.fast_path import tracer
 
 logger = logging.getLogger("celery.worker.strategy")
 
 _JSON = "application/json"
 _STRATEGIES = ("celery.worker.strategy:default", "celery_fair.worker.launch.requests:strategy")
 _REQUESTS = ("celery.worker.request:Request", "celery_fair.worker.launch.requests:OnceRequest")
+
+_CELERYS = {*vars(Context), "lang", "task", "argsrepr", "kwargsrepr", "compression"}
+"""What a request's own headers are not; Celery makes this set anew for each task that runs."""
 
 _loads = json.JSONDecoder(object_hook=kombu_json.object_hook).decode
 """What kombu makes anew for each message."""
@@ -149,6 +153,8 @@ class FastRequests:
         if name in MAPS or name not in c.strategies:  # registered since: it has no tracer yet
             return None
         is_usual = getattr(c.app, "use_fast_trace_task", False)
+        if type(task.backend) is DisabledBackend:
+            task.backend = task.backend  # else each thread and greenlet makes its own
         remembered = task.acks_late or c.app.conf.worker_deduplicate_successful_tasks
         request = create_request_cls(
             symbol_by_name(task.Request),
@@ -158,7 +164,7 @@ class FastRequests:
             c.event_dispatcher,
             app=c.app,
             task_ready=state.task_ready if remembered else _ready,
-            trace=tracer.run if is_usual else None,
+            trace=run if is_usual else None,
         )
         return partial(
             request,
@@ -170,6 +176,14 @@ class FastRequests:
             decoded=self._decoded,
             utc=c.app.uses_utc_timezone(),
         )
+
+
+def run(name: str, uuid: str, request: dict[str, Any], *body: Any, **options: Any) -> Any:
+    """Run a task, in whatever process, by Celery's tracer, with the request's own headers known."""
+    if request.get("headers") is None:
+        own = {key: value for key, value in request.items() if key not in _CELERYS}
+        request["headers"] = own or None
+    return trace.fast_trace_task(name, uuid, request, *body, **options)
 
 
 def _sends_task_events(dispatcher: Any) -> bool:

@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any
 
 from celery_fair.routing.declared import collisions
 from celery_fair.settings import Settings
 from celery_fair.settings.table import table
-from celery_fair.worker.seams import FAST, TESTED, missing, untested
+from celery_fair.worker.releases import NEWEST, untried
 
 _NAMED = 10
 """Queues whose quanta are named."""
@@ -24,10 +23,10 @@ def warnings(app: Any) -> Iterator[str]:
             f" each message goes to all of them. Give each its own: Queue({names[0]!r},"
             f" routing_key={names[0]!r})"
         )
-    if (newer := untested()) is not None:
+    for newer in untried():
         yield (
-            f"Celery {newer} is newer than those that celery-fair was tried with"
-            f" ({', '.join(TESTED)}): try it before you rely on it"
+            f"{newer} is newer than what celery-fair was tried with"
+            f" ({NEWEST[newer.partition(' ')[0]]}): try it before you rely on it"
         )
     prefix = f"{app.namespace}_" if app.namespace else ""
     for name in _djangos(prefix):
@@ -67,8 +66,8 @@ def _facts(app: Any, settings: Settings) -> Iterator[_Fact]:
 def _fast_path(settings: Settings) -> str:
     if not settings.fast_path:
         return "off (fair_fast_path = False)"
-    gone = next(missing(FAST), None)
-    return "on" if gone is None else f"off (Celery {version('celery')} has no {gone})"
+    newer = ", ".join(untried())
+    return f"off ({newer} is newer than what it was tried with)" if newer else "on"
 
 
 def _queues(app: Any, settings: Settings) -> str:

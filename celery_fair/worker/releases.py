@@ -1,0 +1,22 @@
+"""Which releases of Celery, kombu, py-amqp and billiard the worker was tried with.
+
+It leans on what is inside them, and nobody has promised that this stays. With a newer one a worker
+warns at its start, and leaves the fast path alone, which leans on most.
+"""
+
+from importlib.metadata import version
+
+NEWEST = {"celery": "5.7", "kombu": "5.7", "amqp": "5.4", "billiard": "4.3"}
+
+
+def untried() -> list[str]:
+    """Return those that are newer, each with its version."""
+    return [
+        f"{name} {version(name)}"
+        for name, newest in NEWEST.items()
+        if _release(version(name)) > _release(newest)
+    ]
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
