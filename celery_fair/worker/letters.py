@@ -6,7 +6,7 @@ A dead letter has a reason, and whoever listens to `message_dead_lettered` hears
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from celery.utils.dispatch import Signal
 
@@ -38,7 +38,8 @@ limit, and from RabbitMQ 4 on it is 20 by default."""
 message_dead_lettered = Signal(
     name="message_dead_lettered", providing_args=["message", "reason", "headers"]
 )
-"""Sent when a message went to the dead letters; the sender is the worker's name."""
+"""Sent when a message went to the dead letters; the sender is the worker's name. What was in a
+queue and is no message at all has None for it."""
 
 
 def described(message: Any) -> tuple[Any, Any]:
@@ -130,34 +131,26 @@ class DeadLetters:
         logger.warning(
             "Dead-lettered task %s[%s] of queue %s: %s", name, id_, queue, _REASONS[reason]
         )
-        message_dead_lettered.send(
-            sender=self._hostname, message=message, reason=reason, headers=headers
-        )
+        self._tell(message, reason, headers)
 
-    def dead_letter_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
-        """Do so with what is no message at all, and is held nowhere but here.
-
-        Returns:
-            What the dead letter says of its death.
-        """
+    def dead_letter_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> None:
+        """Do so with what is no message at all, and is held nowhere but here."""
         headers = death_headers(None, queue, self._hostname, MALFORMED, detail, False)
         assert isinstance(self._mover, RedisMover)
         self._mover.dead_letter_raw(channel, raw, headers)
         logger.error("Dead-lettered what is no message of queue %s: %s: %.200r", queue, detail, raw)
-        return headers
+        self._tell(None, MALFORMED, headers)
+
+    def _tell(self, message: Any, reason: str, headers: Any) -> None:
+        message_dead_lettered.send(
+            sender=self._hostname, message=message, reason=reason, headers=headers
+        )
 
 
 def _strand(message: Any) -> None:
     feed = getattr(message, "feed", None)
     if feed is not None and not feed.dead and not message.acknowledged:
         feed.aside.strand(message)
-
-
-class GarbageWatch(Protocol):
-    """Is told of what was in a queue and is no message."""
-
-    def garbage(self, headers: dict[str, Any]) -> None:
-        """It went to the dead letters, with such headers."""
 
 
 class Dispositions:
@@ -167,20 +160,12 @@ class Dispositions:
         tasks: the app's.
         mover: moves messages to where they belong.
         dead_letters: takes what must not start.
-        watches: told of garbage.
     """
 
-    def __init__(
-        self,
-        tasks: Any,
-        mover: Mover,
-        dead_letters: DeadLetters,
-        watches: Sequence[GarbageWatch] = (),
-    ) -> None:
+    def __init__(self, tasks: Any, mover: Mover, dead_letters: DeadLetters) -> None:
         self._tasks = tasks
         self._mover = mover
         self._dead_letters = dead_letters
-        self._watches = tuple(watches)
 
     def starts_once(self, message: Any) -> bool:
         """Whether a message's task is non-repeatable, as far as its headers tell.
@@ -253,9 +238,7 @@ class Dispositions:
 
     def garbage(self, feed: Any, raw: bytes, reason: Exception) -> None:
         """This was in the queue, and is no message."""
-        headers = self._dead_letters.dead_letter_raw(feed.channel, feed.name, raw, repr(reason))
-        for watch in self._watches:
-            watch.garbage(headers)
+        self._dead_letters.dead_letter_raw(feed.channel, feed.name, raw, repr(reason))
 
 
 def _is_worn_out(message: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from amqp import ChannelError, Connection, RecoverableConnectionError, spec
 from amqp.exceptions import error_for_code
 from celery.app import trace
+from celery.app.task import Context
 from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
@@ -67,6 +68,20 @@ def look_at_tracer_again() -> None:
     """
     module: Any = celerys_consumer
     module.build_tracer = trace.build_tracer
+
+
+_CELERYS = {*vars(Context), "lang", "task", "argsrepr", "kwargsrepr", "compression"}
+
+
+def find_own_headers_faster() -> None:
+    """How a request's own headers are told from Celery's: it makes this set anew for each task."""
+    kind: Any = Context
+    kind._get_custom_headers = _own_headers
+
+
+def _own_headers(_: Any, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+    given = dict(*args, **kwargs)
+    return {name: given[name] for name in given if name not in _CELERYS} or None
 
 
 def replace_requests(c: Any, on_request: Callable[[Any], object]) -> None:
@@ -161,34 +176,6 @@ def replace_consumer(c: Any, consumer: Any, qos: Any) -> None:
     c.qos = qos
     c.on_decode_error = _undecodable
     c.task_consumer = consumer
-
-
-def replace_events(c: Any) -> None:
-    """How events of tasks are sent: before Celery 5.7 a pool of threads made it lose some.
-
-    They come from other threads; it cleared what came while it sent, and did not look after what
-    came while it looked.
-    """
-    dispatcher, hub = c.event_dispatcher, c.hub
-    if not dispatcher or hasattr(dispatcher, "_closed"):
-        return
-    flush = dispatcher.flush
-
-    def flush_whole(errors: bool = True, groups: bool = True) -> None:
-        flush(errors, groups=False)
-        with dispatcher.mutex:
-            for group, events in list(dispatcher._group_buffer.items()) if groups else ():
-                if sent := events[:]:
-                    dispatcher._publish(sent, dispatcher.producer, f"{group}.multi")
-                    del events[: len(sent)]
-
-    def flush_soon() -> None:
-        with hub._ready_lock:
-            hub._ready.add(c._flush_events)
-
-    dispatcher.flush = flush_whole
-    if dispatcher.on_send_buffered:
-        dispatcher.on_send_buffered = flush_soon
 
 
 def _undecodable(message: Any, exc: Exception) -> NoReturn:  # noqa: ARG001

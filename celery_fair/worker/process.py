@@ -205,7 +205,7 @@ class Parts:
     def _metrics(self, c: Any, labels: Labels, observed: Observed) -> tuple[Any, Depths]:
         """Return what serves them, and what asks the broker for some of them; to be started."""
         try:
-            from celery_fair.worker.observe.metrics import FairCollector, metrics_server
+            from celery_fair.worker.observe.metrics import FairCollector, MetricsServer
         except ImportError as exc:
             raise ImproperlyConfigured(
                 f"fair_metrics = '{self.settings.metrics}' needs a package ({exc}):"
@@ -222,7 +222,7 @@ class Parts:
             depths,
             self.settings.dead_letters,
         )
-        return metrics_server(self.settings.metrics, collector), depths
+        return MetricsServer(self.settings.metrics, collector), depths
 
     def close(self) -> None:
         """Leave nothing open."""

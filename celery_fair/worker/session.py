@@ -79,9 +79,7 @@ class Session:
         self._reports = Reports(parts.wake_up)
         self._parking = Parking(c.app.conf.get("worker_eta_task_limit"), self._look_at_windows)
         self._will_look = False
-        self._dispositions = Dispositions(
-            c.app.tasks, self._mover, dead_letters, (*parts.recorders, *parts.letter_figures)
-        )
+        self._dispositions = Dispositions(c.app.tasks, self._mover, dead_letters)
         self._late_acks = any(task.acks_late for task in tasks)
         self._accept = c.app.conf.accept_content
         self._queues = vanilla.queues
@@ -105,7 +103,6 @@ class Session:
         if isinstance(broker_of(c.connection), AmqpBroker):
             SilenceWatch(vanilla.channel, self._call_later, raises=bool(c.hub))
         patches.maintain_quietly(pool, parts.wake_up.held)
-        patches.replace_events(c)
         patches.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
         )
@@ -125,19 +122,18 @@ class Session:
                 self._mover,
                 dead_letters,
                 parts.claims,
-                parts.recorders if settings.event_log_required else (),
+                [each.admitted for each in parts.recorders if settings.event_log_required],
                 self._call_later,
             ),
             self._source,
             settings.ack_batch,
             pool.handed_over,
             acks_first=pool.body_can_be_buffer and not pool.is_green,
-            watches=(*parts.recorders, *parts.key_figures),
+            noted=[each.note for each in (*parts.recorders, *parts.key_figures)],
         )
         self._source.before_asking(self._launcher.launch)
-        choice = Choice(
-            parts.chooser, parts.feeds, parts.prices, parts.meter, parts.served, parts.observed
-        )
+        waited = [each.started for each in parts.observed]
+        choice = Choice(parts.chooser, parts.feeds, parts.prices, parts.meter, parts.served, waited)
         self._dispatcher = Dispatcher(
             choice, self._reports, self._source, self._launcher, self._after_turn
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import VERSION, Celery
+from celery import Celery
 
 from tests.brokers import Space
 from tests.records import Records
@@ -139,13 +139,12 @@ def heard(space: Space, start_worker: StartWorker, folder: Path, pool: str, way:
     return sorted(events, key=repr)
 
 
+@pytest.mark.newest  # before, Celery loses some of them now and then where there are threads
 @pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=pytest.mark.wide)])
 def test_a_monitor_hears_the_same(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, pool: str
 ) -> None:
-    loses = pool == "threads" and VERSION < (5, 7)  # Celery's own worker some, now and then
-    ways = ["fast", "plain"] if loses else WAYS
-    found = {way: heard(rabbitmq_space, start_worker, tmp_path, pool, way) for way in ways}
+    found = {way: heard(rabbitmq_space, start_worker, tmp_path, pool, way) for way in WAYS}
     of_each = Counter(task_id for task_id, *_ in found["plain"])
     assert of_each == dict.fromkeys(IDS, 3) | {"again": 6, "ignored": 2}
     assert all(events == found["plain"] for events in found.values())

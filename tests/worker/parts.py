@@ -150,6 +150,5 @@ class Burials:
     ) -> None:
         self.buried[message.headers["id"]] = (reason, may_have_started)
 
-    def dead_letter_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> dict[str, Any]:
+    def dead_letter_raw(self, channel: Any, queue: str, raw: bytes, detail: str) -> None:
         self.raw.append(raw)
-        return {"x-fair-queue": queue}

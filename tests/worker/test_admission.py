@@ -37,7 +37,7 @@ class Scene:
             known,
             self.burials,  # type: ignore[arg-type]
             known,
-            [self],
+            [self.admitted],
             lambda seconds, call: self.later.append(call),
         )
         self.reports = Reports(Silent())

@@ -105,14 +105,14 @@ class Waits:
 class Scene:
     """A worker's main loop, on a clock that stands still."""
 
-    def __init__(self, slots: int, watches: Any = ()) -> None:
+    def __init__(self, slots: int, waited: Any = ()) -> None:
         self.now = 100.0
         self.launcher, self.supply, self.served = Crew(slots), Supply(), Served()
         self.chooser = Chooser(self.launcher)
         self.wake_up = Silent()
         self.reports = Reports(self.wake_up)
         self.feeds = OpenFeeds(self.chooser, lambda: self.now)
-        choice = Choice(self.chooser, self.feeds, Costs(None), RefillMeter(), self.served, watches)
+        choice = Choice(self.chooser, self.feeds, Costs(None), RefillMeter(), self.served, waited)
         supply: Any = self.supply
         launcher: Any = self.launcher
         self.dispatcher = Dispatcher(choice, self.reports, supply, launcher, clock=lambda: self.now)
@@ -375,7 +375,7 @@ def test_all_aboard_depart_before_an_answer_is_waited_for(
 
 def test_waits_are_told() -> None:
     waits = Waits()
-    scene = Scene(slots=2, watches=[waits])
+    scene = Scene(slots=2, waited=[waits.started])
     [message] = scene.queue("one").put("a")
     message.arrive(98.5)
     scene.run()

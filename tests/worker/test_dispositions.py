@@ -25,20 +25,12 @@ class Mover:
             self.give_back(message, {})
 
 
-class Garbage:
-    def __init__(self) -> None:
-        self.headers: list[dict[str, Any]] = []
-
-    def garbage(self, headers: dict[str, Any]) -> None:
-        self.headers.append(headers)
-
-
 class Scene:
     def __init__(self, in_place: bool = False) -> None:
-        self.mover, self.burials, self.watch = Mover(in_place), Burials(), Garbage()
+        self.mover, self.burials = Mover(in_place), Burials()
         tasks = {"once": non_repeatable(), "t": object()}
         parts: Any = (self.mover, self.burials)
-        self.dispositions = Dispositions(tasks, *parts, [self.watch])
+        self.dispositions = Dispositions(tasks, *parts)
         self.feed = shelf()
 
     def message(self, **headers: Any) -> Any:
@@ -105,4 +97,3 @@ def test_what_is_no_message() -> None:
     scene = Scene()
     scene.dispositions.garbage(scene.feed, b"garbage", ValueError("no"))
     assert scene.burials.raw == [b"garbage"]
-    assert scene.watch.headers == [{"x-fair-queue": "q"}]

@@ -34,7 +34,7 @@ class Scene:
             batch,
             lambda: self.log.append("handed over"),
             acks_first,
-            [self],
+            [self.note],
         )
         self.feed = shelf()
 

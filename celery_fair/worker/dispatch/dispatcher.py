@@ -14,7 +14,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kombu.message import Message
 
@@ -33,13 +33,6 @@ from celery_fair.worker.queues.source import Source
 _STARTED = Outcome.STARTED
 
 
-class WaitWatch(Protocol):
-    """Is told how long messages waited."""
-
-    def started(self, queue: str, waited: float) -> None:
-        """A message of the queue was started, so many seconds after it came to the worker."""
-
-
 class Choice(NamedTuple):
     """What a choice goes by, and is counted in; it outlives connections.
 
@@ -49,7 +42,7 @@ class Choice(NamedTuple):
         prices: what messages cost.
         meter: told of starts.
         served: counts them.
-        watches: told how long messages waited.
+        waited: told of each start, by queue, and how long after it came to the worker.
     """
 
     chooser: Chooser
@@ -57,7 +50,7 @@ class Choice(NamedTuple):
     prices: Costs | Runtimes
     meter: RefillMeter
     served: Served
-    watches: Sequence[WaitWatch] = ()
+    waited: Sequence[Callable[[str, float], object]] = ()
 
 
 class Dispatcher:
@@ -81,7 +74,7 @@ class Dispatcher:
         after_turn: Callable[[float], object] = lambda now: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._chooser, self._feeds, self._prices, self._meter, self._served, self._watches = choice
+        self._chooser, self._feeds, self._prices, self._meter, self._served, self._waited = choice
         self._charges_ends = choice.prices.after
         self._aims = choice.chooser.urgency
         self._reports = reports
@@ -220,7 +213,7 @@ class Dispatcher:
 
     def _dispatch(self, feed: Feed) -> None:
         now = self._clock()
-        waited = now - feed.waits_since if self._watches and feed.buffer else 0.0
+        waited = now - feed.waits_since if self._waited and feed.buffer else 0.0
         if feed.must_ask:
             self._launcher.launch()  # nobody waits for an answer
         item = feed.take(now, self._in_flight.begun)
@@ -240,8 +233,8 @@ class Dispatcher:
         if self._hand_over(item, cost) is _STARTED:
             self._meter.started(1)
             self._served.add(feed.name, 0.0 if self._charges_ends else cost, self._clock())
-            for watch in self._watches:
-                watch.started(feed.name, waited)
+            for told in self._waited:
+                told(feed.name, waited)
             if self._aims is not None and since is not None:
                 now = self._clock()
                 self._aims.started(feed.flow, max(0.0, now - since), now, self._counts(item))

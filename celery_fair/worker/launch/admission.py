@@ -8,7 +8,7 @@ start. Celery's own swallows errors and goes on, and under prefork leaves after 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from amqp import RecoverableConnectionError
 
@@ -142,13 +142,6 @@ def may_be_claimed_elsewhere(headers: Mapping[str, Any] | None, name: str | None
     return headers.get(LEDGER, name) != name and not headers.get(STRICT)
 
 
-class StartLog(Protocol):
-    """Where it must be written that a task may start, before it does."""
-
-    def admitted(self, request: Any) -> bool:
-        """Write so; False if that cannot be done now."""
-
-
 class Admission:
     """Lets requests pass that may start. One a connection.
 
@@ -157,7 +150,8 @@ class Admission:
         mover: gives back what is to be judged by another worker.
         dead_letters: takes what must not start.
         claims: knows what has started.
-        logs: in which starts must be written down; what cannot be waits here, unacknowledged.
+        logs: write down that a request may start, or return False; then it waits here,
+            unacknowledged.
         later: calls something in so many seconds.
     """
 
@@ -167,14 +161,14 @@ class Admission:
         mover: Mover,
         dead_letters: DeadLetters,
         claims: Claims,
-        logs: Sequence[StartLog] = (),
+        logs: Sequence[Callable[[Any], bool]] = (),
         later: Callable[[float, Callable[[], object]], object] = lambda seconds, call: None,
     ) -> None:
         self._receipts = receipts
         self._mover = mover
         self._dead_letters = dead_letters
         self._claims = claims
-        self._logs = tuple(logs)
+        self._logs = logs
         self._later = later
 
     def admits(self, request: Any) -> bool:
@@ -185,7 +179,7 @@ class Admission:
         delivery, work, owner = self._claims.judge(request)
         action = disposition(delivery, policy)
         starts = action is Action.RUN or action is Action.ACKNOWLEDGE_THEN_RUN
-        if starts and not all(log.admitted(request) for log in self._logs):
+        if starts and not all(log(request) for log in self._logs):
             self._claims.give_up(work)
             self._put_off(request)
             return False

@@ -9,7 +9,7 @@ does, what has started was not acknowledged.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from celery.worker import state
 
@@ -27,13 +27,6 @@ from celery_fair.worker.letters import refuse
 from celery_fair.worker.queues.source import Source
 
 _STARTED, _DROPPED = Outcome.STARTED, Outcome.DROPPED
-
-
-class StartWatch(Protocol):
-    """Is told of what starts."""
-
-    def note(self, request: Any) -> None:
-        """A request is about to be handed to the pool."""
 
 
 class Launcher:
@@ -54,7 +47,7 @@ class Launcher:
         handed_over: told when the pool has got all that departed together.
         acks_first: whether repeatable ones are acknowledged here too, not by Celery when they
             start.
-        watches: told of each start.
+        noted: told of each request that is about to be handed to the pool.
     """
 
     def __init__(
@@ -66,7 +59,7 @@ class Launcher:
         batch: int,
         handed_over: Callable[[], object],
         acks_first: bool = False,
-        watches: Sequence[StartWatch] = (),
+        noted: Sequence[Callable[[Any], object]] = (),
     ) -> None:
         self._slots = slots
         self._admission = admission
@@ -74,7 +67,7 @@ class Launcher:
         self._batch = batch
         self._handed_over = handed_over
         self._acks_first = acks_first
-        self._watches = tuple(watches)
+        self._noted = noted
         self._ready: list[Any] = []
         self._once_ready = 0
         self._unsent = 0
@@ -173,8 +166,8 @@ class Launcher:
 
     def _start(self, request: Any) -> None:
         try:
-            for watch in self._watches:
-                watch.note(request)
+            for told in self._noted:
+                told(request)
             self._slots.fill(request)
             if request._already_revoked:  # it has expired just now
                 self.in_flight.remove(request)

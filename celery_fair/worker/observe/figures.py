@@ -179,11 +179,7 @@ class LetterFigures:
         with self._lock:
             return dict(self._made)
 
-    def garbage(self, headers: Mapping[str, Any]) -> None:
-        """What is no message at all went to the dead letters, with such headers."""
+    def _on_dead_letter(self, headers: Mapping[str, Any], **_: Any) -> None:
         place = self._label(headers["x-fair-queue"]), headers["x-fair-reason"]
         with self._lock:
             self._made[place] += 1
-
-    def _on_dead_letter(self, headers: Mapping[str, Any], **_: Any) -> None:
-        self.garbage(headers)

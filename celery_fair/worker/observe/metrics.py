@@ -25,7 +25,6 @@ from socketserver import TCPServer
 from threading import Thread
 from time import monotonic
 from typing import Any
-from weakref import WeakSet
 
 from celery.exceptions import ImproperlyConfigured
 from prometheus_client import MetricsHandler
@@ -58,74 +57,48 @@ _PATIENCE = 10
 """Seconds that a client is given for its request."""
 
 
-class MetricsServer:
-    """Serves a registry at an address.
+class MetricsServer(ThreadingHTTPServer):
+    """Serves what a collector reads, at an address. Bound, and not yet started.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
     """
 
-    def __init__(self, address: Address, registry: Any) -> None:
-        handler = type("Handler", (_Handler,), {"registry": registry})
+    daemon_threads = True
+    allow_reuse_port = False  # two workers behind one port would be mixed up
+
+    def __init__(self, address: Address, collector: Collector) -> None:
+        registry = CollectorRegistry()
+        registry.register(collector)
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        handler = type("Handler", (MetricsHandler,), {"registry": registry, "timeout": _PATIENCE})
         try:
-            self._server = _server_class(address)(address, handler)
+            super().__init__(address, handler)
         except OSError as exc:
             raise ImproperlyConfigured(_refusal(address, exc)) from exc
+        os.register_at_fork(after_in_child=self.socket.close)
         self._thread: Thread | None = None
-        _listening.add(self._server)
 
     def start(self) -> None:
         """Begin to answer; again does nothing."""
         if self._thread is None:
-            self._thread = Thread(
-                target=self._server.serve_forever, name="fair-metrics", daemon=True
-            )
+            self._thread = Thread(target=self.serve_forever, name="fair-metrics", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
         """Answer no more, and give the port back."""
         if self._thread is not None:
-            self._server.shutdown()
+            self.shutdown()
             self._thread.join()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_port = False  # two workers behind one port would be mixed up
+        self.server_close()
 
     def server_bind(self) -> None:
         """As the base's base: HTTPServer's own asks the name service for its host."""
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is not worth a traceback on the worker's standard error."""
         logger.debug("No metrics for %s: %r", client_address, sys.exception())
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _Handler(MetricsHandler):
-    registry: Collector
-    timeout = _PATIENCE
-
-
-_listening: WeakSet[_Server] = WeakSet()
-
-
-def _close_in_child() -> None:
-    for server in _listening:
-        server.socket.close()
-
-
-os.register_at_fork(after_in_child=_close_in_child)
-
-
-def _server_class(address: Address) -> type[_Server]:
-    return _Server6 if ":" in address.host else _Server
 
 
 def _refusal(address: Address, exc: OSError) -> str:
@@ -138,17 +111,6 @@ def _refusal(address: Address, exc: OSError) -> str:
 
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
-
-
-def metrics_server(address: Address, collector: Collector) -> MetricsServer:
-    """Return a server of the worker's metrics, bound to its address, not yet started.
-
-    Raises:
-        celery.exceptions.ImproperlyConfigured: the address cannot be listened at.
-    """
-    registry = CollectorRegistry()
-    registry.register(collector)
-    return MetricsServer(address, registry)
 
 
 class FairCollector(Collector):
@@ -193,23 +155,15 @@ class FairCollector(Collector):
 
     def _totals(self, feeds: list[Feed]) -> Iterator[Metric]:
         served, none = self._answers.served, dict.fromkeys((feed.name for feed in feeds), 0)
-        yield self._counter("served_messages", "Messages started.", none | dict(served.count))
-        yield self._counter(
-            "served_cost", "Cost of the messages started.", none | dict(served.cost)
-        )
+        yield self._counter("served_messages", "Messages started.", none | served.count)
+        yield self._counter("served_cost", "Cost of the messages started.", none | served.cost)
 
     def _shares(self) -> Iterator[Metric]:
         shares = self._answers.shares(monotonic())
-        yield self._gauge(
-            "target_share",
-            "The queue's quantum by those of all queues active in the last ten seconds.",
-            {queue: target for queue, (target, _) in shares.items()},
-        )
-        yield self._gauge(
-            "achieved_share",
-            "The queue's part of the cost served in the last ten seconds.",
-            {queue: achieved for queue, (_, achieved) in shares.items()},
-        )
+        text = "The queue's quantum by those of all queues active in the last ten seconds."
+        yield self._gauge("target_share", text, {name: aim for name, (aim, _) in shares.items()})
+        text = "The queue's part of the cost served in the last ten seconds."
+        yield self._gauge("achieved_share", text, {name: got for name, (_, got) in shares.items()})
 
     def _states(self, feeds: list[Feed]) -> Iterator[Metric]:
         of = self._answers.in_flight.of
@@ -226,16 +180,11 @@ class FairCollector(Collector):
         text = "From a message's arrival at the worker to its start."
         yield _histogram("wait_seconds", text, self._observed.waits())
 
-        held = CounterMetricFamily(
-            "celery_fair_held_seconds",
-            "Time for which the queue had a message and was held back.",
-            labels=["queue", "reason"],
-        )
         labels = {self._labels.of(feed.name) for feed in feeds}
         none = {(label, reason): 0.0 for label in labels for reason in REASONS}
-        for key, seconds in (none | self._observed.held_seconds(monotonic())).items():
-            held.add_metric(key, seconds)
-        yield held
+        text = "Time for which the queue had a message and was held back."
+        held = none | self._observed.held_seconds(monotonic())
+        yield _family(CounterMetricFamily, "held_seconds", text, held, "reason")
 
     def _waiting(self, feeds: list[Feed]) -> Iterator[Metric]:
         names = [feed.name for feed in feeds]
@@ -244,14 +193,8 @@ class FairCollector(Collector):
         yield self._gauge("waiting_messages", "Messages that wait at the broker.", known)
 
     def _dead(self) -> Iterator[Metric]:
-        made = CounterMetricFamily(
-            "celery_fair_dead_letters",
-            "Messages that went from the queue to the dead letters.",
-            labels=["queue", "reason"],
-        )
-        for place, count in self._letters.made().items():
-            made.add_metric(place, count)
-        yield made
+        text = "Messages that went from the queue to the dead letters."
+        yield _family(CounterMetricFamily, "dead_letters", text, self._letters.made(), "reason")
         waiting = self._depths.of(self._dead_letters)
         yield GaugeMetricFamily(
             "celery_fair_dead_letter_messages",
@@ -274,53 +217,50 @@ class FairCollector(Collector):
             looked.needed,
         )
         kept = [each for each in looked.kept.values() if self._labels.of(each.queue) == each.queue]
-        for name, text, values in (
-            ("seconds", "What its messages may wait.", {k.queue: k.target.seconds for k in kept}),
-            ("part", "How many of them, at the least.", {k.queue: k.target.part for k in kept}),
-            (
-                "wait_seconds",
-                "Within which that part of them started, in the last minute.",
-                {k.queue: k.wait for k in kept if k.wait is not None},
-            ),
-            (
-                "in_time_part",
-                "How many of them were in time, in the last minute.",
-                {k.queue: k.in_time for k in kept if k.in_time is not None},
-            ),
-        ):
-            yield self._gauge(f"target_{name}", text, values)
+        text = "What its messages may wait."
+        yield self._gauge("target_seconds", text, {k.queue: k.target.seconds for k in kept})
+        text = "How many of them, at the least."
+        yield self._gauge("target_part", text, {k.queue: k.target.part for k in kept})
+        text = "Within which that part of them started, in the last minute."
+        waits = {k.queue: k.wait for k in kept if k.wait is not None}
+        yield self._gauge("target_wait_seconds", text, waits)
+        text = "How many of them were in time, in the last minute."
+        in_time = {k.queue: k.in_time for k in kept if k.in_time is not None}
+        yield self._gauge("target_in_time_part", text, in_time)
 
     def _of_keys(self, keys: KeyFigures) -> Iterator[Metric]:
-        place = ["queue", "key"]
-        started = CounterMetricFamily("celery_fair_key_started", "Messages started.", labels=place)
-        for labels, count in keys.started().items():
-            started.add_metric(labels, count)
-        yield started
-        running = GaugeMetricFamily("celery_fair_key_running", "Tasks that run.", labels=place)
-        for labels, count in keys.running(list(self._answers.in_flight)).items():
-            running.add_metric(labels, count)
-        yield running
+        started, running = keys.started(), keys.running(list(self._answers.in_flight))
+        yield _family(CounterMetricFamily, "key_started", "Messages started.", started, "key")
+        yield _family(GaugeMetricFamily, "key_running", "Tasks that run.", running, "key")
         text = "From publishing to the start, of messages whose key had nothing else waiting."
         yield _histogram("first_wait_seconds", text, keys.first_waits())
 
     def _counter(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
-        family = CounterMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
-        for label, value in self._summed(values).items():
-            family.add_metric([label], value)
-        return family
+        return _family(CounterMetricFamily, name, text, self._summed(values))
 
     def _gauge(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
-        family = GaugeMetricFamily(f"celery_fair_{name}", text, labels=["queue"])
-        for label, value in self._summed(values).items():
-            family.add_metric([label], value)
-        return family
+        return _family(GaugeMetricFamily, name, text, self._summed(values))
 
-    def _summed(self, values: Mapping[str, float]) -> dict[str, float]:
-        summed: dict[str, float] = {}
+    def _summed(self, values: Mapping[str, float]) -> dict[tuple[str], float]:
+        summed: dict[tuple[str], float] = {}
         for queue, value in values.items():
-            label = self._labels.of(queue)
+            label = (self._labels.of(queue),)
             summed[label] = summed.get(label, 0.0) + value
         return summed
+
+
+def _family(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    text: str,
+    values: Mapping[Any, float],
+    *labels: str,
+) -> Metric:
+    """Return a metric by queue, and by what else has a label; it is known by the labels' values."""
+    family = kind(f"celery_fair_{name}", text, labels=["queue", *labels])
+    for place, value in values.items():
+        family.add_metric(place, value)
+    return family
 
 
 def _histogram(name: str, text: str, waits: Mapping[str, Waits]) -> Metric:

@@ -34,7 +34,7 @@ from celery_fair.eventlog import EventLog, Policy, host_folder, sweep
 from celery_fair.headers import FAIR_KEY, PUBLISHED
 from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask
-from celery_fair.worker.letters import described, message_dead_lettered
+from celery_fair.worker.letters import message_dead_lettered
 from celery_fair.worker.observe.queue_settings import QueueSettings
 from celery_fair.worker.observe.queue_states import QueueStates
 from celery_fair.worker.observe.records import (
@@ -214,10 +214,6 @@ class Recorder:
         fields = finished(attempt, state, runtime, name)
         self.log.write("finished", f'{fields},"broken_off":true')
 
-    def garbage(self, headers: Any) -> None:
-        """What is no message at all went to the dead letters, with such headers."""
-        self._rejected({}, None, None, headers)
-
     def _life(self, state: str) -> None:
         controller = self._c.controller
         self.log.record(
@@ -240,11 +236,10 @@ class Recorder:
         Thread(target=sweep, args=(self.log.policy,), name="sweep", daemon=True).start()
 
     def _on_dead_letter(self, message: Any, headers: Any, **_: Any) -> None:
-        name, id_ = described(message)
-        known = message.headers if isinstance(message.headers, dict) else {}
-        self._rejected(known, name, id_, headers)
-
-    def _rejected(self, known: dict[str, Any], name: Any, id_: Any, headers: Any) -> None:
+        known = getattr(message, "headers", None)
+        if not isinstance(known, dict):
+            known = {}
+        name, id_ = known.get("task"), known.get("id")
         self.log.record(
             "rejected",
             {
