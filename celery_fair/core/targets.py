@@ -149,19 +149,3 @@ def slots_needed(work: float, set_apart: float = 0.0) -> float:
     """
     busy = work / (1 - set_apart)
     return busy + math.sqrt(busy)
-
-
-def slots_at_least(target: Target, runtime: float) -> int:
-    """Return how many slots there have to be, in all workers, for one to become free in time.
-
-    Arguments:
-        target: what is to be kept.
-        runtime: what a task of any queue takes, in seconds, on the average: a message may find all
-            slots taken by such.
-
-    Of `n` tasks that have been running for a while none ends within `T` with the probability
-    ``(1 - T / runtime) ** n``.
-    """
-    if runtime <= target.seconds:
-        return 1
-    return math.ceil(math.log(1 - target.part) / math.log1p(-target.seconds / runtime))

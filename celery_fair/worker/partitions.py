@@ -81,8 +81,7 @@ class Partitions:
         self._sender = sender
         self._patience = terms.patience
         self.tenure = Tenure(terms)
-        self._again: dict[str, float] = {}
-        self._undeclared: set[str] = set()
+        self._again: dict[str, float] = {}  # when to declare again what could not be
         self._lost_until: float | None = None
         self._joined = False
 
@@ -139,7 +138,6 @@ class Partitions:
         if not revoked:
             return
         logger.info("Group %s: revoked %s", self._keeper.group, ", ".join(sorted(revoked)))
-        self._undeclared -= revoked
         for name in revoked:
             self._again.pop(name, None)
             if consumer is not None:
@@ -178,8 +176,7 @@ class Partitions:
 
     def _refused(self, name: str, answer: ChannelError, now: float) -> None:
         """The broker declares no such queue, as one of its name is otherwise: try again later."""
-        if name not in self._undeclared:
-            self._undeclared.add(name)
+        if name not in self._again:
             logger.error(
                 "Group %s: partition %s cannot be consumed, as its queue cannot be declared; trying"
                 " again every %g s: %s",

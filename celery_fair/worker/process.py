@@ -119,7 +119,6 @@ class Parts:
         self.key_figures = tuple(
             KeyFigures(_METRICS_KEYS, labels.of) for _ in self.observed if settings.keys
         )
-        self.letter_figures = tuple(LetterFigures(labels.of) for _ in self.observed)
         self.chooser = Chooser(
             self.in_flight,
             settings.policy == "strict",
@@ -218,7 +217,7 @@ class Parts:
             labels,
             observed,
             self.key_figures,
-            self.letter_figures[0],
+            LetterFigures(labels.of),
             depths,
             self.settings.dead_letters,
         )

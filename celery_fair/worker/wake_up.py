@@ -20,7 +20,6 @@ there, whoever reports something runs the dispatcher itself. If that fails, it i
 to know: the connection may be lost, and what was broken off must not go on.
 """
 
-import os
 import select
 import socket
 from abc import ABC, abstractmethod
@@ -49,40 +48,6 @@ NO_WAIT = 0.0001
 """Seconds; py-amqp spins on a timeout of zero unless an event loop drives it."""
 
 
-class Alarm:
-    """Calls at the earliest of the times that it was set to, and then at none of them any more.
-
-    Arguments:
-        timer: Celery's; it calls on the timer's thread.
-        call: what to call.
-    """
-
-    def __init__(self, timer: Any, call: Callable[[], object]) -> None:
-        self._timer = timer
-        self._call = call
-        self._entry: Any = None
-        self._when = 0.0
-
-    def set(self, when: float) -> None:
-        """Call at a time of the monotonic clock, unless it will call earlier."""
-        if self._entry is not None:
-            if self._when <= when:
-                return
-            self._entry.cancel()
-        self._when = when
-        self._entry = self._timer.call_after(max(0.0, when - monotonic()), self._on_time)
-
-    def cancel(self) -> None:
-        """Call no more, until it is set again."""
-        entry, self._entry = self._entry, None
-        if entry is not None:
-            entry.cancel()
-
-    def _on_time(self) -> None:
-        self._entry = None
-        self._call()
-
-
 class WakeUp(ABC):
     """Asks for the dispatcher's run.
 
@@ -95,7 +60,10 @@ class WakeUp(ABC):
     """
 
     def __init__(self, timer: Any) -> None:
-        self.alarm = Alarm(timer, self.soon)
+        self._timer = timer
+        self._alarm: Any = None
+        self._alarm_at = 0.0
+        self._error: Exception | None = None  # to be raised in the loop
         self.pending = self.hurried = False
         self._busy = Lock()
         self._by = 0  # the thread, or greenlet, that calls
@@ -106,7 +74,8 @@ class WakeUp(ABC):
 
         It returns whether it has done all that there was to do.
         """
-        self.alarm.cancel()  # Celery may have cleared its timer with the last connection
+        self._forget_alarm()  # Celery may have cleared its timer with the last connection
+        self._error = None
         self._listeners[:] = [run]
 
     def leave(self) -> None:
@@ -150,7 +119,21 @@ class WakeUp(ABC):
 
     def at(self, when: float) -> None:
         """Ask for a run at a time of the monotonic clock, unless an earlier one is set."""
-        self.alarm.set(when)
+        if self._alarm is not None:
+            if self._alarm_at <= when:
+                return
+            self._alarm.cancel()
+        self._alarm_at = when
+        self._alarm = self._timer.call_after(max(0.0, when - monotonic()), self._on_time)
+
+    def _on_time(self) -> None:
+        self._alarm = None
+        self.soon()
+
+    def _forget_alarm(self) -> None:
+        alarm, self._alarm = self._alarm, None
+        if alarm is not None:
+            alarm.cancel()
 
     @abstractmethod
     def soon(self) -> None:
@@ -163,7 +146,35 @@ class WakeUp(ABC):
     def close(self) -> None:
         """Wake nobody any more."""
         self.leave()
-        self.alarm.cancel()
+        self._forget_alarm()
+
+
+class Bell:
+    """Rings, once until it is answered, for whoever waits for a socket."""
+
+    def __init__(self) -> None:
+        self.socket, self._button = socket.socketpair()
+        self.socket.setblocking(False)
+        self._button.setblocking(False)
+        self._rings = False
+
+    def ring(self) -> None:
+        """From any thread or greenlet."""
+        if not self._rings:
+            self._rings = True
+            with suppress(OSError):  # full: it rings already; closed: nobody listens any more
+                self._button.send(b"\0")
+
+    def answer(self) -> None:
+        """It has been heard, and is silent."""
+        with suppress(BlockingIOError):
+            self.socket.recv(64)
+        self._rings = False
+
+    def close(self) -> None:
+        """Ring no more."""
+        self.socket.close()
+        self._button.close()
 
 
 class HubWakeUp(WakeUp):
@@ -174,23 +185,16 @@ class HubWakeUp(WakeUp):
         self._hub = hub
         self._measured = self._spent = 0.0
         self._thread = 0
-        self._error: Exception | None = None
-        self._asked = False
-        self._pipe, self._button = os.pipe()
-        os.set_blocking(self._pipe, False)
-        os.set_blocking(self._button, False)
+        self._bell = Bell()
 
     def listen(self, run: Callable[[float], bool]) -> None:
         super().listen(run)
-        self._error = None
         self._thread = get_ident()
-        self._hub.add_reader(self._pipe, self._on_readable)  # again after each of the loop's resets
+        # Again after each of the loop's resets.
+        self._hub.add_reader(self._bell.socket.fileno(), self._on_readable)
 
     def soon(self) -> None:
-        if not self._asked:
-            self._asked = True
-            with suppress(OSError):  # full: asked for already; closed: nobody listens any more
-                os.write(self._button, b"\0")
+        self._bell.ring()
 
     arrived = soon
 
@@ -221,14 +225,11 @@ class HubWakeUp(WakeUp):
     def close(self) -> None:
         super().close()
         with suppress(KeyError, ValueError, OSError):
-            self._hub.remove_reader(self._pipe)
-        os.close(self._pipe)
-        os.close(self._button)
+            self._hub.remove_reader(self._bell.socket.fileno())
+        self._bell.close()
 
     def _on_readable(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._pipe, 64)
-        self._asked = False
+        self._bell.answer()
         if self._error is not None:
             raise self._error
         self._measure()
@@ -244,15 +245,6 @@ class HubWakeUp(WakeUp):
 
 class SyncWakeUp(WakeUp):
     """Calls from the thread or greenlet that has asked."""
-
-    def __init__(self, timer: Any) -> None:
-        super().__init__(timer)
-        self._timer = timer
-        self._error: Exception | None = None
-
-    def listen(self, run: Callable[[float], bool]) -> None:
-        self._error = None
-        super().listen(run)
 
     def soon(self) -> None:
         try:
@@ -289,16 +281,10 @@ class SocketWakeUp(WakeUp):
 
     def __init__(self, timer: Any) -> None:
         super().__init__(timer)
-        self._asked = False
-        self._pipe, self._button = socket.socketpair()
-        self._pipe.setblocking(False)
-        self._button.setblocking(False)
+        self._bell = Bell()
 
     def soon(self) -> None:
-        if not self._asked:
-            self._asked = True
-            with suppress(OSError):  # full: asked for already; closed: nobody listens any more
-                self._button.send(b"\0")
+        self._bell.ring()
 
     def arrived(self) -> None:
         # Perhaps amid a run that looks for no more: a call on a channel takes in, until its
@@ -314,10 +300,9 @@ class SocketWakeUp(WakeUp):
         sock = _connected(connection).sock
         if getattr(sock, "pending", int)():  # decrypted already
             return
-        ready, _, _ = select.select([sock, self._pipe], [], [], timeout)
-        if self._pipe in ready:
-            self._pipe.recv(64)
-            self._asked = False
+        ready, _, _ = select.select([sock, self._bell.socket], [], [], timeout)
+        if self._bell.socket in ready:
+            self._bell.answer()
 
     def drain(self, connection: Any, timeout: float | None) -> None:
         """Take in what the broker sends next.
@@ -330,8 +315,7 @@ class SocketWakeUp(WakeUp):
 
     def close(self) -> None:
         super().close()
-        self._pipe.close()
-        self._button.close()
+        self._bell.close()
 
 
 def _connected(connection: Any) -> Any:

@@ -19,7 +19,6 @@ from celery_fair.core.targets import (
     arrivals,
     in_words,
     parse_target,
-    slots_at_least,
     slots_needed,
 )
 from celery_fair.core.urgency import Urgency
@@ -606,9 +605,6 @@ def test_arrivals_are_told_by_what_has_started() -> None:
 def test_slots_that_would_do() -> None:
     assert slots_needed(0.0) == 0.0
     assert slots_needed(99.0, set_apart=0.01) == pytest.approx(110)
-    # Of n tasks of 10 s one ends within a second with 95 % if n is 29: 0.9 ** 29 = 0.047.
-    assert slots_at_least(SOON, 10.0) == 29
-    assert slots_at_least(LATER, 10.0) == slots_at_least(SOON, 0.0) == 1
 
 
 @given(st.floats(0, 1000), st.floats(0, 100))

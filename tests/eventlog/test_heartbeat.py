@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from threading import Semaphore
 
-from celery_fair.worker.observe.recorder import Heartbeat
 from tests.brokers import Space
 from tests.eventlog.reading import records, states
 from tests.eventlog.test_worker import check_schema, gate, settings
@@ -24,15 +22,6 @@ from tests.apps.once import *
 
 recorder._HEARTBEAT = recorder._SWEEP = 0.1
 """
-
-
-def test_it_beats_until_it_is_stopped() -> None:
-    beats = Semaphore(0)
-    heartbeat = Heartbeat(0.001, beats.release)
-    for _ in range(3):
-        assert beats.acquire(timeout=60)
-    heartbeat.stop()
-    assert not heartbeat._thread.is_alive()
 
 
 def test_each_process_of_a_pool_beats(

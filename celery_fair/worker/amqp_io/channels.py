@@ -118,16 +118,15 @@ class SharedChannel:
 
     def basic_consume(self, queue: str, **options: Any) -> Any:
         """As the channel's own."""
-        try:
-            return self._shared.channel.basic_consume(queue=queue, **options)
-        except amqp.ChannelError:
-            self._refused(queue)
-            raise
+        return self._asked(self._shared.channel.basic_consume, queue, **options)
 
     def basic_get(self, queue: str) -> Any:
         """As the channel's own."""
+        return self._asked(self._shared.channel.basic_get, queue)
+
+    def _asked(self, ask: Callable[..., Any], queue: str, **options: Any) -> Any:
         try:
-            return self._shared.channel.basic_get(queue)
+            return ask(queue=queue, **options)
         except amqp.ChannelError:
             self._refused(queue)
             raise

@@ -39,7 +39,6 @@ class Served:
     def __init__(self) -> None:
         self.count: dict[str, int] = {}
         self.cost: dict[str, float] = {}
-        self._second = -1
         self._recent: deque[_Second] = deque()
         self._first: int | None = None
 
@@ -54,8 +53,7 @@ class Served:
         """A message of the queue, started before, has cost so much."""
         self.cost[queue] = self.cost.get(queue, 0.0) + cost
         second = int(now)
-        if second != self._second:
-            self._second = second
+        if not self._recent or second != self._recent[-1].number:
             if self._first is None:
                 self._first = second
             self._recent.append(_Second(second, {}, {}))
@@ -63,12 +61,11 @@ class Served:
         latest = self._recent[-1].costs
         latest[queue] = latest.get(queue, 0.0) + cost
 
-    def recent(self, now: float) -> dict[str, float]:
-        """Return the cost served of each queue within the last ten seconds. From any thread."""
-        return self._summed([dict(second.costs) for second in self._lately(now)])
-
     def per_second(self, now: float) -> dict[str, tuple[float, float]]:
-        """Return each queue's starts, and their cost, per second of the last ten."""
+        """Return each queue's starts, and their cost, per second of the last ten.
+
+        From any thread.
+        """
         lately = self._lately(now)
         costs = self._summed([dict(second.costs) for second in lately])
         starts = self._summed([dict(second.starts) for second in lately])

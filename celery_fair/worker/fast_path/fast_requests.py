@@ -19,7 +19,6 @@ from typing import Any
 
 from celery import signals
 from celery.app import trace
-from celery.backends.base import DisabledBackend
 from celery.worker import state
 from celery.worker.request import create_request_cls  # type: ignore[attr-defined]
 from kombu.serialization import registry  # type: ignore[attr-defined]
@@ -150,7 +149,7 @@ class FastRequests:
             return None
         if name in MAPS or name not in c.strategies:  # registered since: it has no tracer yet
             return None
-        if type(task.backend) is DisabledBackend:
+        if not (c.app.backend_cls or c.app.conf.result_backend):
             task.backend = task.backend  # else each thread and greenlet makes its own
         remembered = task.acks_late or c.app.conf.worker_deduplicate_successful_tasks
         request = create_request_cls(

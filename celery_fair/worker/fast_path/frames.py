@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct
+from types import SimpleNamespace
 from typing import Any
 
 from amqp import spec
@@ -25,11 +26,6 @@ from celery_fair.worker.fast_path.properties import decode_properties
 
 _PROPERTIES = 12  # where they begin in a header's frame
 _TAG = 5  # where the consumer's tag begins in a method's; its length is before it
-
-
-def undecoded_class(base: type) -> type:
-    """Return a class of kombu's AMQP messages, made to decode late."""
-    return type(base.__name__, (_Undecoded, base), {})
 
 
 class _Undecoded:
@@ -67,27 +63,23 @@ class _Undecoded:
 
     def _look_into(self, method: bytes, header: bytes, body: bytes, accept: Any) -> None:
         state = self._state
-        raw = _Raw(body, self.delivery_tag)
+        info: dict[str, Any] = {"delivery_tag": self.delivery_tag}
+        properties: dict[str, Any] = {}
+        text: str | bytes = body
         try:
-            raw.delivery_info = _delivery_info(method, self.delivery_tag)
-            raw.properties = decode_properties(header, _PROPERTIES)
-            raw.body = _text(body, raw.properties.get("content_encoding"))
+            info = _delivery_info(method, self.delivery_tag)
+            properties = decode_properties(header, _PROPERTIES)
+            text = _text(body, properties.get("content_encoding"))
         except Exception:  # noqa: BLE001 - foreign bytes may fail in any way; told to who looks
             self.errors = [sys.exc_info()]
+        raw = SimpleNamespace(
+            body=text,
+            delivery_info=info,
+            delivery_tag=self.delivery_tag,
+            properties=properties,
+        )
         super().__init__(raw, channel=self.channel, accept=accept)  # type: ignore[call-arg]
         self._state = state
-
-
-class _Raw:
-    """What kombu reads of py-amqp's message."""
-
-    __slots__ = ("body", "delivery_info", "delivery_tag", "properties")
-
-    def __init__(self, body: bytes, delivery_tag: int) -> None:
-        self.body: str | bytes = body
-        self.delivery_tag = delivery_tag
-        self.delivery_info: dict[str, Any] = {"delivery_tag": delivery_tag}
-        self.properties: dict[str, Any] = {}
 
 
 def _text(body: bytes, encoding: str | None) -> str | bytes:
@@ -144,7 +136,7 @@ class Frames:
 
     def message_class(self, base: type) -> Any:
         """Return what makes a message of a delivery that is not decoded yet."""
-        return undecoded_class(base)
+        return type(base.__name__, (_Undecoded, base), {})
 
     def forget(self, channel: int) -> None:
         """The channel is closed; another may get its number."""

@@ -8,6 +8,7 @@ What fits no layout is decoded by py-amqp.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
@@ -69,20 +70,14 @@ class _Layout:
         self._unpack = Struct("".join(codes)).unpack_from
         self._between = self._unpack(buffer, at)[::2]
         self._properties = properties
-        self._headers = _own(properties.get(_HEADERS))
-        self._strings = [
-            (value.name, value.is_header, 2 * number + 1)
-            for number, value in enumerate(values)
-            if value.code.endswith("s")
-        ]
-        self._numbers = [
-            (value.name, value.is_header, 2 * number + 1)
-            for number, value in enumerate(values)
-            if not value.code.endswith("s")
-        ]
+        # Whoever gets the message may change what it holds.
+        self._headers = deepcopy(properties[_HEADERS])
+        places = [(value.name, value.is_header, 2 * n + 1) for n, value in enumerate(values)]
+        self._strings = [places[n] for n, value in enumerate(values) if value.code.endswith("s")]
+        self._numbers = [place for place in places if place not in self._strings]
         self._copies = [
             (name, value.copy)
-            for name, value in (self._headers or {}).items()
+            for name, value in self._headers.items()
             if isinstance(value, dict | list)
         ]
 
@@ -92,7 +87,7 @@ class _Layout:
         if parts[::2] != self._between:
             return None
         properties = self._properties.copy()
-        headers = {} if self._headers is None else self._headers.copy()
+        headers = self._headers.copy()
         try:
             for name, is_header, place in self._strings:
                 text = parts[place].decode("utf-8", "surrogatepass")
@@ -103,8 +98,7 @@ class _Layout:
             (headers if is_header else properties)[name] = parts[place]
         for name, copy in self._copies:
             headers[name] = copy()
-        if self._headers is not None:
-            properties[_HEADERS] = headers
+        properties[_HEADERS] = headers
         return properties
 
 
@@ -131,8 +125,8 @@ def decode_properties(buffer: bytes, at: int) -> dict[str, Any]:
 
 def _learn(buffer: bytes, at: int, properties: dict[str, Any]) -> None:
     alike = _layouts.get(len(buffer), [])
-    headers = properties.get(_HEADERS) or {}
-    if len(_layouts) >= _MOST or len(alike) >= _MOST_ALIKE:
+    headers = properties.get(_HEADERS)
+    if headers is None or len(_layouts) >= _MOST or len(alike) >= _MOST_ALIKE:
         return
     if any(map(_is_nested, headers.values())):
         return
@@ -146,16 +140,6 @@ def _learn(buffer: bytes, at: int, properties: dict[str, Any]) -> None:
     names = [value.name for value in values if value.is_header]
     if is_right and set(names) == headers.keys() and len(names) == len(headers):
         _layouts[len(buffer)] = [*alike, layout]
-
-
-def _own(headers: dict[Any, Any] | None) -> dict[Any, Any] | None:
-    """Copy what whoever gets the message may change."""
-    if headers is None:
-        return None
-    return {
-        name: value.copy() if isinstance(value, dict | list) else value
-        for name, value in headers.items()
-    }
 
 
 def _is_nested(value: Any) -> bool:

@@ -97,16 +97,15 @@ class Launcher:
             hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
                 return _DROPPED
-            starts = self._admission.admits(request) and self._acknowledged(request)
+            starts = self._admission.admits(request) and (
+                request.acknowledged
+                or not self._acks_early(request)
+                or self._admission.acknowledged_early(request)
+            )
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
             return Outcome.REFUSED
         return _STARTED if starts else _DROPPED
-
-    def _acknowledged(self, request: Any) -> bool:
-        if request.acknowledged or not self._acks_early(request):
-            return True
-        return self._admission.acknowledged_early(request)
 
     def _acks_early(self, request: Any) -> bool:
         """Whether a request that may be repeated is acknowledged here."""

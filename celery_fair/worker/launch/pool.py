@@ -321,10 +321,12 @@ class PlainWay:
         Arguments:
             freed: what is to be called when a request has ended.
         """
-        kind: Any = type(pool)
-        if kind is threads.TaskPool:
-            return Way(pool.apply_async, freed, lambda: not pool.executor._work_queue.empty())
-        return Way(pool.apply_async, freed, lambda: False)
+        is_threads = isinstance(pool, threads.TaskPool)
+        return Way(
+            pool.apply_async,
+            freed,
+            lambda: is_threads and not pool.executor._work_queue.empty(),
+        )
 
     def requests(self, c: Any) -> tuple[ShortWay, ...]:
         """Return what makes requests in Celery's place, on a new connection of its consumer."""

@@ -77,7 +77,7 @@ class Answers:
 
     def shares(self, now: float) -> dict[str, tuple[float, float]]:
         """Every queue's target and achieved share of the last ten seconds. From any thread."""
-        recent = self.served.recent(now)
+        recent = {name: cost for name, (_, cost) in self.served.per_second(now).items()}
         feeds = list(self.feeds)
         active = {feed for feed in feeds if recent.get(feed.name) or feed.buffer}
         quanta = sum(feed.gate.options.quantum for feed in active) or 1.0
@@ -132,16 +132,7 @@ class Answers:
         targets = self.targets(now)
         if targets is not None:
             text += targets.sentence(queue)
-        return {
-            "queue": queue,
-            "reason": reason,
-            "text": text,
-            "credit": feed.flow.deficit,
-            "rounds_ahead": rounds,
-            "before": before,
-            "class": level,
-            "above": above,
-        }
+        return {"queue": queue, "reason": reason, "text": text}
 
     def keys(self, queue: str, tenant: str | None) -> dict[str, Any]:
         """What this worker knows of the keys of a queue whose broker does not know them.

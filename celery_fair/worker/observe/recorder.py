@@ -9,8 +9,6 @@ dead letters, and the state of the queues. Signs of life each process gives itse
 import logging
 import os
 import sys
-from collections.abc import Callable
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -54,37 +52,14 @@ logger = logging.getLogger(__name__)
 _BEGUN = "fair_begun"
 """The one of its attempt, as the log has it, and when it began, on the monotonic clock in ns."""
 
+_VERSION = version("celery-fair")
+
 _SAMPLE = 1.0
 _HEARTBEAT = 10.0
 _SWEEP = 10.0
 
 _BEAT_TAKES = 5.0
 """Seconds to wait for a beat that is under way, which takes microseconds."""
-
-
-class Heartbeat:
-    """Calls something again and again, from a thread of its own.
-
-    So a process gives signs of life whose own thread may be at work for hours.
-
-    Arguments:
-        every: seconds between two calls.
-    """
-
-    def __init__(self, every: float, beat: Callable[[], object]) -> None:
-        self._every, self._beat = every, beat
-        self._stopped = Event()
-        self._thread = Thread(target=self._run, name="heartbeat", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._every):
-            self._beat()
-
-    def stop(self) -> None:
-        """Call it no more: not after this has returned."""
-        self._stopped.set()
-        self._thread.join(_BEAT_TAKES)
 
 
 class Recorder:
@@ -112,7 +87,8 @@ class Recorder:
         self._settings = settings
         self._c = c
         self._timers: list[Any] = []
-        self._heartbeat: Heartbeat | None = None
+        self._ends = Event()
+        self._beats = Thread(target=self._beat, name="heartbeat", daemon=True)
         self._is_written = True
         self._children: set[int] = set()
         for signal, receiver in (
@@ -228,7 +204,7 @@ class Recorder:
                 "quanta": {name: own.quantum for name, own in self.queues.options.items()},
                 "costs": costs_of(self._settings),
                 "dropped": self.log.dropped,
-                "version": _version(),
+                "version": _VERSION,
             },
         )
 
@@ -264,24 +240,28 @@ class Recorder:
     def _on_process(self, **_: Any) -> None:
         if self.log.parent != self.log.boot:
             self._life("boot")
-            self._heartbeat = Heartbeat(_HEARTBEAT, self._beat)
+            self._beats.start()
 
     def _beat(self) -> None:
-        """What a child process knows of itself; its worker's queues may be others by now."""
-        self.log.record(
-            "process",
-            {
-                "state": "heartbeat",
-                "parent": self.log.parent,
-                "heartbeat": microseconds(_HEARTBEAT),
-                "dropped": self.log.dropped,
-            },
-        )
+        """Tell what a child process knows of itself; its worker's queues may be others by now.
+
+        From a thread of its own, as the process may be at work for hours.
+        """
+        while not self._ends.wait(_HEARTBEAT):
+            self.log.record(
+                "process",
+                {
+                    "state": "heartbeat",
+                    "parent": self.log.parent,
+                    "heartbeat": microseconds(_HEARTBEAT),
+                    "dropped": self.log.dropped,
+                },
+            )
 
     def _on_process_end(self, **_: Any) -> None:
         if self.log.parent != self.log.boot:
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
+            self._ends.set()
+            self._beats.join(_BEAT_TAKES)
             self._life("exit")
             self.log.close()
 
@@ -371,8 +351,3 @@ def _exists(pid: int) -> bool:
     except PermissionError:  # it is somebody else's
         pass
     return True
-
-
-@cache
-def _version() -> str:
-    return version("celery-fair")

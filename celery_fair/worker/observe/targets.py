@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.targets import PERIOD, Kept, in_words, slots_at_least, slots_needed
+from celery_fair.core.targets import PERIOD, Kept, in_words, slots_needed
 from celery_fair.core.urgency import Urgency
 from celery_fair.worker.launch.in_flight import Slots
 
@@ -69,31 +69,6 @@ class Looked(NamedTuple):
         )
 
 
-class RunTimes:
-    """What tasks take, as running means.
-
-    Attributes:
-        usual: seconds that a task of any queue takes; 0 as long as none has ended.
-    """
-
-    def __init__(self) -> None:
-        self.usual = 0.0
-        self._of: dict[str, float] = {}
-
-    def ended(self, request: Any, seconds: float | None) -> None:
-        """A task has ended, in the pool's thread; it ran so long, if that is known."""
-        if seconds is None:
-            seconds = monotonic() - request.message.begun_at
-        self.usual += _WEIGHT * (seconds - self.usual) if self.usual else seconds
-        queue = request.message.feed.name
-        known = self._of.get(queue, seconds)
-        self._of[queue] = known + _WEIGHT * (seconds - known)
-
-    def of(self, queue: str) -> float:
-        """Return the seconds that a task of a queue takes; 0 as long as none has ended."""
-        return self._of.get(queue, 0.0)
-
-
 def watching(chooser: Chooser, slots: Slots) -> "tuple[TargetWatch, ...]":
     """Return what watches targets, if there are any."""
     urgency = chooser.urgency
@@ -111,16 +86,23 @@ class TargetWatch:
 
     def __init__(self, chooser: Chooser, urgency: Urgency, slots: Slots) -> None:
         self._chooser, self._urgency, self._slots = chooser, urgency, slots
-        self._run_times = RunTimes()
-        self.ended = self._run_times.ended
+        self._run_times: dict[str, float] = {}  # by queue, running means
         self._look_at = 0.0
         self._undated: set[str] = set()
         self._said: dict[str, float] = {}  # when it was last said that a queue's is missed
 
+    def ended(self, request: Any, seconds: float | None) -> None:
+        """A task has ended, in the pool's thread; it ran so long, if that is known."""
+        if seconds is None:
+            seconds = monotonic() - request.message.begun_at
+        queue = request.message.feed.name
+        known = self._run_times.get(queue, seconds)
+        self._run_times[queue] = known + _WEIGHT * (seconds - known)
+
     def look(self, now: float) -> Looked:
         """Return what targets are like now. From any thread."""
         kept = self._urgency.kept(now)
-        work = sum(each.load * self._run_times.of(each.queue) for each in kept)
+        work = sum(each.load * self._run_times.get(each.queue, 0.0) for each in kept)
         return Looked(
             {each.queue: each for each in kept},
             slots_needed(work, self._urgency.set_apart),
@@ -165,16 +147,4 @@ class TargetWatch:
         held = self._chooser.why(kept.flow, now)[0]
         if held is not None:
             return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
-        if looked.needed > looked.slots:
-            return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
-        usual = self._run_times.usual
-        if (least := slots_at_least(kept.target, usual)) > looked.slots:
-            return (
-                f"tasks take {in_words(usual)} on the average, and for one of the slots to become"
-                f" free in time takes {least} of them at all workers; here are {looked.slots}"
-            )
-        if not kept.load:
-            return (
-                f"hardly anything starts: all {looked.slots} slots are taken, or it is late by now"
-            )
-        return f"the {looked.slots} slots here would do: this was a burst, or the worker was away"
+        return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
