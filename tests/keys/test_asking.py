@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 from amqp import Message, RecoverableConnectionError, spec
-from celery import Celery
 from kombu import Queue
 
-from celery_fair import NonRepeatableTask
 from celery_fair.brokers.lanes import Lanes
 from celery_fair.core.dwrr import Flow
 from celery_fair.core.keys.front import Front
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.amqp_io.writer import AckWriter, Questions
-from celery_fair.worker.queues.keyed.by_key import KeyedParts, Unstarted
+from celery_fair.worker.queues.keyed.by_key import KeyedParts
 from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed
@@ -136,10 +134,15 @@ class Feed:
     """One of a queue whose lane 0 is known to have messages, and whose front to have none."""
 
     def __init__(
-        self, broker: Broker, connection: Any, free: int, app: Any, depth: int, looked: bool = True
+        self,
+        broker: Broker,
+        connection: Any,
+        free: int,
+        depth: int,
+        looked: bool = True,
+        asks_ahead: bool = True,
     ) -> None:
         self.broker = broker
-        self.unstarted = Unstarted(app)
         self.acks = AckWriter(connection, lambda: None)
         self.calls: list[Callable[[], object]] = []
         lanes = Lanes(lambda: None, Queue("jobs"), 8)
@@ -150,7 +153,7 @@ class Feed:
         parts = KeyedParts(
             KeyedQueue("jobs"),
             KeySlots(lambda: None, {}),
-            self.unstarted,
+            asks_ahead,
             None,
             usual=lambda: 1.0,
             free=lambda: free,
@@ -188,18 +191,10 @@ class Feed:
         return str(self.feed.take(0.0, 0).headers["id"])
 
 
-def nothing() -> None: ...
-
-
 @contextmanager
-def feeding(free: int = 1, depth: int = 9, queue: str | None = None) -> Iterator[Feed]:
-    """One of an app whose non-repeatable task is sent to this queue, if it has one."""
-    app = Celery("asking")
-    if queue is not None:
-        app.conf.task_routes = {"once": queue}
-        app.task(base=NonRepeatableTask, name="once", shared=False)(nothing)
+def feeding(free: int = 1, depth: int = 9, asks_ahead: bool = True) -> Iterator[Feed]:
     with connected() as (broker, connection):
-        yield Feed(broker, connection, free, app, depth)
+        yield Feed(broker, connection, free, depth, asks_ahead=asks_ahead)
 
 
 LANE = "jobs.fair.0"
@@ -246,7 +241,7 @@ def test_one_is_asked_for_while_nobody_knows_what_the_front_has() -> None:
 
 def test_the_front_is_looked_into_first() -> None:
     with connected() as (broker, connection):
-        feed = Feed(broker, connection, 3, Celery("asking"), 9, looked=False)
+        feed = Feed(broker, connection, 3, 9, looked=False)
         feed.feed._hear()
         assert feed.choice.step(1.0, 0.0) is Front.GET
         feed.looks_into_the_front(got(1, 0, "b"))
@@ -260,8 +255,8 @@ def test_no_more_is_asked_for_than_is_there() -> None:
         feed.sends(2 * get(LANE))
 
 
-def test_where_a_non_repeatable_task_is_sent_one_is_asked_for_when_it_starts() -> None:
-    with feeding(free=8, queue="jobs") as feed:
+def test_where_a_task_is_non_repeatable_one_is_asked_for_when_it_starts() -> None:
+    with feeding(free=8, asks_ahead=False) as feed:
         feed.broker.send(got(1, 8))
         assert feed.take() == "1"
         assert not feed.feed.buffer
@@ -269,24 +264,6 @@ def test_where_a_non_repeatable_task_is_sent_one_is_asked_for_when_it_starts() -
         feed.sends(get(LANE))
         feed.broker.send(got(2, 7))
         assert feed.take() == "2"
-
-
-def test_non_repeatable_tasks_that_are_sent_elsewhere_do_not_matter() -> None:
-    with feeding(free=3, queue="payments") as feed:
-        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
-        assert [feed.take() for _ in range(2)] == ["1", "2"]
-        feed.sends(3 * get(LANE))
-
-
-def test_once_a_non_repeatable_task_has_come_nothing_is_asked_for_ahead() -> None:
-    with feeding(free=3) as feed:
-        dispositions: Any = feed.feed.dispositions
-        dispositions.starts_once = lambda message: message.headers["id"] == "2"
-        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
-        assert [feed.take() for _ in range(3)] == ["1", "2", "3"]
-        feed.sends(3 * get(LANE))
-        assert not feed.feed._picked
-        assert not feed.unstarted.may_wait("jobs")
 
 
 def test_what_does_not_start_goes_back() -> None:

@@ -17,57 +17,15 @@ from celery_fair.worker.queues.keyed.store import StoreLink, StoreLinks
 from celery_fair.worker.queues.pulled import Pulled
 
 
-class Unstarted:
-    """Which queues a worker may hold messages of that are not to start at once.
-
-    What it holds unstarted comes back as redelivered if the worker is killed, or its connection
-    lost: an ordinary task starts then, and a non-repeatable one becomes a dead letter. What a queue
-    has next nobody can tell. So nothing is held of a queue that the app itself sends non-repeatable
-    tasks to; nor, from then on, of one that such a task has come from all the same, as its
-    publisher wanted.
-
-    Arguments:
-        app: whose tasks are registered, and routed as it says.
-    """
-
-    def __init__(self, app: Any) -> None:
-        names = [_queue_of(app, app.tasks[name]) for name in non_repeatable(app)]
-        self._anywhere = None in names  # one of them is sent who knows where
-        self._once = set(names)
-
-    def may_wait(self, queue: str) -> bool:
-        """Whether messages of a queue may wait here."""
-        return not (self._anywhere or queue in self._once)
-
-    def came_once(self, queue: str) -> None:
-        """A non-repeatable task has come from this queue."""
-        self._once.add(queue)
-
-
-def _queue_of(app: Any, task: Any) -> str | None:
-    """Return the queue that a task is sent to if its publisher says nothing; None: it depends.
-
-    Not by the router's `route`, which makes queues of names, and those would be consumed, too.
-    """
-    own = {name: getattr(task, name, None) for name in ("queue", "exchange", "routing_key")}
-    try:
-        found = app.amqp.router.lookup_route(task.name, (), {}, dict(own), task) or {}
-    except Exception:  # noqa: BLE001 - a router of the app's, which wants to see arguments, say
-        return None
-    route = {"queue": found} if isinstance(found, str) else found
-    if any(said.get(name) for said in (own, route) for name in ("exchange", "routing_key")):
-        return None
-    queue = own["queue"] or route.get("queue") or app.conf.task_default_queue
-    return str(getattr(queue, "name", queue))
-
-
 class KeyedParts(NamedTuple):
     """What a feed is given besides whose queue is shared by key.
 
     Attributes:
         keyed: its entry in ``fair_keys``.
         places: of capped keys' messages.
-        unstarted: says whether more may be asked for than start at once.
+        asks_ahead: whether more may be asked for than start at once. What is held unstarted comes
+            back as redelivered if the worker is killed, or its connection lost: where tasks are
+            non-repeatable, those would become dead letters.
         link: to the store of keys; None: there is none, or the broker is it.
         usual: returns what to reckon for a message that is not here yet.
         free: returns how many slots are free.
@@ -76,7 +34,7 @@ class KeyedParts(NamedTuple):
 
     keyed: KeyedQueue
     places: KeySlots
-    unstarted: Unstarted
+    asks_ahead: bool
     link: StoreLink | None
     usual: Callable[[], float]
     free: Callable[[], int]
@@ -101,7 +59,7 @@ class Keys:
     ) -> None:
         self._queues = queues
         self._places = KeySlots(connect, queues)
-        self._unstarted = Unstarted(app)
+        self._asks_ahead = not non_repeatable(app)
         self._links = None if store is None else StoreLinks(store, queues)
 
     def __contains__(self, queue: str) -> bool:
@@ -120,7 +78,7 @@ class Keys:
             celery.exceptions.ImproperlyConfigured: the store lets this user have no keys there.
         """
         keyed, link = self._queues[queue], None if self._links is None else self._links.of(queue)
-        return KeyedParts(keyed, self._places, self._unstarted, link, usual, free, later)
+        return KeyedParts(keyed, self._places, self._asks_ahead, link, usual, free, later)
 
     def close(self) -> None:
         """Tell the store, or the broker, what is left to be told."""

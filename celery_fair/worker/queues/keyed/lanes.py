@@ -7,8 +7,8 @@ What is published in passing is in the queue itself, the front; who publishes in
 While tasks are short, the next turns' messages are asked for before their slots are free, with the
 acknowledgements of those that start: the broker's answer is here by then. They are charged when
 they are asked for. What has not started after a moment goes back, for what runs now is long. None
-is asked for so where non-repeatable tasks are to be reckoned with (see `by_key.Unstarted`): what a
-lost connection takes away would be dead letters.
+is asked for so by a worker that knows a non-repeatable task: what a lost connection takes away
+would be dead letters.
 
 All workers see the same front and lanes, and each gives every key the same part of its slots; so do
 all of them together, in the long run. With a store of keys it is soon: see `shared`.
@@ -52,9 +52,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def __init__(self, *, watch: LaneWatch, parts: KeyedParts, **options: Any) -> None:
         super().__init__(parts=parts, **options)
         self._watch = watch
-        self._unstarted, self._later = parts.unstarted, parts.later
-        may_wait = self._unstarted.may_wait(self.name)
-        self._ahead = Ahead(_AHEAD, parts.free) if may_wait else None
+        self._later = parts.later
+        self._ahead = Ahead(_AHEAD, parts.free) if parts.asks_ahead else None
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
         self._choice = self._chooses(parts)
@@ -215,9 +214,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
                 message = self.channel.message_to_python(raw)
                 key, left = whose(message), int(raw.delivery_info["message_count"])
                 self._receive(message)
-                if self._ahead is not None and self.dispositions.starts_once(message):
-                    self._ahead = None  # what is here starts in its turn
-                    self._unstarted.came_once(self.name)
             if pick is None:
                 self._head = message
                 self._choice.front_is(key, left, monotonic())
