@@ -21,8 +21,8 @@ from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import (
     GoneError,
     Keep,
+    LetterQueue,
     Letters,
-    OneByOne,
     ReplayError,
     nothing,
 )
@@ -37,7 +37,7 @@ class _Place(NamedTuple):
     payload: Any
 
 
-class RedisLetters(OneByOne):
+class RedisLetters(LetterQueue):
     """The dead-letter queue on Redis: a list for each priority, the oldest letter at its end."""
 
     def __init__(self, connection: Any, *rest: Any) -> None:
@@ -64,7 +64,7 @@ class RedisLetters(OneByOne):
                 for raw in reversed(page):
                     yield _letter(key, raw)
 
-    def _replay(self, letter: Letter) -> None:
+    def replay(self, letter: Letter) -> None:
         place = letter.handle
         channel = self._channel
         exchange, _ = letter.origin
@@ -117,7 +117,7 @@ class _Got:
     settled: bool = False
 
 
-class VirtualLetters(OneByOne):
+class VirtualLetters(LetterQueue):
     """The dead-letter queue of an emulated broker."""
 
     def __init__(self, connection: Any, *rest: Any) -> None:
@@ -145,7 +145,7 @@ class VirtualLetters(OneByOne):
             for got in kept:
                 self._put_back(got)
 
-    def _replay(self, letter: Letter) -> None:
+    def replay(self, letter: Letter) -> None:
         got = _held(letter)
         fresh = fresh_payload(got.payload, letter)
         for queue in targets(self._channel, letter, self._exchanges):

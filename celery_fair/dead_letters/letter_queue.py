@@ -1,15 +1,13 @@
 """What can be done with the dead-letter queue, whatever the broker."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from celery_fair.dead_letters.letter import Letter
 
 Keep = Callable[[Letter], bool]
 Letters = Generator[Letter, None, None]
-Result = Exception | None
-"""What went wrong, if anything did."""
 
 
 def nothing(_: Letter) -> bool:
@@ -35,12 +33,7 @@ class LetterQueue(ABC):
         connection: kombu's, connected.
         name: the queue's.
         exchanges: the app's, by name.
-
-    Attributes:
-        at_once: how many letters are best replayed with one call.
     """
-
-    at_once = 1
 
     def __init__(self, connection: Any, name: str, exchanges: Mapping[str, Any]) -> None:
         self._connection = connection
@@ -60,13 +53,13 @@ class LetterQueue(ABC):
         """
 
     @abstractmethod
-    def replay(self, letters: Sequence[Letter]) -> list[Result]:
-        """Publish each to where it was, as a fresh message, and then remove it.
+    def replay(self, letter: Letter) -> None:
+        """Publish it to where it was, as a fresh message, and then remove it.
 
-        Returns:
-            In the order of the letters what went wrong: a `ReplayError`, as nothing would get it
-            there, or if it could not be removed; a `GoneError` if it is not there any more; or
-            whatever the transport raises.
+        Raises:
+            ReplayError: nothing would get it there, or it could not be removed.
+            GoneError: it is not there any more.
+            Exception: whatever the transport does.
         """
 
     @abstractmethod
@@ -80,21 +73,3 @@ class LetterQueue(ABC):
     @abstractmethod
     def is_lost(self, error: Exception) -> bool:
         """Whether an error means that the connection is of no more use."""
-
-
-class OneByOne(LetterQueue):
-    """Of a broker that replays a letter with each call."""
-
-    def replay(self, letters: Sequence[Letter]) -> list[Result]:
-        return [self._result_of(letter) for letter in letters]
-
-    def _result_of(self, letter: Letter) -> Result:
-        try:
-            self._replay(letter)
-        except Exception as exc:  # noqa: BLE001 - one letter's trouble is not the others'
-            return exc
-        return None
-
-    @abstractmethod
-    def _replay(self, letter: Letter) -> None:
-        """Replay one, or raise what `replay` returns."""

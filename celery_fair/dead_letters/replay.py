@@ -4,8 +4,7 @@ Between the plan and this somebody else may have taken some letters, and others 
 are left alone. Those that the plan is about are found by what they are.
 
 All copies of a message are in hand before one of them is replayed. The others are removed first: if
-the program is killed in between, one is left, and not one more than was replayed. As many letters
-are replayed together as suits their queue.
+the program is killed in between, one is left, and not one more than was replayed.
 """
 
 from collections import defaultdict
@@ -40,7 +39,6 @@ def replay(
         tick: called after each message.
     """
     held: dict[str, list[Letter]] = defaultdict(list)
-    ready = _Ready(queue, plan, tick)
 
     def act(letter: Letter) -> bool:
         name, copies = plan.name(letter.digest), held[letter.digest]
@@ -53,46 +51,14 @@ def replay(
         for other in others:
             queue.remove(other)
             plan.report.duplicates.append(name)
-        ready.add(first)
+        try:
+            queue.replay(first)
+            plan.report.done.append(name)
+        finally:
+            tick()
         return True
 
-    return _go_through(queue, plan, act, stop, ready)
-
-
-class _Ready:
-    """Letters in hand that are to be replayed together."""
-
-    def __init__(self, queue: LetterQueue, plan: Plan, tick: Tick) -> None:
-        self._queue = queue
-        self._plan = plan
-        self._tick = tick
-        self.letters: list[Letter] = []
-
-    def add(self, letter: Letter) -> None:
-        """Another one; if they are enough, they are replayed."""
-        self.letters.append(letter)
-        if len(self.letters) >= self._queue.at_once:
-            self.finish()
-
-    def finish(self) -> None:
-        """Replay them, and report what came of it.
-
-        Raises:
-            Exception: the transport's, for a connection that is of no more use.
-        """
-        some, self.letters = self.letters, []
-        errors = self._queue.replay(some)
-        report = self._plan.report
-        for letter, error in zip(some, errors, strict=True):
-            name = self._plan.name(letter.digest)
-            if error is None:
-                report.done.append(name)
-            else:
-                report.failed[name] = _told(error)
-            self._tick()
-        for error in filter(None, errors):
-            if self._queue.is_lost(error):
-                raise error
+    return _go_through(queue, plan, act, stop)
 
 
 def purge(
@@ -115,21 +81,13 @@ def purge(
             tick()
         return not left[letter.digest]
 
-    return _go_through(queue, plan, act, stop, _Ready(queue, plan, tick))
+    return _go_through(queue, plan, act, stop)
 
 
 def _go_through(
-    queue: LetterQueue,
-    plan: Plan,
-    act: Callable[[Letter], bool],
-    stop: Stop,
-    ready: _Ready,
+    queue: LetterQueue, plan: Plan, act: Callable[[Letter], bool], stop: Stop
 ) -> Report:
-    """Act on each letter that is planned, until no more is to be done with its message.
-
-    Arguments:
-        ready: what `act` has left for later.
-    """
+    """Act on each letter that is planned, until no more is to be done with its message."""
     left, reason = set(plan.todo), _TAKEN
     try:
         with closing(queue.browse(lambda letter: letter.digest in left)) as letters:
@@ -141,12 +99,10 @@ def _go_through(
                     left.remove(letter.digest)
                 if not left:
                     break
-            ready.finish()
     except Exception as exc:  # each transport has its own for a lost connection
         if not queue.is_lost(exc):
             raise
         reason = f"not tried, as the connection to the broker is of no more use: {_told(exc)}"
-    left.update(letter.digest for letter in ready.letters)
     for digest in [digest for digest in plan.todo if digest in left]:
         plan.report.failed.setdefault(plan.name(digest), reason)
     return plan.report

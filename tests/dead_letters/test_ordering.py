@@ -350,24 +350,10 @@ def test_interrupted(box: Box, second: Connection) -> None:
         box.put(each)
     plan = planned(box, second)
     queue = letters_of(box.app, second)
-    queue.at_once = 1
     report = replay(queue, plan, stop=lambda: bool(plan.report.done))
     assert report.done == ["t1"]
     assert report.failed == dict.fromkeys(["t2", "t3"], "not tried: interrupted")
     assert box.ids() == ["t2", "t3"]
-
-
-def test_what_is_in_hand_when_it_is_interrupted_is_replayed(box: Box, second: Connection) -> None:
-    ids = [f"t{number}" for number in range(5)]
-    for each in ids:
-        box.put(each)
-    asked = iter([False, False, False, True])
-    queue = letters_of(box.app, second)
-    queue.at_once = 2
-    report = replay(queue, planned(box, second), stop=lambda: next(asked))
-    assert report.done == ids[:3]
-    assert report.failed == dict.fromkeys(ids[3:], "not tried: interrupted")
-    assert box.ids() == ids[3:]
 
 
 def test_of_many_each_has_its_own_outcome(box: Box, space: Space) -> None:
@@ -400,7 +386,6 @@ def test_lost_connection(box: Box, second: Connection) -> None:
         box.put(each)
     plan = planned(box, second)
     queue = letters_of(box.app, second)
-    queue.at_once = 1
 
     def lose() -> None:
         raise OSError("the cable was cut")
