@@ -21,6 +21,7 @@ from celery_fair.worker.queues.keyed.by_key import KeyedParts
 from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed
+from celery_fair.worker.queues.keyed.store import StoreLink
 from tests.fast_path.broker import Broker, connected
 from tests.fast_path.wire import BODY, HEADER, METHOD, frame, method
 from tests.feeds import gate, ports
@@ -154,7 +155,7 @@ class Feed:
             KeyedQueue("jobs"),
             KeySlots(lambda: None, {}),
             asks_ahead,
-            None,
+            StoreLink(KeyedQueue("jobs"), None),
             usual=lambda: 1.0,
             free=lambda: free,
             later=lambda seconds, call: self.calls.append(call),
@@ -242,7 +243,7 @@ def test_one_is_asked_for_while_nobody_knows_what_the_front_has() -> None:
 def test_the_front_is_looked_into_first() -> None:
     with connected() as (broker, connection):
         feed = Feed(broker, connection, 3, 9, looked=False)
-        feed.feed._hear()
+        feed.choice.found(0, 9)
         assert feed.choice.step(1.0, 0.0) is Front.GET
         feed.looks_into_the_front(got(1, 0, "b"))
         assert feed.choice.head == ("b", "")

@@ -1,4 +1,4 @@
--- Say which lane of RabbitMQ is a tenant's for what is to wait; see keyed/shared_lanes.py.
+-- Say which lane of RabbitMQ is a tenant's for what is to wait; see worker/queues/keyed/spare_lanes.py.
 --
 --   spares     the lane, by tenant
 --   spared     the tenant, by lane; spared_at: when that was asked for last, seconds

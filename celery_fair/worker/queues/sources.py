@@ -20,7 +20,6 @@ from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.lanes import LanesFeed
 from celery_fair.worker.queues.keyed.redis import KeyedRedisFeed
-from celery_fair.worker.queues.keyed.shared import SharedLanesFeed
 from celery_fair.worker.queues.redis import RedisSource
 from celery_fair.worker.queues.source import Source
 from celery_fair.worker.queues.virtual import VirtualSource
@@ -74,9 +73,8 @@ class AmqpSource(Source):
         queue, parts = options["queue"], options["parts"]
         lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, parts.keyed.lanes)
         watch = LaneWatch(lanes, queue.name, options.pop("sorter"))
-        kind = LanesFeed if parts.link is None else SharedLanesFeed
         channel = self._channels.take(queue.name)
-        return kind(channel=channel, acks=self._acks, watch=watch, **options)
+        return LanesFeed(channel=channel, acks=self._acks, watch=watch, **options)
 
     def flush(self, more: bool = False) -> None:
         self._acks.flush(more)

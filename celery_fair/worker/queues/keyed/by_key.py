@@ -26,7 +26,7 @@ class KeyedParts(NamedTuple):
         asks_ahead: whether more may be asked for than start at once. What is held unstarted comes
             back as redelivered if the worker is killed, or its connection lost: where tasks are
             non-repeatable, those would become dead letters.
-        link: to the store of keys; None: there is none, or the broker is it.
+        link: to the store of keys, where the broker is none.
         usual: returns what to reckon for a message that is not here yet.
         free: returns how many slots are free.
         later: calls something after so many seconds.
@@ -35,7 +35,7 @@ class KeyedParts(NamedTuple):
     keyed: KeyedQueue
     places: KeySlots
     asks_ahead: bool
-    link: StoreLink | None
+    link: StoreLink
     usual: Callable[[], float]
     free: Callable[[], int]
     later: Callable[[float, Callable[[], object]], object]
@@ -60,7 +60,7 @@ class Keys:
         self._queues = queues
         self._places = KeySlots(connect, queues)
         self._asks_ahead = not non_repeatable(app)
-        self._links = None if store is None else StoreLinks(store, queues)
+        self._links = StoreLinks(store, queues)
 
     def __contains__(self, queue: str) -> bool:
         return queue in self._queues
@@ -77,60 +77,48 @@ class Keys:
         Raises:
             celery.exceptions.ImproperlyConfigured: the store lets this user have no keys there.
         """
-        keyed, link = self._queues[queue], None if self._links is None else self._links.of(queue)
+        keyed, link = self._queues[queue], self._links.of(queue)
         return KeyedParts(keyed, self._places, self._asks_ahead, link, usual, free, later)
 
     def close(self) -> None:
         """Tell the store, or the broker, what is left to be told."""
-        if self._links is not None:
-            self._links.close()
+        self._links.close()
         self._places.close()
 
 
 class KeyedFeed(Pulled):
     """Messages come by turns (see `celery_fair.core.keys.tags.Turn`), which are settled.
 
-    It chooses by key itself; see `celery_fair.worker.queues.feed.ByKey`.
+    Keys may have caps: some messages have places, which they leave. It chooses by key itself; see
+    `celery_fair.worker.queues.feed.ByKey`.
 
     Arguments:
         parts: what it is given besides.
     """
 
+    _most_waiting = math.inf  # what has come due, and may not start yet, keeps nobody else from it
+
     def __init__(self, *args: Any, parts: KeyedParts, **options: Any) -> None:
         super().__init__(*args, **options)
         self.by_key = self
         self._usual = parts.usual
+        self._leases = parts.places
         self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
 
-    _most_waiting = math.inf  # what has come due, and may not start yet, keeps nobody else from it
-
+    @abstractmethod
     def live_weights(self) -> Mapping[str, float]:
-        return {}
+        """Return the weights that keys were given live."""
 
     def seen(self, tenant: str | None) -> Seen | None:
         return None
 
     def charged(self, item: Any, cost: float) -> None:
+        """What does not start leaves its place, unless it waits for a limit of Celery's alone."""
         message = message_of(item)
         turn: Turn | None = message.turn
         if turn is not None and cost != turn.charged:
             self._settled.append((turn, cost - turn.charged))
             message.come_by(turn._replace(charged=cost))
-
-    def ended(self, message: Any) -> None: ...
-
-
-class Placed(KeyedFeed):
-    """Where keys may have caps: some messages have places, which they leave."""
-
-    def __init__(self, *args: Any, parts: KeyedParts, **options: Any) -> None:
-        super().__init__(*args, parts=parts, **options)
-        self._leases = parts.places
-
-    def charged(self, item: Any, cost: float) -> None:
-        """What does not start leaves its place, unless it waits for a limit of Celery's alone."""
-        super().charged(item, cost)
-        message = message_of(item)
         if not cost and message.aside != "limit":
             self._leases.leave(self.name, message, unused=True)
 

@@ -91,6 +91,10 @@ class KeySlots:
         with self._lock:
             self._left[queue][:0] = left
 
+    def unused(self, queue: str, tenant: str, place: str) -> None:
+        """Nothing has started by a permit that had this place, or a token."""
+        self.untold(queue, [Left(tenant, place, True)])
+
     def close(self) -> None:
         """Tell what is left to be told."""
         self._closed.set()

@@ -11,19 +11,22 @@ is asked for so by a worker that knows a non-repeatable task: what a lost connec
 would be dead letters.
 
 All workers see the same front and lanes, and each gives every key the same part of its slots; so do
-all of them together, in the long run. With a store of keys it is soon: see `shared`.
+all of them together, in the long run. With a store of keys it is soon: each worker tells others
+what it serves, and adds what they serve to its tags. And keys may be limited there: see
+`spare_lanes`. Of a limited key nothing is asked for ahead: it would take a place, and not run.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic, time
 from typing import Any
 
 from amqp import ChannelError, RecoverableConnectionError
 
-from celery_fair.core.keys.front import Front, FrontAndLanes, Move, Pick, Take
+from celery_fair.clock import elapsed
+from celery_fair.core.keys.front import Front, Move, Pick, Take
 from celery_fair.core.keys.sketch import RecentKeys
-from celery_fair.core.keys.tags import Served, TenantTags, Turn
+from celery_fair.core.keys.tags import Served, Turn
 from celery_fair.core.window import Ahead
 from celery_fair.worker.amqp_io.writer import Questions
 from celery_fair.worker.queues.amqp import PulledAmqpFeed
@@ -31,12 +34,17 @@ from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
+from celery_fair.worker.queues.keyed.spare_lanes import SpareLanes
+from celery_fair.worker.queues.keyed.store import SharedTags
 
 _SEEN = 200
 """Lanes, those that have most, and keys that were served most, of which is told who asks."""
 
 _AHEAD = 0.015
 """Seconds of work that are asked for at once: the broker's answer is waited for that much less."""
+
+_LOOK = 0.005
+"""Seconds until more is moved out of shared lanes if nothing may start."""
 
 _LONG = 0.25
 """Seconds after which one that has not started goes back: what runs now takes longer."""
@@ -52,18 +60,24 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def __init__(self, *, watch: LaneWatch, parts: KeyedParts, **options: Any) -> None:
         super().__init__(parts=parts, **options)
         self._watch = watch
+        self._link = parts.link
+        self._tags = SharedTags(parts.link)
+        self._choice = SpareLanes(
+            self._tags,
+            parts.link,
+            watch,
+            lambda tenant, permit: self._leases.unused(self.name, tenant, permit.place),
+        )
         self._later = parts.later
         self._ahead = Ahead(_AHEAD, parts.free) if parts.asks_ahead else None
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
-        self._choice = self._chooses(parts)
         self._head: Any = None  # the front's first message, if it is here
         self._picked: deque[Pick | None] = deque()  # what is asked for: in lanes; None: in front
         self._started = RecentKeys(_SEEN)
 
-    def _chooses(self, parts: KeyedParts) -> FrontAndLanes:
-        weights, usual = parts.keyed.weights, parts.keyed.weight
-        return FrontAndLanes(TenantTags(lambda tenant: weights.get(tenant, usual)))
+    def live_weights(self) -> Mapping[str, float]:
+        return self._link.live_weights()
 
     def seen(self, tenant: str | None) -> Seen:
         lanes, tags = self._choice.lanes, self._choice.tags.tenants
@@ -94,6 +108,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def die(self) -> None:
         self._watch.stop(wait=False)  # the broker may be away, and a reconnect must not wait
         self._head = None
+        for pick in filter(None, self._picked):
+            self._choice.give_up(pick)
         self._picked.clear()
         super().die()
 
@@ -109,10 +125,11 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     # Its turn ---------------------------------------------------------------------------
 
     def ask_at(self, started: int) -> float:
-        """Return when to ask; at once if the watch has found something."""
-        if self._may_ask and (self._watch.found or self._picked):
+        """Return when to ask; at once if the watch has found something, or a key has room again."""
+        choice = self._choice
+        if self._may_ask and (self._watch.found or self._picked or choice.have_room):
             return 0.0
-        return super().ask_at(started)
+        return min(super().ask_at(started), choice.ask_at)
 
     def next_cost(self, cost: Any) -> float | None:
         found = super().next_cost(cost)
@@ -121,6 +138,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     def take(self, now: float, started: int) -> Any:
         item = super().take(now, started)
+        if item is None and self._choice.nothing_else(now):
+            self._wait, self._ask_at = 0.0, now + _LOOK
         turn = None if item is None else message_of(item).turn
         if turn is not None:
             self._started.add(turn.tenant, time())
@@ -131,10 +150,18 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
                 self._ask(self._choice.more(most - have, self._usual()))
         return item
 
+    def ended(self, message: Any) -> None:
+        super().ended(message)
+        if message.turn is not None and message.turn.has == "left":
+            self._choice.ended(message.turn.tenant)
+
+    def _return(self, item: Any) -> None:
+        self.buffer.append(item)
+
     def _next(self) -> int | None:
         """Return the place of what was chosen, or has come due."""
         for place, item in enumerate(self.buffer):
-            if item is not self._head and not has_left(item):
+            if item is not self._head and not _has_left(item):
                 return place
         return None
 
@@ -143,15 +170,23 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             turn, difference = self._settled.popleft()
             finishes = float(turn.finish), float(turn.part_finish)
             self._choice.tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
-        self._hear()
-        self._choice.begin(monotonic())
-        self._choose()
-        return self._choice.left
-
-    def _hear(self) -> None:
-        """Take in which lanes have messages."""
+        self._tags.hear()
         for found in self._watch.take():
             self._choice.found(*found)
+        free = self._leases.left(self.name)
+        if free and not self._link.leave(free):
+            self._leases.untold(self.name, free)
+        self._choice.begin(monotonic())
+        for message in [message_of(item) for item in self.buffer if _has_left(item)]:
+            permit = self._choice.may(message.turn.tenant)
+            if permit is not None:
+                self._comes_by(message, message.turn._replace(has=permit.has, place=permit.place))
+                break
+        else:
+            self._choose()
+        left = self._choice.left
+        self.withheld = left if self._choice.some_wait and self._next() is None else 0
+        return left
 
     def _choose(self) -> None:
         """Bring the message whose turn it is into the buffer, if there is one."""
@@ -192,8 +227,9 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             self._questions.ask(counted, names)
         except ChannelError as exc:
             self._refused(exc)
-        if self._ahead is not None:
-            self._look_later()
+        if self._ahead is not None and not self._will_look:
+            self._will_look = True
+            self._later(_LONG, self._give_back_what_waits)
 
     def _have_come(self) -> bool:
         """Take in what has been asked for; return whether there is anything that may start."""
@@ -227,7 +263,16 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def _comes_by(self, message: Any, turn: Turn, number: int | None = None) -> bool:
         """A message has come by this turn, out of this lane; return whether it may start."""
         message.come_by(turn)
-        return True
+        if turn.has == "place":
+            self._leases.take(self.name, message, elapsed())
+        elif turn.has == "left" and number is not None:
+            # Into a lane for what is to wait, or back, behind what is there. What the broker does
+            # not take stays here, and starts when its key may.
+            to = self._choice.place_for(turn.tenant, number)
+            if self.dispositions.move(message, self._watch.name_of(to)) and not self.dead:
+                self.buffer.remove(message)
+                self._choice.put_back((turn.tenant, turn.part), number, to)
+        return turn.has != "left"
 
     def _move(self, step: Move) -> None:
         """Move the front's first message to a lane of its key, out of the way."""
@@ -249,7 +294,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     def _give_back_what_waits(self) -> None:
         """Let other workers have what was to start soon, and has not."""
-        self._will_look = False
         while self._picked:
             self._have_come()
         ahead = [item for item in self.buffer if _is_ahead(item)]
@@ -260,16 +304,12 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         for message in late:
             if message.acknowledged:
                 self.buffer.remove(message)
-        if ahead:
-            self._look_later()
-
-    def _look_later(self) -> None:
-        if not (self._will_look or self.dead):
-            self._will_look = True
+        self._will_look = bool(ahead) and not self.dead
+        if self._will_look:
             self._later(_LONG, self._give_back_what_waits)
 
 
-def has_left(item: Any) -> bool:
+def _has_left(item: Any) -> bool:
     """Whether a message has come due, and is to ask once more whether it may start."""
     turn = message_of(item).turn
     return turn is not None and turn.has == "left"

@@ -15,13 +15,13 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from celery_fair.brokers.keyed.scripts import KeyedScripts, Left
+from celery_fair.brokers.keyed.scripts import KeyedScripts
 from celery_fair.clock import elapsed
 from celery_fair.core.keys.tags import Turn
 from celery_fair.core.window import Ahead
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Aside, Feed
-from celery_fair.worker.queues.keyed.by_key import KeyedParts, Placed
+from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
 from celery_fair.worker.queues.redis import RedisFeed
 
 _AHEAD = 0.005
@@ -46,7 +46,7 @@ class _Renewed(Aside):
             super().due(message, request)
 
 
-class KeyedRedisFeed(Placed, RedisFeed):
+class KeyedRedisFeed(KeyedFeed, RedisFeed):
     """Asks for as many messages as slots are free, or are started within some milliseconds."""
 
     def __init__(self, *, parts: KeyedParts, **options: Any) -> None:
@@ -104,7 +104,7 @@ class KeyedRedisFeed(Placed, RedisFeed):
             if message is None:
                 self._settled.append((came_by, -charge))
                 if has:
-                    self._leases.untold(self.name, [Left(tenant, place, True)])
+                    self._leases.unused(self.name, tenant, place)
                 continue
             message.come_by(came_by)
             if has == "place":

@@ -25,7 +25,10 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.keyed.scripts import Left
 from celery_fair.brokers.keyed.store import KeyStore
+from celery_fair.core.keys.elsewhere import Elsewhere
 from celery_fair.core.keys.front import Permit
+from celery_fair.core.keys.lanes import is_nobodys
+from celery_fair.core.keys.tags import Served, TenantTags
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.away import Away
 
@@ -54,12 +57,14 @@ Heard = tuple[Mapping[str, float], Mapping[str, float]]
 
 
 class StoreLink:
-    """Of one queue."""
+    """Of one queue. Without a store nobody is limited, nothing is told, and nothing heard."""
 
-    def __init__(self, keyed: KeyedQueue, store: KeyStore) -> None:
+    def __init__(self, keyed: KeyedQueue, store: KeyStore | None) -> None:
         self._keyed = keyed
-        self._lists = store.lists(keyed)
-        self._reports = store.reports(keyed.name)
+        self._has_store = store is not None
+        if store is not None:
+            self._lists = store.lists(keyed)
+            self._reports = store.reports(keyed.name)
         self._live_weights: Mapping[str, float] = {}
         self._live_limits: frozenset[str] = frozenset()
         self._prefix, self._numbers = uuid4().hex[:12], count(1)
@@ -120,6 +125,8 @@ class StoreLink:
         self, tenant: str, offered: int | None = None, given_up: int | None = None
     ) -> int | None:
         """Return the lane for what a tenant has that is to wait; see `KeyedLists.spare`."""
+        if not self._has_store:
+            return None
         return self._asked(lambda: self._lists.spare(tenant, offered, given_up))
 
     def _asked(self, ask: Callable[[], _T]) -> _T | None:
@@ -151,7 +158,8 @@ class StoreLink:
 
     def tell(self, tenant: str, cost: float) -> None:
         """A message was served here, or took so much more than was told."""
-        self._told.append((tenant, cost))
+        if self._has_store:
+            self._told.append((tenant, cost))
 
     def heard(self) -> Heard | None:
         """Return, once, what was served elsewhere; None if nobody was asked since."""
@@ -229,7 +237,7 @@ class StoreLinks:
         queues: those of ``fair_keys``, by name.
     """
 
-    def __init__(self, store: KeyStore, queues: Mapping[str, KeyedQueue]) -> None:
+    def __init__(self, store: KeyStore | None, queues: Mapping[str, KeyedQueue]) -> None:
         self._store = store
         self._queues = queues
         self._links: dict[str, StoreLink] = {}
@@ -243,6 +251,8 @@ class StoreLinks:
             celery.exceptions.ImproperlyConfigured: the store lets this user have no keys there.
         """
         link = self._links.get(queue) or StoreLink(self._queues[queue], self._store)
+        if self._store is None:
+            return link
         link.look()
         self._links = {**self._links, queue: link}
         if self._thread is None:
@@ -258,3 +268,36 @@ class StoreLinks:
         due = 0.0
         while not self._closed.wait(max(0.0, due - monotonic())):
             due = min(link.work() for link in self._links.values())
+
+
+class SharedTags(TenantTags):
+    """Tells others what is served here, but for what is nobody's, and adds what they serve."""
+
+    __slots__ = ("_elsewhere", "_link")
+
+    def __init__(self, link: StoreLink) -> None:
+        super().__init__(link.weight)
+        self._link = link
+        link.listen(self.tenants.__contains__)
+        self._elsewhere = Elsewhere(self.tenants, is_nobodys)
+
+    def serve(self, tenant: str, part: str, charge: float, more: bool) -> Served:
+        served = super().serve(tenant, part, charge, more)
+        self._elsewhere.served(charge)
+        self._tell(tenant, charge)
+        return served
+
+    def settle(self, served: Served, difference: float) -> None:
+        super().settle(served, difference)
+        self._elsewhere.settled(difference)
+        self._tell(served.tenant, difference)
+
+    def hear(self) -> None:
+        """Take in what others have served since it was last done."""
+        heard = self._link.heard()
+        if heard is not None:
+            self._elsewhere.reported(*heard)
+
+    def _tell(self, tenant: str, cost: float) -> None:
+        if not is_nobodys(tenant):
+            self._link.tell(tenant, cost)
