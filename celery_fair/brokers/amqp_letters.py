@@ -1,16 +1,14 @@
 """RabbitMQ: letters are got and not acknowledged, so that the broker puts them back in place.
 
-One channel holds what was got, another publishes: an error on the latter closes that one only.
-
-Letters are got some at a time, in one round trip. Each is acknowledged when its copy is confirmed.
+One channel holds what was got, another publishes: an error on the latter closes that one only. A
+letter is acknowledged when its copy is confirmed.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
-from amqp import AMQPError, NotFound, spec
+from amqp import AMQPError, NotFound
 
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import (
@@ -32,9 +30,6 @@ _HEADERS = "application_headers"
 
 _NO_ROUTE = 312
 """With this RabbitMQ returns a message that no queue would have got."""
-
-_GOT = 50
-"""Letters that are got in one go."""
 
 
 class AmqpLetters(LetterQueue):
@@ -61,13 +56,11 @@ class AmqpLetters(LetterQueue):
         channel.auto_decode = False  # of the body, by whatever codec a message names
         self._removed = 0
         try:
-            for first in range(0, there, _GOT):
-                wanted = min(_GOT, there - first)
-                some = list(_got(channel, self._name, wanted))
-                for message in some:
-                    yield _letter(message)
-                if len(some) < wanted:
+            for _ in range(there):
+                message = channel.basic_get(self._name)
+                if message is None:
                     break
+                yield _letter(message)
         finally:
             self._held = None
             _close(channel)
@@ -75,7 +68,7 @@ class AmqpLetters(LetterQueue):
 
     def replay(self, letter: Letter) -> None:
         exchange, key = letter.origin
-        message = letter.handle.message
+        message = letter.handle
         headers = letter.replayed_headers()
         copy = type(message)(letter.body, **(message.properties | {_HEADERS: headers}))
         channel, self._publisher = self._publisher or self._connection.channel(), None
@@ -104,7 +97,7 @@ class AmqpLetters(LetterQueue):
     def remove(self, letter: Letter) -> None:
         if letter.handle.channel is not self._held or not self._held.is_open:
             raise GoneError("the broker has closed the channel that held it")
-        self._held.basic_ack(letter.handle.tag)
+        self._held.basic_ack(letter.handle.delivery_tag)
         self._removed += 1
 
     def is_lost(self, error: Exception) -> bool:
@@ -123,40 +116,20 @@ class AmqpLetters(LetterQueue):
                 sleep(0.01)
 
 
-class _Got(NamedTuple):
-    """A letter's message, where it was got, and by which tag."""
-
-    channel: Any
-    tag: int
-    message: Any
-
-
 def _unroutable(exchange: str, key: str) -> str:
     if exchange:
         return f"no queue is bound to exchange {exchange!r} for routing key {key!r}; declare one"
     return f"there is no queue {key!r}; declare it"
 
 
-def _got(channel: Any, queue: str, most: int) -> Iterator[_Got]:
-    """Yield a queue's next messages, so many at the most, when all of them have come."""
-    for _ in range(most):
-        channel.send_method(spec.Basic.Get, "Bsb", (0, queue, False))
-    kinds = [spec.Basic.GetOk, spec.Basic.GetEmpty]
-    answers = [channel.wait(kinds, returns_tuple=True) for _ in range(most)]
-    for answer in answers:
-        if len(answer) > 1:
-            yield _Got(channel, answer[0], answer[-1])
-
-
-def _letter(got: _Got) -> Letter:
-    message = got.message
+def _letter(message: Any) -> Letter:
     headers = message.properties.get(_HEADERS)
     body = message.body
     return Letter(
         headers=headers if isinstance(headers, dict) else {},
         properties={n: v for n, v in message.properties.items() if n != _HEADERS},
         body=body.encode() if isinstance(body, str) else bytes(body),
-        handle=got,
+        handle=message,
     )
 
 

@@ -69,10 +69,15 @@ def register(queue: str) -> str:
     return f"{queue}.fair"
 
 
+def lane_name(queue: str, number: int) -> str:
+    """Return the name of a queue's lane."""
+    return f"{register(queue)}.{number}"
+
+
 def lane(queue: Any, number: int) -> Queue:
     """Return a lane of a queue, as kombu's, to be published to by its name."""
     bounds = {bound: getattr(queue, bound, None) for bound in _BOUNDS}
-    return _like(queue, f"{register(queue.name)}.{number}", queue.queue_arguments, **bounds)
+    return _like(queue, lane_name(queue.name, number), queue.queue_arguments, **bounds)
 
 
 def _like(queue: Any, name: str, arguments: Any, **bounds: Any) -> Queue:
@@ -117,7 +122,7 @@ def waiting_in_lanes(channel: Any, queue: str) -> int:
             return 0
     for first in range(0, count, _AT_A_TIME):
         numbers = range(first, min(first + _AT_A_TIME, count))
-        names = [f"{register(queue)}.{number}" for number in numbers]
+        names = [lane_name(queue, number) for number in numbers]
         with connection.channel() as asking:
             depths = depths_by_name(asking, names)
         if not depths:  # a queue of somebody else's is called so
@@ -149,6 +154,7 @@ class Lanes:
         may_declare: whether to make what is not there.
 
     Attributes:
+        queue: its name.
         most: as above.
         count: how many there were when that was asked last.
         may_declare: whether nobody has said that this user may not.
@@ -159,6 +165,7 @@ class Lanes:
     ) -> None:
         self._connect = connect
         self._queue = queue
+        self.queue: str = queue.name
         self.most = most
         kind = (queue.queue_arguments or {}).get("x-queue-type")
         arguments = {"x-queue-type": kind} if kind else None
@@ -191,27 +198,29 @@ class Lanes:
         found: dict[int, int] = {}
         rest = list(numbers)
         while rest:
-            some = self._asked(rest)
-            found |= some
+            with self._intact():
+                some = depths_by_name(self.channel, [lane_name(self.queue, each) for each in rest])
+            found |= zip(rest, some.values(), strict=False)
             rest = rest[len(some) :]
             if rest:  # the first of them is not there
+                self.drop()
                 missing = rest.pop(0)
                 found[missing] = self._depth(lane(self._queue, missing))
         return found
 
     def survey(self, numbers: Sequence[int]) -> tuple[int, dict[int, int]]:
         """Ask in one go what `counted`, `front` and `depths` do; return what these last two do."""
-        names = {lane(self._queue, number).name: number for number in numbers}
-        known = (self._register.name, self._queue.name)
+        names = [lane_name(self.queue, number) for number in numbers]
+        asked = [register(self.queue), self.queue, *names]
         with self._intact():
-            found = depths_by_name(self.channel, [*known, *names])
-        if len(found) < len(known) + len(names):  # one was deleted: each is seen to by itself
+            found = depths_by_name(self.channel, asked)
+        if len(found) < len(asked):  # one was deleted: each is seen to by itself
             self.drop()
             self.counted()
             return self.front(), self.depths(numbers)
-        count, front = (found.pop(name) for name in known)
+        count, front, *depths = found.values()
         self.count = max(self.count, count)
-        return front, {names[name]: depth for name, depth in found.items()}
+        return front, dict(zip(numbers, depths, strict=True))
 
     def front(self) -> int:
         """Ask how many messages wait in the queue itself.
@@ -342,15 +351,6 @@ class Lanes:
                 return int(self.channel.queue_declare(queue.name, passive=True).message_count)
         except NotFound:
             return None
-
-    def _asked(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Ask about lanes in one go; return the answers, as far as the first that is not there."""
-        names = {lane(self._queue, number).name: number for number in numbers}
-        with self._intact():
-            found = depths_by_name(self.channel, list(names))
-        if len(found) < len(names):
-            self.drop()
-        return {names[name]: depth for name, depth in found.items()}
 
 
 class LaneChooser:

@@ -230,7 +230,7 @@ def test_lanes_are_found_that_no_register_has(space: Space, app: Celery) -> None
         connection.default_channel.queue_purge(f"{QUEUE}.fair")
         mover = AmqpMover("dead-letters", connection)
         lanes = Lanes(app.connection_for_write, app.amqp.queues[QUEUE], 20)
-        watch, found = LaneWatch(lanes, QUEUE, mover), Counter[int]()
+        watch, found = LaneWatch(lanes, mover), Counter[int]()
 
         def depths() -> dict[int, int]:
             found.update({number: depth for number, depth, _ in watch.take() if not found[number]})

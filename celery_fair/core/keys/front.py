@@ -365,7 +365,9 @@ class LimitedLanes(FrontAndLanes):
         if key is None or asks:
             self.give_up(pick)
         turn = super().came(pick, key, left)
-        return turn and turn._replace(has=permit.has, place=permit.place)
+        if turn is None or not permit.has:
+            return turn
+        return turn._replace(has=permit.has, place=permit.place)
 
     def give_up(self, pick: Pick) -> None:
         """A pick's answer will not come."""

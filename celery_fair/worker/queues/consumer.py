@@ -191,10 +191,6 @@ class FairTaskConsumer:
             self._open_feeds.suspend(feed.name)
         feed.die()
 
-    def purge(self) -> int:
-        """Delete all messages that wait at the broker; return their number."""
-        return sum(queue.purge() for queue in self._queues.values())
-
     def qos(
         self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
     ) -> None:

@@ -107,7 +107,6 @@ class RedisSource(Source):
         self._wait = 0.0
         self._took = 0.0  # by the last look, of a processor
         self._feeds: dict[str, RedisFeed] = {}
-        self._lists: dict[str, list[str]] = {}
         self._empty: list[RedisFeed] = []
         self._question: list[bytes] = []  # whether these are empty still
         self._looked = 0.0
@@ -234,12 +233,6 @@ class RedisSource(Source):
         """Return what no delivery's tag begins with yet."""
         return f"{self._tags}.{next(self._takings)}."
 
-    def lists(self, queue: str) -> list[str]:
-        """Return the keys of a queue's lists, the most urgent first."""
-        if queue not in self._lists:
-            self._lists[queue] = self.send.lists(queue)
-        return self._lists[queue]
-
     def acknowledge(self, message: Any) -> None:
         acknowledge_held(self.send, message)
 
@@ -282,7 +275,7 @@ class RedisFeed(Feed):
     def __init__(self, *, source: RedisSource, **options: Any) -> None:
         super().__init__(channel=source.channel, **options)
         self._source = source
-        self.lists = source.lists(self.name)
+        self.lists = source.send.lists(self.name)
         self.left = 1
         self._looked = 0.0
 

@@ -72,7 +72,7 @@ class AmqpSource(Source):
     def keyed(self, **options: Any) -> Feed:
         queue, parts = options["queue"], options["parts"]
         lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, parts.keyed.lanes)
-        watch = LaneWatch(lanes, queue.name, options.pop("sorter"))
+        watch = LaneWatch(lanes, options.pop("sorter"))
         channel = self._channels.take(queue.name)
         return LanesFeed(channel=channel, acks=self._acks, watch=watch, **options)
 

@@ -83,6 +83,8 @@ class KeySlots:
 
     def left(self, queue: str) -> list[Left]:
         """Return, once, what the broker is to be told of a queue."""
+        if queue not in self._left:
+            return []
         with self._lock:
             return self._left.pop(queue, [])
 

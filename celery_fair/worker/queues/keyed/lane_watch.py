@@ -23,7 +23,7 @@ from typing import Any
 from amqp import AccessRefused
 
 from celery_fair.brokers.amqp_mover import AmqpMover
-from celery_fair.brokers.lanes import LaneChooser, Lanes, register
+from celery_fair.brokers.lanes import LaneChooser, Lanes, lane_name, register
 from celery_fair.brokers.mover import NotTakenError
 from celery_fair.core.keys.fair_key import read_key
 from celery_fair.core.keys.lanes import Key, Rounds
@@ -70,16 +70,15 @@ class LaneWatch:
 
     Arguments:
         lanes: the queue's, for the thread alone.
-        queue: its name.
         mover: moves what the thread has taken out of the front; for the thread alone.
 
     Attributes:
         found: whether there is something to be taken with `take`.
     """
 
-    def __init__(self, lanes: Lanes, queue: str, mover: AmqpMover) -> None:
+    def __init__(self, lanes: Lanes, mover: AmqpMover) -> None:
         self._lanes = lanes
-        self._queue = queue
+        self._queue = lanes.queue
         self._mover = mover
         self._chooser = LaneChooser(lanes)
         self._found: deque[tuple[int, int, Key | None]] = deque()
@@ -121,7 +120,7 @@ class LaneWatch:
 
     def name_of(self, number: int) -> str:
         """Return a lane's name."""
-        return f"{register(self._queue)}.{number}"
+        return lane_name(self._queue, number)
 
     def lane_for(self, taken: Collection[int]) -> int | None:
         """Return a lane that is empty, as far as is known, and none of these; None if none is."""

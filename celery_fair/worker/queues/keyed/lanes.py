@@ -26,7 +26,7 @@ from amqp import ChannelError, RecoverableConnectionError
 from celery_fair.clock import elapsed
 from celery_fair.core.keys.front import Front, Move, Pick, Take
 from celery_fair.core.keys.sketch import RecentKeys
-from celery_fair.core.keys.tags import Served, Turn
+from celery_fair.core.keys.tags import Served, TenantTags, Turn
 from celery_fair.core.window import Ahead
 from celery_fair.worker.amqp_io.writer import Questions
 from celery_fair.worker.queues.amqp import PulledAmqpFeed
@@ -61,9 +61,9 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         super().__init__(parts=parts, **options)
         self._watch = watch
         self._link = parts.link
-        self._tags = SharedTags(parts.link)
+        self._shared = SharedTags(parts.link) if parts.link.has_store else None
         self._choice = SpareLanes(
-            self._tags,
+            self._shared or TenantTags(parts.link.weight),
             parts.link,
             watch,
             lambda tenant, permit: self._leases.unused(self.name, tenant, permit.place),
@@ -170,7 +170,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             turn, difference = self._settled.popleft()
             finishes = float(turn.finish), float(turn.part_finish)
             self._choice.tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
-        self._tags.hear()
+        if self._shared is not None:
+            self._shared.hear()
         for found in self._watch.take():
             self._choice.found(*found)
         free = self._leases.left(self.name)

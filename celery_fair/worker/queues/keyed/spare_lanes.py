@@ -103,7 +103,7 @@ class SpareLanes(LimitedLanes):
         return goes_on
 
     def _permit(self, key: Key) -> Permit | None:
-        if is_nobodys(key[0]) and monotonic() < self._rests_until:  # others have their turn
+        if self._rests_until and is_nobodys(key[0]) and monotonic() < self._rests_until:
             self.hold(key[0])
             return None
         return super()._permit(key)

@@ -29,7 +29,7 @@ from celery_fair.core.keys.elsewhere import Elsewhere
 from celery_fair.core.keys.front import Permit
 from celery_fair.core.keys.lanes import is_nobodys
 from celery_fair.core.keys.tags import Served, TenantTags
-from celery_fair.settings import KeyedQueue
+from celery_fair.settings import KeyedQueue, KeyLimits
 from celery_fair.worker.away import Away
 
 logger = logging.getLogger(__name__)
@@ -52,16 +52,25 @@ has nothing here is not to be set back for what it got elsewhere of slots that w
 _AGAIN = 2.0
 """Seconds until another try to tell others if one has failed."""
 
+_FREE = Permit()
+
 Heard = tuple[Mapping[str, float], Mapping[str, float]]
 """What was served elsewhere, by tenant: lately, and before that by those who wait here."""
 
 
 class StoreLink:
-    """Of one queue. Without a store nobody is limited, nothing is told, and nothing heard."""
+    """Of one queue. Without a store nobody is limited, and there is nobody to tell and to hear.
+
+    Attributes:
+        has_store: whether there is one.
+    """
 
     def __init__(self, keyed: KeyedQueue, store: KeyStore | None) -> None:
-        self._keyed = keyed
-        self._has_store = store is not None
+        self._name = keyed.name
+        self._weights, self._weight = keyed.weights, keyed.weight
+        self._usually_limited = _are_bounds(keyed.limits)
+        self._limited = {own: _are_bounds(limits) for own, limits in keyed.own_limits.items()}
+        self.has_store = store is not None
         if store is not None:
             self._lists = store.lists(keyed)
             self._reports = store.reports(keyed.name)
@@ -82,8 +91,7 @@ class StoreLink:
 
     def weight(self, tenant: str) -> float:
         """Return what a tenant weighs now."""
-        usual = self._keyed.weights.get(tenant, self._keyed.weight)
-        return self._live_weights.get(tenant) or usual
+        return self._live_weights.get(tenant) or self._weights.get(tenant, self._weight)
 
     def live_weights(self) -> Mapping[str, float]:
         """Return the weights that tenants were given live."""
@@ -91,15 +99,12 @@ class StoreLink:
 
     def is_limited(self, tenant: str) -> bool:
         """Whether a tenant has a cap, a leash or a pause."""
-        if tenant in self._live_limits:
-            return True
-        limits = self._keyed.own_limits.get(tenant, self._keyed.limits)
-        return limits.max_in_flight is not None or limits.rate is not None
+        return tenant in self._live_limits or self._limited.get(tenant, self._usually_limited)
 
     def may(self, tenant: str) -> Permit | float:
         """Ask for a message's start; else return until when not to, on the monotonic clock."""
         if not self.is_limited(tenant):
-            return Permit()
+            return _FREE
         place = f"{self._prefix}.{next(self._numbers)}"
         answer = self._asked(lambda: self._lists.may(tenant, place))
         if answer is None:
@@ -125,7 +130,7 @@ class StoreLink:
         self, tenant: str, offered: int | None = None, given_up: int | None = None
     ) -> int | None:
         """Return the lane for what a tenant has that is to wait; see `KeyedLists.spare`."""
-        if not self._has_store:
+        if not self.has_store:
             return None
         return self._asked(lambda: self._lists.spare(tenant, offered, given_up))
 
@@ -139,12 +144,12 @@ class StoreLink:
         logger.warning(
             "The store of the keys of queue %s cannot be reached (%s); until it is back, keys that"
             " have a cap, a leash or a pause start nothing, and the others go on",
-            self._keyed.name,
+            self._name,
             exc,
         )
 
     def _back(self) -> None:
-        logger.warning("The store of the keys of queue %s is back", self._keyed.name)
+        logger.warning("The store of the keys of queue %s is back", self._name)
 
     # What is served -----------------------------------------------------------------
 
@@ -158,8 +163,7 @@ class StoreLink:
 
     def tell(self, tenant: str, cost: float) -> None:
         """A message was served here, or took so much more than was told."""
-        if self._has_store:
-            self._told.append((tenant, cost))
+        self._told.append((tenant, cost))
 
     def heard(self) -> Heard | None:
         """Return, once, what was served elsewhere; None if nobody was asked since."""
@@ -223,6 +227,10 @@ class StoreLink:
                     {key: cost for key, cost in old.items() if self._waits_here(key)}, self._before
                 )
         return self._reports.every * (1 if served or found else _QUIET)
+
+
+def _are_bounds(limits: KeyLimits) -> bool:
+    return limits.max_in_flight is not None or limits.rate is not None
 
 
 def _add(some: Mapping[str, float], total: dict[str, float]) -> None:
