@@ -188,6 +188,11 @@ class Feed:
         self.feed._ask([None])
         assert not self.feed._have_come()
 
+    def holds(self, tenant: str) -> None:
+        """It may start nothing."""
+        self.choice._until[tenant] = math.inf
+        self.choice.hold(tenant)
+
     def take(self) -> str:
         return str(self.feed.take(0.0, 0).headers["id"])
 
@@ -223,7 +228,7 @@ def test_one_is_asked_for_while_the_front_is_not_sorted() -> None:
     with feeding(free=3) as feed:
         feed.looks_into_the_front(got(1, 0, "b"))
         feed.choice.front, feed.choice._look_at = 0, math.inf
-        feed.choice.tags.tenants.hold("b")  # and so all the next turns are a's
+        feed.holds("b")  # and so all the next turns are a's
         feed.broker.send(got(2, 8))
         assert feed.take() == "2"
         feed.sends(get("jobs") + get(LANE))
@@ -309,7 +314,7 @@ def test_the_front_is_looked_into_while_all_lanes_wait() -> None:
         feed.broker.send(got(1, 8))
         assert feed.take() == "1"
         feed.sends(get(LANE))
-        feed.choice.tags.tenants.hold("a")
+        feed.holds("a")
         feed.choice._look_at = 0.0
         feed.broker.send(counted(1) + got(2, 0, "b"))
         assert feed.take() == "2"
