@@ -20,7 +20,7 @@ OF_AN_APP = [
     *("status", "top -n 1", "explain bulk", "set bulk quantum=2", "pause bulk", "resume bulk"),
     *("keys list jobs", "keys merge jobs", "keys show jobs acme", "keys shrink jobs --yes"),
     *("keys set jobs acme weight=2", "keys pause jobs acme", "keys resume jobs acme"),
-    "keys purge jobs --yes",
+    *("keys purge jobs acme --yes", "keys purge jobs --all --yes"),
     *("keys drop jobs acme --yes", "doctor", "partitions status", "partitions create"),
     *("partitions add orders 1", "partitions remove orders.1", "partitions rebalance"),
     *("dead-letters count", "dead-letters list", "dead-letters show x"),

@@ -54,33 +54,42 @@ def drop_key(queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
 
 
 @click.command("purge")
-@click.argument("queue")
+@key_argument
+@click.option("--all", "everybody", is_flag=True, help="Whosever messages wait, in place of KEY.")
 @_yes
 @_dry_run
 @_as_json
-def purge_keys(queue: str, yes: bool, dry_run: bool) -> Outcome:
-    """Delete all that waits in QUEUE for good, whosever it is.
+def purge_keys(queue: str, key: str | None, everybody: bool, yes: bool, dry_run: bool) -> Outcome:
+    """Delete what KEY has waiting in QUEUE, or all that waits there, for good.
 
-    What runs goes on, and what is published from now on starts as before. Celery's purge sees no
-    more of a queue of fair_keys than what is not sorted yet; this deletes what was sorted by key,
-    too. What one key has waiting goes with `fair keys drop`, and then
-    `fair dead-letters purge --all --reason dropped`.
+    `fair keys drop` keeps it, as dead letters. What runs goes on, and what is published from now on
+    starts as before. Celery's purge sees no more of a queue of fair_keys than what is not sorted
+    yet: --all deletes what was sorted by key, too. On RabbitMQ a key's messages cannot be told from
+    others.
 
     It asks first; where standard input is no terminal, --yes is needed.
 
     \b
     Examples:
-      celery -A shop fair keys purge jobs --dry-run
-      celery -A shop fair keys purge jobs --yes
+      celery -A shop fair keys purge jobs acme --dry-run
+      celery -A shop fair keys purge jobs --all --yes
 
     Exit status: 0; 1 if the broker cannot be reached, or not all was deleted.
     """
+    if everybody and key is not None:
+        raise click.UsageError("--all means whosever messages wait: leave KEY and --no-key out")
     _must_be_sure(yes or dry_run)
-    with opened(the_app(), queue, was_shared=True) as keys:
-        count, moved = keys.everything(), None
+    with opened(the_app(), queue, was_shared=key is None) as keys:
+        waiting = {} if key is None else keys.waiting_of(key)
+        count, moved = keys.everything() if key is None else sum(waiting.values()), None
         if _is_meant(count, yes, dry_run, "Delete {} messages for good?"):
-            moved = keys.purge()
-    return _told({"queue": queue, "waiting": count}, queue, moved, "purged")
+            if key is None:
+                moved = keys.purge_everything()
+            else:
+                with in_steps("deleting", count) as (stop, tick):
+                    moved = keys.purge(key, waiting, stop, tick)
+    who = queue if key is None else f"{shown_key(key)} in {queue}"
+    return _told({"queue": queue, "key": key, "waiting": count}, who, moved, "purged")
 
 
 def _must_be_sure(sure: bool) -> None:

@@ -68,6 +68,8 @@ def key_argument(command: Callable[..., T]) -> Callable[..., T]:
     @click.option("--no-key", is_flag=True, help="Mean messages that have no key, in place of KEY.")
     @wraps(command)
     def asked(*args: Any, key: str | None, no_key: bool, **given: Any) -> T:
+        if given.get("everybody") and key is None and not no_key:
+            return command(*args, key=None, **given)
         if no_key and key is not None and "options" in given:  # which come after KEY
             key, given["options"] = None, (key, *given["options"])
         return command(*args, key=_meant(key, no_key), **given)

@@ -159,26 +159,30 @@ def test_what_is_no_message_can_be_dropped(space: Space, tenants: Tenants, run: 
 
 
 def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
-    """Sorted or not."""
+    """One key's, and then all, sorted or not."""
     urgent = {"headers": {"x-fair-key": "a/1"}, "priority": 9}
     with publisher(space.url) as app:
         app.send_task("noop", [0], queue=QUEUE, **urgent)
-    tenants.publish({"a/1": 350, "b": 20, "": 3})
-    assert "say --yes, or --dry-run to look" in run("keys", "purge", QUEUE).output
-    assert run("keys", "purge", QUEUE, "--dry-run").output == "374 messages of jobs wait\n"
-    assert run("keys", "drop", QUEUE, "b", "--dry-run").exit_code == 0  # which sorts them
+    tenants.publish({"a/1": 350, "a/2": 10, "b": 20, "": 3})
+    assert "say --yes, or --dry-run to look" in run("keys", "purge", QUEUE, "a/1").output
+    found = json.loads(run("keys", "purge", QUEUE, "a/1", "--yes", "--json").stdout)
+    assert found == {"queue": QUEUE, "key": "a/1", "waiting": 351, "purged": 351, "left": 0}
+    every = ("keys", "purge", QUEUE, "--all")
+    assert run(*every, "--dry-run").output == "33 messages of jobs wait\n"
     tenants.publish({"c": 2})
-    assert run("keys", "purge", QUEUE, "--yes").output == "376 messages of jobs are purged\n"
-    assert run("keys", "purge", QUEUE, "--yes").output == "0 messages of jobs wait\n"
+    assert run(*every, "--yes").output == "35 messages of jobs are purged\n"
+    assert run(*every, "--yes").output == "0 messages of jobs wait\n"
     assert left(space) == 0
     assert json.loads(run("dead-letters", "list", "--json").stdout) == []
     with Redis.from_url(space.url) as redis:
-        assert not [key for key in redis.keys("*") if b":lane:" in key]
+        assert not [key for key in redis.keys("*") if b":lane:" in key or b"purged" in key]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["keys", "purge", QUEUE, "a", "--all", "--yes"], "leave KEY and --no-key out"),
+        (["keys", "purge", QUEUE, "--yes"], "Missing argument 'KEY'"),
         (["keys", "list", "mail"], "'mail' is no queue of fair_keys; there are: jobs"),
         (["keys", "set", "mail", "a", "weight=1"], "'mail' is no queue of fair_keys"),
         (["keys", "set", QUEUE, "a/b", "weight=1"], "'a/b' is a part of 'a'"),

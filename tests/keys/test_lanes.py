@@ -480,7 +480,7 @@ def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> Non
 def test_all_that_waits_is_deleted(space: Space, app: Celery, run: Callable[..., Result]) -> None:
     ids = send(app, "a", 32) + send(app, "b", 22)
     wait_equal(lambda: sum(waiting(space).values()), len(ids))
-    said = run("keys", "purge", QUEUE, "--yes").output
+    said = run("keys", "purge", QUEUE, "--all", "--yes").output
     assert said == f"{len(ids)} messages of jobs are purged\n"
     wait_equal(lambda: sum(waiting(space).values()), 0)
     assert lanes(space) == 2

@@ -148,12 +148,16 @@ class Keys(ABC):
         """
         raise NotImplementedError
 
+    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
+        """Delete so many messages. As `drop`."""
+        raise NotImplementedError
+
     @abstractmethod
     def everything(self) -> int:
         """Return how many messages wait, whosever they are."""
 
     @abstractmethod
-    def purge(self) -> Moved:
+    def purge_everything(self) -> Moved:
         """Delete all that waits, but for what a worker sorts just then."""
 
     @abstractmethod

@@ -113,7 +113,7 @@ class RabbitMQKeys(Keys):
     def everything(self) -> int:
         return sum(self.waiting().values()) + self._lanes.front()
 
-    def purge(self) -> Moved:
+    def purge_everything(self) -> Moved:
         lanes = [lane(self._declared, number).name for number in self.waiting()]
         purge = self._lanes.channel.queue_purge
         count = sum(int(purge(name)) for name in (self._queue, *lanes))

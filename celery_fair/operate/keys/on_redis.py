@@ -1,7 +1,7 @@
 """On Redis: the broker keeps the keys' lists and tags itself."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from socket import gethostname
 from time import monotonic
@@ -10,6 +10,7 @@ from typing import Any
 from kombu.utils.json import dumps
 
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
+from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.keys.fair_key import read_key
@@ -67,12 +68,29 @@ class RedisKeys(Keys):
     def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
         letters = self._settings.dead_letters
         dead_letter_queue(letters)(self._channel).declare()
-        to = self._send.lists(letters)[0]
+        return self._moved(key, waiting, self._send.lists(letters)[0], self._dead, stop, tick)
+
+    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
+        gone = self._send.key(f"{base_of(self._queue)}:purged")
+        try:
+            return self._moved(key, waiting, gone, lambda _: "", stop, tick)
+        finally:
+            self._send("DEL", gone)
+
+    def _moved(
+        self,
+        key: str,
+        waiting: Mapping[str, int],
+        to: str,
+        told: Callable[[bytes], str],
+        stop: Stop,
+        tick: Tick,
+    ) -> Moved:
         tenant, moved = read_key(key)[0], 0
         for part, count in waiting.items():  # more may be published meanwhile
             left = count
             while left > 0 and not stop():
-                some = self._lists.drop(tenant, part, to=to, told=self._dead)
+                some = self._lists.drop(tenant, part, to=to, told=told)
                 left = left - some if some else min(left, self._lists.waiting_of(tenant, part))
                 moved += some
                 tick(some)
@@ -82,7 +100,7 @@ class RedisKeys(Keys):
     def everything(self) -> int:
         return int(self._channel._size(self._queue)) + self._lists.waiting()
 
-    def purge(self) -> Moved:
+    def purge_everything(self) -> Moved:
         self.merge(self.waiting(), lambda: False, lambda _: None)
         count = self._channel.queue_purge(self._queue)
         return Moved(int(count or 0), self._lists.waiting(), False)

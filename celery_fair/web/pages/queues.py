@@ -142,7 +142,7 @@ class QueueChange(Change):
                 changed = queues.resume(workers, self.queue)
             else:
                 changed = queues.set_options(workers, self.queue, self.options, self.keep)
-        if changed.refused:
+        if not changed.answers.good:
             self._refuse(changed.answers)
         done = {worker: str(answer["ok"]) for worker, answer in changed.answers.good.items()}
         failed = {worker: f"error: {text}" for worker, text in changed.answers.errors.items()}
