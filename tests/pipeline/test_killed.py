@@ -67,7 +67,7 @@ def test_a_driver_is_killed(spark: SparkSession, logs: Logs, tmp_path: Path, ste
     if not pid:  # the driver, with the same Java
         setattr(*STEPS[step], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         with suppress(BaseException):
-            ingest(warehouse, logs.folder, include_open=True)
+            ingest(Warehouse(spark, warehouse.root), logs.folder, include_open=True)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     assert ids(warehouse) == ({"a", "b"} if step == "published" else {"a"})
