@@ -297,7 +297,8 @@ def refuse_without_client(app: Any) -> None:
 def bound_waits(app: Any) -> None:
     """Have no call of the app's wait for its broker for ever, unless its options say otherwise."""
     bounds = broker_of(app.connection_for_read()).bounds
-    app.conf.broker_transport_options = {**bounds, **(app.conf.broker_transport_options or {})}
+    options = {**bounds, **(app.conf.broker_transport_options or {})}
+    app.conf.update(broker_transport_options=options)
 
 
 def missing_client(where: str, what: object) -> str:
