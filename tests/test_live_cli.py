@@ -162,7 +162,7 @@ def test_status_over_all_workers(space: Space, names: tuple[str, ...], leashed: 
     assert done.returncode == 0
     first, head, *rows = done.stdout.splitlines()
     assert first == f"2 workers: {names[0]}, {names[1]}"
-    assert head.split()[:4] == ["queue", "workers", "target", "share"]
+    assert head.split()[:4] == ["queue", "workers", "fair", "share"]
     assert re.search(r"at workers +at broker +oldest +empty in", head)
     figures = {row.split()[0]: row.split()[1:] for row in rows}
     assert (figures["bulk"][0], figures["interactive"][0]) == ("2", "1")

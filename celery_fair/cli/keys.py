@@ -21,7 +21,7 @@ from celery_fair.operate.text import duration, escaped, figure
 T = TypeVar("T")
 
 _HEADS = (
-    *("key", "weight", "target", "share", "starts/s", "running", "waiting", "parts", "oldest"),
+    *("key", "weight", "fair share", "share", "starts/s", "running", "waiting", "parts", "oldest"),
     "held",
 )
 

@@ -117,7 +117,7 @@ def test_a_target_that_is_foreseen() -> None:
 @pytest.mark.parametrize(
     ("queue", "said"),
     [
-        (Queue("q", target=0.5, share=0.5), "it is on target"),
+        (Queue("q", target=0.5, share=0.5), "it is as it should be"),
         (Queue("q", target=0.1, share=0.5), "what they leave goes to those"),
         (Queue("q", target=0.5, share=0.1, rows=1, held={"cap": 1}), "max_in_flight"),
         (Queue("q", target=0.5, share=0.1, waiting=9), "higher class"),
