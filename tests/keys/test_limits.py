@@ -217,9 +217,8 @@ def test_what_is_set_live(
         assert (rows["a"]["reason"], rows["a"]["running"], rows["a"]["waiting"]) == ("cap", 1, 3)
         assert (rows["b"]["reason"], rows["b"]["waiting"]) == ("paused", 2)
         assert "1 of 1" in run("keys", "list", QUEUE).output
-        said = run("keys", "show", QUEUE, "a").output.splitlines()
-        assert said[0].startswith("a has 3 messages waiting in jobs: 1 of 1 tasks run")
-        assert said[2] == "max_in_flight 1, 1 run"
+        said = run("keys", "show", QUEUE, "a").output
+        assert said.startswith("a has 3 messages waiting in jobs: 1 of 1 tasks run")
         assert (
             "b has 2 messages waiting in jobs: it is paused"
             in run("keys", "show", QUEUE, "b").output

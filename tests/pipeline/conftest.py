@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
@@ -50,7 +51,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     options = {**OPTIONS, "spark.local.dir": str(scratch), "spark.sql.warehouse.dir": str(scratch)}
     with borrowed_java() as borrowed:
         options = _LOCAL | options if borrowed else options
-        session = open_session("local[1]", "1g", options, Work.LITTLE)
+        # An archive of classes is for the next run, and takes a dozen seconds to write.
+        with patch("celery_fair.pipeline.session.archive_options", return_value=""):
+            session = open_session("local[1]", "1g", options, Work.LITTLE)
     yield session
     session.stop()
     if not borrowed:
