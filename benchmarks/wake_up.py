@@ -44,8 +44,8 @@ CONF = {"broker_transport_options": {"visibility_timeout": 2, "unacked_restore_i
 """What a worker had taken when its connection broke off comes again soon: it is not lost."""
 
 
-def started(start: Any, url: str, kind: str, queues: list[str]) -> WorkerProcess:
-    worker: WorkerProcess = start(url, queues=queues, fair=kind != "vanilla", conf=CONF)
+def started(start: Any, url: str, kind: str, queues: list[str], **conf: Any) -> WorkerProcess:
+    worker: WorkerProcess = start(url, queues=queues, fair=kind != "vanilla", conf=conf)
     return worker
 
 
@@ -81,7 +81,7 @@ def lost(space: Space, kind: str, stalls: int) -> int:
         proxy = stack.enter_context(Proxy(space))
         folder = stack.enter_context(TemporaryDirectory())
         start = stack.enter_context(starting_workers(Path(folder)))
-        worker = started(start, proxy.url, kind, [QUEUE])
+        worker = started(start, proxy.url, kind, [QUEUE], **CONF)
         direct = started(start, space.url, kind, ["other"])  # its client publishes past the proxy
         stalled = []
         for number in range(stalls):

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError
 from celery_fair.sql_client import NOW, TABLE_OPTIONS, ExactText, asked, engine_at
@@ -101,7 +101,14 @@ class SqlLedger(Ledger):
         self._cleans_at = -math.inf
 
     def claim(self, key: str, owner: str, doubt: bool) -> Claim:
-        return self._asked(lambda connection: self._claim(connection, key, owner, doubt))
+        def claim(connection: Any) -> Claim:
+            try:
+                return self._claim(connection, key, owner, doubt)
+            except DatabaseError:
+                self._epoch = None  # perhaps it was restarted, or the table is gone
+                raise
+
+        return self._asked(claim)
 
     def _claim(self, connection: Any, key: str, owner: str, doubt: bool) -> Claim:
         if self._epoch is None or doubt:

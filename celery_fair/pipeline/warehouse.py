@@ -24,6 +24,7 @@ out: so much less is written than if that folder were written again.
 
 import json
 import os
+import re
 import secrets
 import shutil
 import weakref
@@ -332,11 +333,16 @@ def address(path: Path) -> str:
     return f"file:{path}"
 
 
+_OURS = re.compile(r"\w+/run=[0-9a-f]{6}-\d+|\.scratch-\w+-[0-9a-f]{6}")
+"""What is written here; a folder that was named by mistake may have somebody's tables."""
+
+
 def _clear_up(root: Path) -> None:
     """Remove what is not of the present version: nobody is at work."""
     needed = read_pointer(root).folders
     for path in (*root.glob("*/run=*"), *root.glob(".scratch-*")):
-        if str(path.relative_to(root)) not in needed:
+        name = str(path.relative_to(root))
+        if name not in needed and _OURS.fullmatch(name):
             shutil.rmtree(path, ignore_errors=True)
 
 

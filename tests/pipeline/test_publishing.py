@@ -135,6 +135,17 @@ def test_of_two_reports_both_can_be_read(tmp_path: Path) -> None:
         assert all((tmp_path / folder).is_dir() for folder in each.folders("waits"))
 
 
+def test_what_was_there_before_the_warehouse_is_left(tmp_path: Path) -> None:
+    """A folder that was named by mistake may have tables of somebody else's."""
+    theirs = [tmp_path / name for name in ("experiments/run=5", "a/run=abcdef", ".scratch-pad")]
+    killed = [tmp_path / name for name in ("events/run=abcdef-0", ".scratch-open-abcdef")]
+    for folder in (*theirs, *killed):
+        folder.mkdir(parents=True)
+    ingest(tmp_path)
+    assert all(folder.is_dir() for folder in theirs)
+    assert not any(folder.exists() for folder in killed)
+
+
 def test_a_slow_run_is_not_cleared_away_under_its_hands(tmp_path: Path) -> None:
     ingest(tmp_path)
     slow = Folders(tmp_path)

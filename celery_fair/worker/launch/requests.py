@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from billiard.exceptions import WorkerLostError
 from celery.worker.request import Request
@@ -227,6 +228,20 @@ class OnceRequest(Request):
         return super().on_failure(exc_info, *args, **kwargs)
 
 
+_movers: WeakKeyDictionary[Any, tuple[Any, Mover]] = WeakKeyDictionary()
+"""Of workers without the bootstep: by the consumer, its connection and the mover for it."""
+
+
+def _mover_of(consumer: Any) -> Mover:
+    """Return one for all tasks of a consumer's present connection."""
+    connection, mover = _movers.get(consumer, (None, None))
+    if mover is None or connection is not consumer.connection:
+        connection, settings = consumer.connection, Settings.of(consumer.app)
+        mover = broker_of(connection).mover(settings.dead_letters, connection)
+        _movers[consumer] = connection, mover
+    return mover
+
+
 def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., object]:
     """Celery's strategy for non-repeatable tasks; on a worker without the bootstep, with the check.
 
@@ -236,7 +251,7 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
     handle: Callable[..., object] = default(task, app, consumer, **options)
     if hasattr(consumer, "fair"):
         return handle
-    mover = broker_of(consumer.connection).mover(Settings.of(app).dead_letters, consumer.connection)
+    mover = _mover_of(consumer)
     dead_letters = DeadLetters(consumer.hostname, mover)
 
     def checked(message: Any, *args: Any, **kwargs: Any) -> None:

@@ -88,7 +88,7 @@ class Recorder:
         self._c = c
         self._timers: list[Any] = []
         self._ends = Event()
-        self._beats = Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._beats: Thread | None = None  # made in the process that it is of
         self._is_written = True
         self._children: set[int] = set()
         for signal, receiver in (
@@ -240,6 +240,7 @@ class Recorder:
     def _on_process(self, **_: Any) -> None:
         if self.log.parent != self.log.boot:
             self._life("boot")
+            self._beats = Thread(target=self._beat, name="heartbeat", daemon=True)
             self._beats.start()
 
     def _beat(self) -> None:
@@ -261,7 +262,8 @@ class Recorder:
     def _on_process_end(self, **_: Any) -> None:
         if self.log.parent != self.log.boot:
             self._ends.set()
-            self._beats.join(_BEAT_TAKES)
+            if self._beats is not None:
+                self._beats.join(_BEAT_TAKES)
             self._life("exit")
             self.log.close()
 

@@ -295,6 +295,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     def _give_back_what_waits(self) -> None:
         """Let other workers have what was to start soon, and has not."""
+        self._will_look = False
         while self._picked:
             self._have_come()
         ahead = [item for item in self.buffer if _is_ahead(item)]
@@ -305,8 +306,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         for message in late:
             if message.acknowledged:
                 self.buffer.remove(message)
-        self._will_look = bool(ahead) and not self.dead
-        if self._will_look:
+        if ahead and not self.dead:
+            self._will_look = True
             self._later(_LONG, self._give_back_what_waits)
 
 
