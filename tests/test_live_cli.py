@@ -152,7 +152,7 @@ def test_status_as_text(space: Space, names: tuple[str, ...]) -> None:
     text = done.stdout
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text)
     assert [line for line in text.splitlines() if not line.startswith(" ")] == list(names[:2])
-    assert re.search(r"queue +quantum +target +share +credit +window +buffered +in flight", text)
+    assert re.search(r"queue +quantum +fair +share +credit +window +buffered +in flight", text)
     assert re.search(r"interactive +40 .* –\n", text)
     assert "0.01/s, burst 1" in text
 
@@ -372,7 +372,7 @@ def test_top_in_lines(space: Space, names: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", done.stdout, re.MULTILINE)) == 2
     assert done.stdout.count(f"{names[0]}\n") == 2
-    assert re.search(r"target +share +credit .* starts/s", done.stdout)
+    assert re.search(r"fair +share +credit .* starts/s", done.stdout)
 
 
 def test_top_as_json(invoke: Callable[..., Outcome], names: tuple[str, ...]) -> None:

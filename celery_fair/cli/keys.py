@@ -21,7 +21,7 @@ from celery_fair.operate.text import duration, escaped, figure
 T = TypeVar("T")
 
 _HEADS = (
-    *("key", "weight", "fair share", "share", "starts/s", "running", "waiting", "parts", "oldest"),
+    *("key", "weight", "fair", "share", "starts/s", "running", "waiting", "parts", "oldest"),
     "held",
 )
 
@@ -105,7 +105,7 @@ def list_keys(queue: str, top: int) -> Outcome:
     \b
     key      the tenant; - for messages without a key
     weight   as it is now, see fair keys set
-    target   its part of what is started, by the weights of those that have something waiting
+    fair     its part of what is started, by the weights of those that have something waiting
     share    what it got of what was started of these, in this minute and the one before
     starts/s in these
     running  its tasks, of its cap (max_in_flight); on Redis, of keys that have one
@@ -150,7 +150,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     said = {
         **row,
         "key": row["tenant"] or None,
-        "target": f"{row['target']:.1%}",
+        "fair": f"{row['target']:.1%}",
         "share": f"{row['share']:.1%}",
         "starts/s": figure(row["per_second"]),
         "oldest": None if row["oldest_seconds"] is None else duration(row["oldest_seconds"]),

@@ -92,7 +92,7 @@ def status(workers: Workers, as_json: bool, by: str | None) -> None:
     \b
     Over all workers:
     workers    that consume the queue
-    target     its part of what is served, by the quanta of the queues that are active
+    fair       its part of what is served, by the quanta of the queues that are active
     share      what it got of the cost served in the last ten seconds
     starts/s   in the last ten seconds
     in flight  tasks that run

@@ -56,7 +56,7 @@ def _percent(key: str) -> Text:
 _COLUMNS: dict[str, Text] = {
     "quantum": _number("quantum"),
     "class": _number("class"),
-    "fair share": _percent("target_share"),
+    "fair": _percent("target_share"),
     "share": _percent("share"),
     "credit": _number("credit"),
     "window": _number("window"),
@@ -76,20 +76,11 @@ _COLUMNS: dict[str, Text] = {
 }
 
 BY_WORKER = (
-    *("quantum", "class", "fair share", "share", "credit", "window", "buffered", "in flight"),
+    *("quantum", "class", "fair", "share", "credit", "window", "buffered", "in flight"),
     *("served", "starts/s", "waiting", "wait, target", "held back", "limits"),
 )
 SUMMED = (
-    *(
-        "workers",
-        "class",
-        "fair share",
-        "share",
-        "starts/s",
-        "in flight",
-        "at workers",
-        "at broker",
-    ),
+    *("workers", "class", "fair", "share", "starts/s", "in flight", "at workers", "at broker"),
     *("oldest", "empty in", "wait, target", "held back"),
 )
 """Of a queue over all workers."""

@@ -50,7 +50,7 @@ def test_what_waits_is_listed(
         still = sum(row["waiting"] for row in document["top"])
         assert still + len(worker.records.started) == 51
         head, *lines = run("keys", "list", QUEUE, "--top", "2").output.splitlines()[1:]
-        heads = "key weight fair share share starts/s running waiting parts oldest held"
+        heads = "key weight fair share starts/s running waiting parts oldest held"
         assert head.split() == heads.split()
         assert [line.split()[0] for line in lines] == ["acme", "globex"]
     worker.records.started.wait_once(ids)
