@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from time import time
-from typing import Any
+from typing import Any, NoReturn
 
 from celery.exceptions import ImproperlyConfigured
 
@@ -134,23 +134,29 @@ class Keys(ABC):
         Raises:
             OperateError: they cannot be told from others.
         """
-        raise OperateError(
-            f"on this broker, {shown(self._connection)}, messages of all keys are in the queue and"
-            " its lanes, and those of one cannot be told from the others. `fair keys pause` keeps"
-            " them from starting, if there is a fair_key_store"
-        )
+        self._refuse()
 
     def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
         """Make so many messages dead letters, those that came first at first.
 
         Arguments:
             waiting: as `waiting_of` has returned it.
+
+        Raises:
+            OperateError: as `waiting_of`.
         """
-        raise NotImplementedError
+        self._refuse()
 
     def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
         """Delete so many messages. As `drop`."""
-        raise NotImplementedError
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise OperateError(
+            f"on this broker, {shown(self._connection)}, messages of all keys are in the queue and"
+            " its lanes, and those of one cannot be told from the others. `fair keys pause` keeps"
+            " them from starting, if there is a fair_key_store"
+        )
 
     @abstractmethod
     def everything(self) -> int:
