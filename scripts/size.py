@@ -21,9 +21,7 @@ LINES, FILES = 24_634, 269
 """At the most. It is meant to become 24,000: whoever makes it less, lowers these."""
 
 FILE_LINES, FOLDER_FILES, METHODS, ARGUMENTS = 400, 16, 20, 8
-LARGER = {
-    "Tags": 21,
-}
+LARGER: dict[str, int] = {}
 """What is above a bound, and may not grow."""
 
 _SILENT = {

@@ -48,7 +48,7 @@ def drop_key(queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
         count, moved = sum(waiting.values()), None
         if _is_meant(count, yes, dry_run, "Move {} messages to the dead letters?"):
             with in_steps("dropping", count) as (stop, tick):
-                moved = keys.drop(key, waiting, stop, tick)
+                moved = keys.drop(key, waiting, False, stop, tick)
     who = f"{shown_key(key)} in {queue}"
     return _told({"queue": queue, "key": key, "waiting": count}, who, moved, "dropped")
 
@@ -87,7 +87,7 @@ def purge_keys(queue: str, key: str | None, everybody: bool, yes: bool, dry_run:
                 moved = keys.purge_everything()
             else:
                 with in_steps("deleting", count) as (stop, tick):
-                    moved = keys.purge(key, waiting, stop, tick)
+                    moved = keys.drop(key, waiting, True, stop, tick)
     who = queue if key is None else f"{shown_key(key)} in {queue}"
     return _told({"queue": queue, "key": key, "waiting": count}, who, moved, "purged")
 

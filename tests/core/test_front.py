@@ -542,7 +542,7 @@ def test_holding_twice_is_holding_once() -> None:
     lanes.found(0, 1, ("a", ""))
     for tenant in ("a", "a", "b"):
         lanes.hold(tenant)
-    assert lanes.tags.tenants.held == ["a"]
+    assert list(lanes.tags.tenants.held) == ["a"]
 
 
 def test_who_waits_is_not_asked_for_again_by_what_comes_for_another() -> None:

@@ -1,7 +1,9 @@
--- Move messages of one of a key's lists to another list, each as it is to stand there, in one step.
+-- Move messages of one of a key's lists to another list, each as it is to stand there, in one step; or
+-- delete them.
 --
 -- KEYS: 1 the queue's name here, 2 the key's list, 3 where to. ARGV: 1 tenant, 2 part, 3 how many steps
---       of priority there are, these, then for each message: as it stands, as it is to stand.
+--       of priority there are, these, then for each message: as it stands, as it is to stand;
+--       "" for one that is to be deleted.
 -- Returns: how many were still there.
 redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local tenant, part, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -11,10 +13,13 @@ for number = 1, count do
 end
 local moved = 0
 for place = 4 + count, #ARGV, 2 do
-    redis.call('LPUSH', KEYS[3], ARGV[place + 1]) -- first: if that is no list, it ends here
+    local told = ARGV[place + 1]
+    if told ~= '' then
+        redis.call('LPUSH', KEYS[3], told) -- first: if that is no list, it ends here
+    end
     if redis.call('LREM', KEYS[2], -1, ARGV[place]) == 1 then
         moved = moved + 1
-    else
+    elseif told ~= '' then
         redis.call('LPOP', KEYS[3]) -- a worker has it by now
     end
 end

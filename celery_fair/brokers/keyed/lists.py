@@ -147,7 +147,7 @@ class KeyedLists(KeyedScripts):
 
         Arguments:
             to: that list's key.
-            told: returns what a message is to be there.
+            told: returns what a message is to be there; "" if it is to be deleted.
         """
         moved, drop = 0, script(self._send, "drop.lua")
         for step in self._steps[1:]:

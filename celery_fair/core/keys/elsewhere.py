@@ -52,20 +52,18 @@ class Elsewhere:
     Arguments:
         tags: this worker's.
         is_nobodys: whether a key stands for something else, of which nobody tells anything.
+
+    Attributes:
+        outstanding: what is not counted yet, by key.
     """
 
     def __init__(self, tags: Tags, is_nobodys: Callable[[str], bool] = lambda _: False) -> None:
         self._tags = tags
         self._is_nobodys = is_nobodys
-        self._outstanding: dict[str, float] = {}
+        self.outstanding: dict[str, float] = {}
         self._waited: frozenset[str] = frozenset()  # when the last report came
         self._messages, self._cost = 0, 0.0  # since then
         self._lately, self._here, self._there = 0.0, 0.0, 0.0
-
-    @property
-    def outstanding(self) -> dict[str, float]:
-        """What is not counted yet, by key."""
-        return dict(self._outstanding)
 
     def served(self, charge: float) -> None:
         """A message is served here."""
@@ -90,10 +88,10 @@ class Elsewhere:
         for some in (before, costs):
             for key, cost in some.items():
                 if key in tags:
-                    self._outstanding[key] = self._outstanding.get(key, 0.0) + cost
+                    self.outstanding[key] = self.outstanding.get(key, 0.0) + cost
         if not compared:  # nobody could be behind
-            there = self._outstanding.keys() & waiting
-            self._outstanding = {key: self._outstanding[key] for key in there}
+            there = self.outstanding.keys() & waiting
+            self.outstanding = {key: self.outstanding[key] for key in there}
             return
         common = self._common(compared)
         for key, cost in costs.items():
@@ -101,8 +99,8 @@ class Elsewhere:
                 tags.settle(key, tags.virtual, cost)
         if common > 0.0:
             tags.pass_by(common)
-        for key, cost in self._outstanding.items():
-            self._outstanding[key] = self._beyond(key, cost, common)
+        for key, cost in self.outstanding.items():
+            self.outstanding[key] = self._beyond(key, cost, common)
         self._count(part, _NEGLIGIBLE * sum(map(abs, costs.values())) / max(1, len(costs)))
 
     def _part(self, there: float) -> float:
@@ -117,7 +115,7 @@ class Elsewhere:
 
     def _common(self, compared: frozenset[str]) -> float:
         """Return what each of them had, by its weight."""
-        had = (self._outstanding.get(key, 0.0) / self._tags.weight(key) for key in compared)
+        had = (self.outstanding.get(key, 0.0) / self._tags.weight(key) for key in compared)
         return max(0.0, min(had))
 
     def _beyond(self, key: str, cost: float, common: float) -> float:
@@ -125,12 +123,12 @@ class Elsewhere:
         return min(cost, max(0.0, cost - common * self._tags.weight(key)))
 
     def _count(self, part: float, negligible: float) -> None:
-        for key, cost in list(self._outstanding.items()):
+        for key, cost in list(self.outstanding.items()):
             some = cost * part
             if abs(cost - some) <= negligible or key not in self._tags:
                 some = cost
             self._tags.settle(key, self._tags.virtual, some)
             if some == cost:
-                del self._outstanding[key]
+                del self.outstanding[key]
             else:
-                self._outstanding[key] = cost - some
+                self.outstanding[key] = cost - some

@@ -330,7 +330,7 @@ class LimitedLanes(FrontAndLanes):
             self._until.pop(self._freed.popleft(), None)
         for tenant in [tenant for tenant, until in self._until.items() if until <= now]:
             del self._until[tenant]
-        for tenant in self.tags.tenants.held:
+        for tenant in list(self.tags.tenants.held):
             if tenant not in self._until:
                 self.tags.tenants.release(tenant)
 
@@ -346,13 +346,13 @@ class LimitedLanes(FrontAndLanes):
 
     def hold(self, tenant: str) -> None:
         """It is not a tenant's turn as long as it waits."""
-        if tenant in self.tags.tenants and not self.tags.tenants.holds(tenant):
+        if tenant in self.tags.tenants.waiting:
             self.tags.tenants.hold(tenant)
 
     def came(self, pick: Pick, key: Key | None, left: int) -> Turn | None:
         permit, mine = pick.permit, pick.key
         is_anothers = key is not None and key[0] != mine[0]
-        asks = is_anothers or (key != mine and self.tags.tenants.holds(mine[0]))
+        asks = is_anothers or (key != mine and mine[0] in self.tags.tenants.held)
         if key is not None and asks:
             found = self.may(key[0])
             if found is None:

@@ -11,7 +11,8 @@ that came most in it. All others are one. So a figure is kept for a bounded numb
 time, and named for a bounded number in an hour, whoever comes.
 """
 
-from heapq import heapify, heappop, heappush, heapreplace
+from collections import Counter
+from heapq import heappop, heappush, heapreplace
 
 OTHER = "other"
 """All keys that have no figures of their own."""
@@ -66,9 +67,8 @@ class SpaceSaving:
 
     def top(self, most: int) -> list[str]:
         """Return the keys that came most often for sure, the first one first."""
-        sure = [(error - self._counts[key], key) for key, error in self._errors.items()]
-        heapify(sure)
-        return [heappop(sure)[1] for _ in range(min(most, len(sure)))]
+        sure = self.sure()
+        return sorted(sure, key=lambda key: (-sure[key], key))[:most]
 
 
 class RecentKeys:
@@ -93,11 +93,7 @@ class RecentKeys:
     def counts(self, now: float) -> dict[str, int]:
         """Return how often each came for sure."""
         self._pass(now)
-        total: dict[str, int] = {}
-        for sketch in (self._now, self._before):
-            for key, count in sketch.sure().items():
-                total[key] = total.get(key, 0) + count
-        return total
+        return Counter(self._now.sure()) + Counter(self._before.sure())
 
     def _pass(self, now: float) -> None:
         minute = int(now // 60)

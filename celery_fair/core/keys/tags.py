@@ -55,7 +55,7 @@ from random import random
 from typing import NamedTuple
 
 _FEW = 64
-"""Entries of a heap that may be out of date without its being made again."""
+"""Entries that may be out of date without their being sorted out."""
 
 _LAG = 2
 """How much slower than in a fluid system the virtual time advances, if it is not by start tags."""
@@ -79,11 +79,13 @@ class Tags:
     Attributes:
         virtual: the virtual time.
         weight: says what a key weighs now.
+        waiting: those that have something to serve, and may.
+        held: those that have something to serve, and may not; with their start tags.
     """
 
     __slots__ = (
-        *("_finish", "_finishes", "_fresh", "_heap", "_held", "_spread", "_waiting"),
-        *("virtual", "weight"),
+        *("_ahead", "_finish", "_fresh", "_heap", "_spread"),
+        *("held", "virtual", "waiting", "weight"),
     )
 
     def __init__(
@@ -92,39 +94,20 @@ class Tags:
         self.virtual = 0.0
         self.weight = weight
         self._spread = spread
-        self._waiting: dict[str, _Entry] = {}
-        self._heap: list[_Entry] = []  # what is not the one in `_waiting` is out of date
-        self._held: dict[str, float] = {}
+        self.waiting: dict[str, _Entry] = {}
+        self._heap: list[_Entry] = []  # what is not the one in `waiting` is out of date
+        self.held: dict[str, float] = {}
         self._fresh: set[str] = set()  # of those that wait or are held: not charged since
-        self._finish: dict[str, float] = {}  # of those that have nothing, and are ahead
-        self._finishes: list[_Entry] = []
+        self._finish: dict[str, float] = {}  # of those that have nothing, and were ahead
+        self._ahead = 0  # of these, when that was last looked at
 
     def __len__(self) -> int:
         """How many keys have something to serve, and may."""
-        return len(self._waiting)
+        return len(self.waiting)
 
     def __contains__(self, key: str) -> bool:
         """Whether a key has something to serve."""
-        return key in self._waiting or key in self._held
-
-    @property
-    def waiting(self) -> frozenset[str]:
-        """Those that have something to serve, and may."""
-        return frozenset(self._waiting)
-
-    @property
-    def held(self) -> list[str]:
-        """Those that have something to serve, and may not."""
-        return list(self._held)
-
-    def holds(self, key: str) -> bool:
-        """Whether a key has something to serve, and may not."""
-        return key in self._held
-
-    @property
-    def size(self) -> int:
-        """How many entries there are, of all kinds."""
-        return len(self._heap) + len(self._held) + len(self._fresh) + len(self._finishes)
+        return key in self.waiting or key in self.held
 
     def arrive(self, key: str) -> None:
         """The key has something to serve; if that is no news, nothing changes."""
@@ -134,7 +117,7 @@ class Tags:
 
     def first(self) -> str | None:
         """Return the key with the least start tag, None if there is none."""
-        heap, waiting = self._heap, self._waiting
+        heap, waiting = self._heap, self.waiting
         while heap:
             entry = heap[0]
             if waiting.get(entry[1]) is entry:
@@ -144,8 +127,8 @@ class Tags:
 
     def tag(self, key: str) -> float | None:
         """Return a key's start tag, None if it has nothing to serve."""
-        entry = self._waiting.get(key)
-        return self._held.get(key) if entry is None else entry[0]
+        entry = self.waiting.get(key)
+        return self.held.get(key) if entry is None else entry[0]
 
     def serve(self, key: str, charge: float, more: bool) -> float:
         """The next message of a key is served; return its finish tag, for `settle`.
@@ -157,11 +140,11 @@ class Tags:
         Raises:
             KeyError: the key has nothing to serve, or is held.
         """
-        entry = self._waiting[key]
+        entry = self.waiting[key]
         start = entry[0]
         step = charge / self.weight(key)
         least = start if self._heap[0] is entry else self._least()
-        self.virtual = max(self.virtual, least) + step / (_LAG * len(self._waiting))
+        self.virtual = max(self.virtual, least) + step / (_LAG * len(self.waiting))
         if key in self._fresh:
             self._fresh.remove(key)
             step *= self._spread()
@@ -171,7 +154,7 @@ class Tags:
         elif more:
             self._wait(key, finish)
         else:
-            del self._waiting[key]
+            del self.waiting[key]
             self._end(key, finish)
         return finish
 
@@ -179,7 +162,7 @@ class Tags:
         """Return the least start tag: who is served out of turn sets nobody back."""
         first = self.first()
         assert first is not None  # or nobody could be served
-        return self._waiting[first][0]
+        return self.waiting[first][0]
 
     def settle(self, key: str, finish: float, difference: float) -> None:
         """What was served took `difference` more, or less, than was charged.
@@ -188,28 +171,26 @@ class Tags:
             finish: what `serve` returned.
         """
         step = difference / self.weight(key)
-        entry = self._waiting.get(key)
+        entry = self.waiting.get(key)
         if entry is not None:
             self._wait(key, entry[0] + step)
-        elif key in self._held:
-            self._held[key] += step
+        elif key in self.held:
+            self.held[key] += step
         else:
-            self._forget()
-            self._end(key, self._finish.pop(key, finish) + step)
+            known = self._finish.pop(key, finish)
+            self._end(key, (known if known > self.virtual else finish) + step)
 
     def pass_by(self, step: float) -> None:
         """Others have advanced by so much beyond those who have nothing, and are ahead."""
-        ahead = ((key, finish - step) for key, finish in self._finish.items())
-        self._finish = {key: finish for key, finish in ahead if finish > self.virtual}
-        self._finishes = [(finish, key) for key, finish in self._finish.items()]
-        heapify(self._finishes)
+        self._finish = {key: finish - step for key, finish in self._finish.items()}
+        self._forget()
 
     def drop(self, key: str) -> None:
         """The key has nothing to serve any more, and was not served for that."""
         tag = self.tag(key)
         if tag is not None:
-            self._waiting.pop(key, None)
-            self._held.pop(key, None)
+            self.waiting.pop(key, None)
+            self.held.pop(key, None)
             self._fresh.discard(key)
             self._end(key, tag)
 
@@ -219,7 +200,7 @@ class Tags:
         Raises:
             KeyError: it has nothing, or is held already.
         """
-        self._held[key] = self._waiting.pop(key)[0]
+        self.held[key] = self.waiting.pop(key)[0]
 
     def release(self, key: str) -> None:
         """Let a key that was held take part again.
@@ -227,38 +208,32 @@ class Tags:
         Raises:
             KeyError: it is not held.
         """
-        self._wait(key, max(self.virtual, self._held.pop(key)))
+        self._wait(key, max(self.virtual, self.held.pop(key)))
 
     def _new(self, key: str, tag: float) -> _Entry:
-        entry = self._waiting[key] = (tag, key)
+        entry = self.waiting[key] = (tag, key)
         return entry
 
     def _wait(self, key: str, tag: float) -> None:
         heappush(self._heap, self._new(key, tag))
-        if len(self._heap) > 2 * len(self._waiting) + _FEW:
-            self._heap = list(self._waiting.values())
+        if len(self._heap) > 2 * len(self.waiting) + _FEW:
+            self._heap = list(self.waiting.values())
             heapify(self._heap)
 
     def _end(self, key: str, finish: float) -> None:
-        if not self._waiting and not self._held:  # whoever comes next comes first
+        if not self.waiting and not self.held:  # whoever comes next comes first
             self.virtual = max([self.virtual, finish, *self._finish.values()])
             self._heap.clear()
             self._finish.clear()
-            self._finishes.clear()
         elif finish > self.virtual:
             self._finish[key] = finish
-            heappush(self._finishes, (finish, key))
-            self._forget()
+            if len(self._finish) > 2 * self._ahead + _FEW:
+                self._forget()
 
     def _forget(self) -> None:
         """Those that are not ahead any more would begin at the virtual time in any case."""
-        while self._finishes and self._finishes[0][0] <= self.virtual:
-            finish, key = heappop(self._finishes)
-            if self._finish.get(key) == finish:
-                del self._finish[key]
-        if len(self._finishes) > 2 * len(self._finish) + _FEW:
-            self._finishes = [(finish, key) for key, finish in self._finish.items()]
-            heapify(self._finishes)
+        ahead = {key: finish for key, finish in self._finish.items() if finish > self.virtual}
+        self._finish, self._ahead = ahead, len(ahead)
 
 
 class Served(NamedTuple):

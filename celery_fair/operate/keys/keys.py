@@ -136,19 +136,18 @@ class Keys(ABC):
         """
         self._refuse()
 
-    def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        """Make so many messages dead letters, those that came first at first.
+    def drop(
+        self, key: str, waiting: Mapping[str, int], for_good: bool, stop: Stop, tick: Tick
+    ) -> Moved:
+        """Make so many messages dead letters, those that came first at first, or delete them.
 
         Arguments:
             waiting: as `waiting_of` has returned it.
+            for_good: whether they are deleted.
 
         Raises:
             OperateError: as `waiting_of`.
         """
-        self._refuse()
-
-    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        """Delete so many messages. As `drop`."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

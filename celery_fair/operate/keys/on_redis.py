@@ -1,7 +1,7 @@
 """On Redis: the broker keeps the keys' lists and tags itself."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from socket import gethostname
 from time import monotonic
@@ -10,7 +10,6 @@ from typing import Any
 from kombu.utils.json import dumps
 
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
-from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.mover import dead_payload, raw_payload
 from celery_fair.brokers.redis import Commands
 from celery_fair.core.keys.fair_key import read_key
@@ -65,27 +64,13 @@ class RedisKeys(Keys):
         parts = [each for each in self._lists.parts(tenant) if part in {"", each}]
         return {each: self._lists.waiting_of(tenant, each) for each in parts}
 
-    def drop(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        letters = self._settings.dead_letters
-        dead_letter_queue(letters)(self._channel).declare()
-        return self._moved(key, waiting, self._send.lists(letters)[0], self._dead, stop, tick)
-
-    def purge(self, key: str, waiting: Mapping[str, int], stop: Stop, tick: Tick) -> Moved:
-        gone = self._send.key(f"{base_of(self._queue)}:purged")
-        try:
-            return self._moved(key, waiting, gone, lambda _: "", stop, tick)
-        finally:
-            self._send("DEL", gone)
-
-    def _moved(
-        self,
-        key: str,
-        waiting: Mapping[str, int],
-        to: str,
-        told: Callable[[bytes], str],
-        stop: Stop,
-        tick: Tick,
+    def drop(
+        self, key: str, waiting: Mapping[str, int], for_good: bool, stop: Stop, tick: Tick
     ) -> Moved:
+        letters = self._settings.dead_letters
+        if not for_good:
+            dead_letter_queue(letters)(self._channel).declare()
+        to, told = self._send.lists(letters)[0], (lambda _: "") if for_good else self._dead
         tenant, moved = read_key(key)[0], 0
         for part, count in waiting.items():  # more may be published meanwhile
             left = count

@@ -24,6 +24,9 @@ class FairTaskConsumer:
         levels_of: the physical queues of a logical one, or the queue itself.
         deselect: told the name of each queue that is not to be consumed any more.
         connection_errors: what ends the connection.
+
+    Attributes:
+        is_over: the connection is gone, or the worker stops: nothing is consumed any more.
     """
 
     def __init__(
@@ -45,15 +48,10 @@ class FairTaskConsumer:
         self._make_feed = make_feed
         self._recovery = recovery(self)
         self._open_feeds = open_feeds
-        self._is_over = False
+        self.is_over = False
         self._levels_of = levels_of
         self._deselect = deselect
         self._connection_errors = connection_errors
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the connection is gone, or the worker stops: nothing is consumed any more."""
-        return self._is_over
 
     @property
     def queues(self) -> list[Any]:
@@ -77,7 +75,7 @@ class FairTaskConsumer:
 
     def add_queue(self, queue: Any) -> Any:
         """Declare a queue; `consume` starts it."""
-        for level in () if self._is_over else self._levels_of(queue):
+        for level in () if self.is_over else self._levels_of(queue):
             bound = level(self.channel)
             bound.declare()
             self._queues[bound.name] = bound
@@ -85,7 +83,7 @@ class FairTaskConsumer:
 
     def consume(self, no_ack: bool | None = None) -> None:
         """Start the queues that are not consumed from yet."""
-        for name, queue in () if self._is_over else self._queues.items():
+        for name, queue in () if self.is_over else self._queues.items():
             if name not in self._feeds:
                 feed = self._feeds[name] = self._make_feed(queue, self._recovery)
                 self._open_feeds.add(feed)
@@ -116,7 +114,7 @@ class FairTaskConsumer:
         for name in names:
             self._queues.pop(name, None)
             self._recovery.given_up(name)
-            self._open_feeds.forget(name)
+            self._open_feeds.suspended.discard(name)
             self._deselect(name)
         try:
             self._end_all([self._feeds[name] for name in names if name in self._feeds])
@@ -137,7 +135,7 @@ class FairTaskConsumer:
         Raises:
             Exception: of the first queue with which that failed; the others have ended, too.
         """
-        self._is_over = True
+        self.is_over = True
         self._end_all([*self.feeds, *self.retired], lambda feed: feed.aside.give_back_once())
 
     close = cancel
@@ -176,7 +174,7 @@ class FairTaskConsumer:
 
     def abandon(self) -> None:
         """The connection is gone, and with it every delivery."""
-        self._is_over = True
+        self.is_over = True
         for feed in [*self.feeds, *self.retired]:
             self._queues.pop(feed.name, None)
             self._detach(feed)
@@ -188,7 +186,7 @@ class FairTaskConsumer:
         The broker redelivers what was there.
         """
         if self._detach(feed) and feed.name in self._queues:
-            self._open_feeds.suspend(feed.name)
+            self._open_feeds.suspended.add(feed.name)
         feed.die()
 
     def qos(

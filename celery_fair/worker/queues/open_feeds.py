@@ -77,11 +77,3 @@ class OpenFeeds:
         if feed.asks:
             self.asked.remove(feed)
         self._chooser.remove(feed.flow, self._clock())
-
-    def suspend(self, queue: str) -> None:
-        """The broker has taken this queue away, for a while."""
-        self.suspended.add(queue)
-
-    def forget(self, queue: str) -> None:
-        """Nobody wants it consumed any more."""
-        self.suspended.discard(queue)

@@ -73,7 +73,7 @@ class LaneWatch:
         mover: moves what the thread has taken out of the front; for the thread alone.
 
     Attributes:
-        found: whether there is something to be taken with `take`.
+        found: what is to be taken with `take`.
     """
 
     def __init__(self, lanes: Lanes, mover: AmqpMover) -> None:
@@ -81,7 +81,7 @@ class LaneWatch:
         self._queue = lanes.queue
         self._mover = mover
         self._chooser = LaneChooser(lanes)
-        self._found: deque[tuple[int, int, Key | None]] = deque()
+        self.found: deque[tuple[int, int, Key | None]] = deque()
         self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
         self._spare: dict[int, None] = {}  # the same, of those for keys that are to wait
         self._held: Any = None  # a message that is being sorted
@@ -93,11 +93,6 @@ class LaneWatch:
         self._tell: Callable[[], object] = lambda: None
         self._stopped = Event()
         self._thread: Thread | None = None
-
-    @property
-    def found(self) -> bool:
-        """Whether there is something to be taken with `take`."""
-        return bool(self._found)
 
     def start(self, tell: Callable[[], object]) -> None:
         """Look from now on, and call this, on the thread, when something was found."""
@@ -115,12 +110,8 @@ class LaneWatch:
 
     def take(self) -> Iterator[tuple[int, int, Key | None]]:
         """Yield, once, lanes that have messages: their numbers, how many, and whose, if known."""
-        while self._found:
-            yield self._found.popleft()
-
-    def name_of(self, number: int) -> str:
-        """Return a lane's name."""
-        return lane_name(self._queue, number)
+        while self.found:
+            yield self.found.popleft()
 
     def lane_for(self, taken: Collection[int]) -> int | None:
         """Return a lane that is empty, as far as is known, and none of these; None if none is."""
@@ -178,8 +169,9 @@ class LaneWatch:
                 self._empty[number] = None
         for _ in range(min(self._wanted_spares, _SPARES)):
             number = self._lanes.add(beyond=True)
-            if number is not None:
-                self._spare[number] = None
+            if number is None:
+                break
+            self._spare[number] = None
         self._wanted_spares = 0
         count = self._lanes.count
         if not (count or self._lanes.may_declare):
@@ -217,7 +209,7 @@ class LaneWatch:
                 self._empty_ones(number).pop(number, None)
                 self._busy.pop(number, None)
                 self._busy[number] = now + _BUSY
-                self._found.append((number, depth, None))
+                self.found.append((number, depth, None))
             else:
                 self._empty_ones(number)[number] = None
                 if self._busy.get(number, math.inf) < now:
@@ -259,11 +251,11 @@ class LaneWatch:
         if number is None:
             return False
         try:
-            self._mover.move(message, self.name_of(number))
+            self._mover.move(message, lane_name(self._queue, number))
         except NotTakenError as exc:
             logger.debug("A message of %s is not sorted: %r", self._queue, exc)
             return False
-        self._found.append((number, 1, (tenant, part)))
+        self.found.append((number, 1, (tenant, part)))
         self._tell()
         return True
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from amqp import ChannelError, RecoverableConnectionError
 
+from celery_fair.brokers.lanes import lane_name
 from celery_fair.clock import elapsed
 from celery_fair.core.keys.front import Front, Move, Pick, Take
 from celery_fair.core.keys.sketch import RecentKeys
@@ -42,9 +43,6 @@ _SEEN = 200
 
 _AHEAD = 0.015
 """Seconds of work that are asked for at once: the broker's answer is waited for that much less."""
-
-_LOOK = 0.005
-"""Seconds until more is moved out of shared lanes if nothing may start."""
 
 _LONG = 0.25
 """Seconds after which one that has not started goes back: what runs now takes longer."""
@@ -138,8 +136,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     def take(self, now: float, started: int) -> Any:
         item = super().take(now, started)
-        if item is None and self._choice.nothing_else(now):
-            self._wait, self._ask_at = 0.0, now + _LOOK
         turn = None if item is None else message_of(item).turn
         if turn is not None:
             self._started.add(turn.tenant, time())
@@ -222,7 +218,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         if not picks:
             return
         self._picked.extend(picks)
-        names = [self._watch.name_of(pick.number) if pick else self.name for pick in picks]
+        names = [lane_name(self.name, pick.number) if pick else self.name for pick in picks]
         counted = self.name if picks[0] and self._choice.counts(monotonic()) else None
         try:
             self._questions.ask(counted, names)
@@ -270,7 +266,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             # Into a lane for what is to wait, or back, behind what is there. What the broker does
             # not take stays here, and starts when its key may.
             to = self._choice.place_for(turn.tenant, number)
-            if self.dispositions.move(message, self._watch.name_of(to)) and not self.dead:
+            if self.dispositions.move(message, lane_name(self.name, to)) and not self.dead:
                 self.buffer.remove(message)
                 self._choice.put_back((turn.tenant, turn.part), number, to)
         return turn.has != "left"
@@ -282,7 +278,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             number = self._watch.lane_for(self._choice.lanes.depths)
         if (
             number is None
-            or not self.dispositions.move(head, self._watch.name_of(number))
+            or not self.dispositions.move(head, lane_name(self.name, number))
             or self.dead
         ):
             number = None

@@ -7,9 +7,9 @@ that turns out to be such a key's when it has come from a lane.
 Keys share lanes if there may be no more of them. Where one that is to wait stands before others,
 its messages are moved to a spare lane, which is kept for such tenants alone, one for each: all
 workers use the same, as the store says which. So whoever is behind it comes to the front. That is
-done beside what starts, in a tenth of the time, or all of it if nothing else may start. Two tenants
-may get into one spare lane, if that was another's until a moment ago. It is known once both one's
-messages have come from it; then the one that is to wait gets another.
+done in a fifth of the time. Two tenants may get into one spare lane, if that was another's until a
+moment ago. It is known once both one's messages have come from it; then the one that is to wait
+gets another.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from itertools import islice
 from time import monotonic
 
 from celery_fair.core.keys.front import LimitedLanes, Permit
-from celery_fair.core.keys.lanes import Key, is_nobodys
+from celery_fair.core.keys.lanes import Key
 from celery_fair.core.keys.tags import TenantTags
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.store import StoreLink
@@ -25,11 +25,8 @@ from celery_fair.worker.queues.keyed.store import StoreLink
 _EVERY, _AT_ONCE = 0.05, 8
 """Seconds between two looks at lanes that could be looked into, and how many are then."""
 
-_SAME = 1.0
-"""Seconds for which a tenant's spare lane is not asked for again."""
-
-_REST = 9
-"""How many times as long as something was moved others are served, before more is."""
+_MOVING = 0.01
+"""Seconds from then on for which a lane out of which a message was moved is looked into again."""
 
 
 class SpareLanes(LimitedLanes):
@@ -51,19 +48,17 @@ class SpareLanes(LimitedLanes):
         self._link = link
         self._watch = watch
         self._covered: set[int] = set()  # whose first message is of one that is to wait
-        self._spares: dict[str, tuple[int, float]] = {}  # and until when that is so
-        self._owners: dict[int, str] = {}
-        self._look_again_at = self._moving_since = self._rests_until = 0.0
+        self._look_again_at = self._moves_until = 0.0
 
     def begin(self, now: float) -> None:
         """Let those be looked into, too, whose first message can be moved."""
         super().begin(now)
         if not self._covered or now < self._look_again_at:
             return
-        self._look_again_at = now + _EVERY
+        self._look_again_at, self._moves_until = now + _EVERY, now + _MOVING
         for number in list(islice(self._covered, _AT_ONCE)):
             key = self.lanes.key_of(number)
-            waits = key is not None and self.tags.tenants.holds(key[0])
+            waits = key is not None and key[0] in self.tags.tenants.held
             if key is not None and waits and self._spare_of(key[0]) is None:
                 break  # nor has another, for now
             self._covered.discard(number)
@@ -77,12 +72,10 @@ class SpareLanes(LimitedLanes):
 
     def place_for(self, tenant: str, number: int) -> int:
         """Return the lane that a message goes to that came from this one, and is to wait."""
-        self._moving_since = monotonic()
         if not self._is_shared(number):
             return number
-        if self._stored(tenant) == number:  # and others' messages have come from it
-            self._forget(number)
-        spare = self._spare_of(tenant)
+        # A spare lane that others' messages have come from is given up.
+        spare = self._spare_of(tenant, number if self._watch.is_spare(number) else None)
         return number if spare is None else spare
 
     def put_back(self, key: Key, number: int, to: int) -> None:
@@ -91,65 +84,25 @@ class SpareLanes(LimitedLanes):
         if to != number:
             if self.lanes.key_of(to) is None:
                 self._belongs(to, key)
-            now = monotonic()
-            self._rests_until = now + _REST * (now - self._moving_since)
-            self._covered.discard(number)
-            self.reopen(number)
-
-    def nothing_else(self, now: float) -> bool:
-        """Nothing else may start: go on with it; return whether there is something to be moved."""
-        goes_on = now < self._rests_until
-        self._rests_until = 0.0
-        return goes_on
-
-    def _permit(self, key: Key) -> Permit | None:
-        if self._rests_until and is_nobodys(key[0]) and monotonic() < self._rests_until:
-            self.hold(key[0])
-            return None
-        return super()._permit(key)
+            if monotonic() < self._moves_until:
+                self._covered.discard(number)
+                self.reopen(number)
 
     def _is_empty(self, number: int) -> None:
         super()._is_empty(number)
         self._covered.discard(number)
         if self._watch.is_spare(number):
-            self._forget(number)
+            self._link.spare("", given_up=number)
 
     def _is_shared(self, number: int) -> bool:
         if self._watch.is_spare(number):
             return self.lanes.is_shared(number)
         return self._watch.may_be_shared(number)
 
-    def _spare_of(self, tenant: str) -> int | None:
+    def _spare_of(self, tenant: str, given_up: int | None = None) -> int | None:
         """Return a tenant's own lane for what is to wait; None while there is none."""
-        spare = self._stored(tenant)
-        if spare is not None:
-            return spare
         offered = self._watch.spare_for(self.lanes.depths, len(self._covered) or 1)
-        if offered is None:
-            return None
-        spare = self._link.spare(tenant, offered)
-        if spare is not None and spare != offered:
+        spare = self._link.spare(tenant, offered, given_up)
+        if offered is not None and spare != offered:
             self._watch.spared(offered)
-        return self._remember(tenant, spare)
-
-    def _stored(self, tenant: str) -> int | None:
-        """Return its lane, as all workers have it; as it was a moment ago."""
-        spare, until = self._spares.get(tenant, (None, 0.0))
-        if monotonic() < until:
-            return spare
-        return self._remember(tenant, self._link.spare(tenant))
-
-    def _remember(self, tenant: str, spare: int | None) -> int | None:
-        before, _ = self._spares.pop(tenant, (None, 0.0))
-        if before is not None:
-            self._owners.pop(before, None)
-        if spare is not None:
-            self._spares[tenant] = spare, monotonic() + _SAME
-            self._owners[spare] = tenant
         return spare
-
-    def _forget(self, number: int) -> None:
-        """A spare lane is nobody's any more."""
-        tenant = self._owners.pop(number, "")
-        self._spares.pop(tenant, None)
-        self._link.spare(tenant, given_up=number)
