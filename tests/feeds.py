@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from celery_fair.core.gate import Gate
@@ -16,8 +17,7 @@ class Report:
 
     def __init__(self, told: Callable[[Feed], object]) -> None:
         self.arrived = told
-
-    def found(self) -> None: ...
+        self.wake_up = SimpleNamespace(soon=lambda: None)
 
     def due(self, feed: Feed, request: Any) -> None:
         raise AssertionError(f"nothing is put off here, {request} neither")

@@ -127,17 +127,13 @@ class AmqpMover(Mover):
             Exception: whatever it does instead, which is not tried again for a while.
         """
         try:
-            if self._channel is None or not (self._has_just_taken or self._is_open()):
+            just_taken = monotonic() - self._taken_at < _JUST
+            if self._channel is None or not (just_taken or self._is_open()):
                 self._open()
                 self._probe()
         except Exception:  # whatever it is, the next move need not find it out again; re-raised
             self._rests_until = monotonic() + _REST
             raise
-
-    @property
-    def _has_just_taken(self) -> bool:
-        """Whether the last message was taken so short a time ago that the next one will be."""
-        return monotonic() - self._taken_at < _JUST
 
     def _is_open(self) -> bool:
         """Whether the connection still works; it may have been cut while it was idle."""

@@ -88,10 +88,6 @@ class Broker:
         """
         return ""
 
-    def consumers(self, channel: Any, queue: str) -> int:
-        """Return how many consume a queue whose messages go to one of them each; 0 if unknown."""
-        return 0
-
     def oldest(self, channel: Any, queue: str) -> float | None:
         """Return when the message was published that is next there, in Unix time, if that is told.
 
@@ -167,12 +163,6 @@ class AmqpBroker(Broker):
             if cluster
             else ""
         )
-
-    def consumers(self, channel: Any, queue: str) -> int:
-        try:
-            return int(channel.queue_declare(queue, passive=True).consumer_count)
-        except ChannelError:  # there is no such queue, or it is another's alone
-            return 0
 
     def by_key(self, channel: Any, queues: Sequence[str]) -> dict[str, int]:
         found = dict[str, int]()

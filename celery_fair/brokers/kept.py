@@ -6,6 +6,7 @@ finds there when it begins to consume a queue goes before its settings.
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from threading import Event, Thread
@@ -128,22 +129,21 @@ class Kept:
         self._connect = connect
         self._late = late
         self._known: dict[str, KeptQueue] = {}
-        self._read_at: float | None = None
-        self._is_tried = False
+        self._read_again_at = 0.0
         self._closed = Event()
 
     def of(self, queue: str) -> KeptQueue:
         """Return what is kept of a queue, so far as this version knows it."""
-        if not self._is_tried and (self._read_at is None or monotonic() - self._read_at > _FRESH):
+        if monotonic() >= self._read_again_at:
+            self._read_again_at = monotonic() + _FRESH
             if why := self._read():
                 logger.warning(
                     "Cannot read what was set live and kept (fair set --keep); until it can be"
                     " read, this worker goes by its settings: %s",
                     why,
                 )
-                self._is_tried = True
+                self._read_again_at = math.inf  # by a thread
                 Thread(target=self._try, name="fair-kept", daemon=True).start()
-            self._read_at = monotonic()
         kept = self._known.get(queue, KeptQueue())
         if not kept.options:  # which a command would have to give
             return kept
@@ -178,8 +178,7 @@ class Kept:
         wait = _AGAIN
         while not self._closed.wait(wait):
             if not self._read():
-                self._read_at = monotonic()
-                self._is_tried = False
+                self._read_again_at = monotonic() + _FRESH
                 self._late()
                 return
             wait = min(2 * wait, _SELDOM)

@@ -198,11 +198,12 @@ class Lanes:
         found: dict[int, int] = {}
         rest = list(numbers)
         while rest:
+            asked = rest[:_AT_A_TIME]
             with self._intact():
-                some = depths_by_name(self.channel, [lane_name(self.queue, each) for each in rest])
-            found |= zip(rest, some.values(), strict=False)
+                some = depths_by_name(self.channel, [lane_name(self.queue, each) for each in asked])
+            found |= zip(asked, some.values(), strict=False)
             rest = rest[len(some) :]
-            if rest:  # the first of them is not there
+            if len(some) < len(asked):  # the first of them is not there
                 self.drop()
                 missing = rest.pop(0)
                 found[missing] = self._depth(lane(self._queue, missing))

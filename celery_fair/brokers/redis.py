@@ -108,18 +108,9 @@ class Commands:
         Raises:
             redis.ResponseError: the first of those; all commands were carried out or refused.
         """
-        from redis.exceptions import ResponseError
-
-        answers: list[Any] = []
-        with self._connection() as connection:
-            connection.send_packed_command(connection.pack_commands(commands))
-            for _ in commands:
-                try:
-                    answers.append(connection.read_response())
-                except ResponseError as exc:
-                    answers.append(exc)
+        answers = self._answers(commands)
         for answer in answers:
-            if isinstance(answer, ResponseError):
+            if isinstance(answer, Exception):
                 raise answer
         return answers
 
@@ -145,21 +136,24 @@ class Commands:
         None is carried out: Redis looks at rights when it puts a command into a transaction, and
         this one is discarded.
         """
-        from redis.exceptions import NoPermissionError, ResponseError
+        from redis.exceptions import NoPermissionError
 
-        why = []
+        _, *answers, _ = self._answers([("MULTI",), *commands, ("DISCARD",)])
+        return [str(each) if isinstance(each, NoPermissionError) else "" for each in answers]
+
+    def _answers(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands in one go; return their answers, of those that were refused the error."""
+        from redis.exceptions import ResponseError
+
+        answers: list[Any] = []
         with self._connection() as connection:
-            asked = [("MULTI",), *commands, ("DISCARD",)]
-            connection.send_packed_command(connection.pack_commands(asked))
-            for _ in asked:
+            connection.send_packed_command(connection.pack_commands(commands))
+            for _ in commands:
                 try:
-                    connection.read_response()
-                    why.append("")
-                except NoPermissionError as exc:
-                    why.append(str(exc))
-                except ResponseError:  # about something else than rights
-                    why.append("")
-        return why[1:-1]
+                    answers.append(connection.read_response())
+                except ResponseError as exc:
+                    answers.append(exc)
+        return answers
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:

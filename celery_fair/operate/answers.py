@@ -23,8 +23,8 @@ class Answers:
             an error if it was named, or if nobody else has an answer.
         errors: what is wrong, as the worker says.
         others: workers of other apps that have answered, too, and the names of their apps.
-        twice: names that more than one worker has: no more than one of their answers is here, and
-            where they have one mailbox, no more than one of them was asked, or told, anything.
+        twice: names that more than one worker has: no more than one of their answers is here. On
+            RabbitMQ they have one mailbox, as the later one warns at its start, or does not start.
     """
 
     raw: Mapping[str, Any] = field(default_factory=dict)

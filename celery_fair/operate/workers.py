@@ -1,13 +1,13 @@
 """The workers as they are asked, over the app's broker: once, or again and again."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kombu.exceptions import OperationalError
 
-from celery_fair.brokers.broker import broker_of, shown
+from celery_fair.brokers.broker import shown
 from celery_fair.brokers.depths import depths_of, oldest_of
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.broker import connection_to, trouble_with
@@ -44,16 +44,14 @@ class Workers:
         Raises:
             NoAnswerError: from anybody, or no connection.
         """
-        again, named = bool(named), tuple(named) or self.named
+        named = tuple(named) or self.named
         replies = self._broadcast(command, named, arguments)
         raw = {worker: answer for reply in replies for worker, answer in reply.items()}
         if not raw:
             raise NoAnswerError(self._silence(command, named), silent=True)
         counts = Counter(worker for reply in replies for worker in reply)
-        twice = {worker for worker, count in counts.items() if count > 1}
-        if not again:
-            twice |= self._sharing(raw)
-        return replace(Answers.of(raw, named, self.timeout), twice=frozenset(twice))
+        twice = frozenset(worker for worker, count in counts.items() if count > 1)
+        return replace(Answers.of(raw, named, self.timeout), twice=twice)
 
     def status(self, named: Sequence[str] = ()) -> Answers:
         """Ask fair workers for their queues' figures; those of other apps are left out.
@@ -121,23 +119,6 @@ class Workers:
                 f" {str(exc) or type(exc).__name__}"
             ) from exc
         return replies or []
-
-    def _sharing(self, names: Iterable[str]) -> set[str]:
-        """Return which workers' names others have, too, where a name has one mailbox.
-
-        Where mailboxes are exclusive, the second worker does not even start.
-        """
-        if getattr(self.app.conf, "control_queue_exclusive", False):  # older ones lack it
-            return set()
-        connection = self._connected()
-        mailbox = f"{self.app.control.mailbox.namespace}.pidbox"
-        listen = broker_of(connection).consumers
-        try:
-            with connection.channel() as channel:
-                return {name for name in names if listen(channel, f"{name}.{mailbox}") > 1}
-        except (*connection.connection_errors, *connection.channel_errors):
-            self.close()  # what was asked has been answered
-            return set()
 
     def _connected(self) -> Any:
         if self._connection is None:

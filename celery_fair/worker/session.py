@@ -28,7 +28,6 @@ from celery_fair.worker.queues.consumer import FairQoS, FairTaskConsumer
 from celery_fair.worker.queues.feed import Feed, Ports, Recovery
 from celery_fair.worker.queues.held import Held, longest_wait
 from celery_fair.worker.queues.lost_queues import LostQueues
-from celery_fair.worker.queues.pulled import OneByOne
 from celery_fair.worker.queues.reports import Reports
 from celery_fair.worker.queues.sources import source_for
 
@@ -183,7 +182,7 @@ class Session:
             return self._source.feed(**options)
         by_key = queue.name in parts.settings.by_key
         return self._source.pulled(
-            order=OneByOne(partial(parts.in_flight.runs, queue.name)) if by_key else None,
+            runs=partial(parts.in_flight.runs, queue.name) if by_key else None,
             **pulled,
             **options,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +15,7 @@ from kombu import Connection
 
 from celery_fair.headers import KEY
 from celery_fair.settings import Settings
-from celery_fair.worker.queues.pulled import OneByOne
+from celery_fair.worker.queues.pulled import first_of_a_key
 from tests.brokers import Space
 from tests.groups.fleet import QUEUE, Fleet, check_one_by_one
 from tests.integration.gate import closing_gate
@@ -97,14 +98,14 @@ def test_oldest_of_a_key_is_first() -> None:
     for message, key in zip(waiting, keys, strict=True):
         message.headers[KEY] = key
     at_work: list[str] = []
-    lanes = OneByOne(at_work.__contains__)
-    assert lanes.first(waiting) == 0
+    first = partial(first_of_a_key, waiting, at_work.__contains__)
+    assert first() == 0
     at_work.append("a")
-    assert lanes.first(waiting) == 2
+    assert first() == 2
     at_work.append("b")
-    assert lanes.first(waiting) == 3
+    assert first() == 3
     at_work.append("c")
-    assert lanes.first(waiting) is None
+    assert first() is None
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class Feed:
         self.calls: list[Callable[[], object]] = []
         lanes = Lanes(lambda: None, Queue("jobs"), 8)
         watch: Any = LaneWatch(lanes, None)  # type: ignore[arg-type]
-        watch._found.append((0, depth, ("a", "")))
+        watch.found.append((0, depth, ("a", "")))
         watch.start = watch.stop = lambda *_, **__: None
         self.closed: list[Any] = []
         parts = KeyedParts(

@@ -233,7 +233,9 @@ def test_lanes_are_found_that_no_register_has(space: Space, app: Celery) -> None
         watch, found = LaneWatch(lanes, mover), Counter[int]()
 
         def depths() -> dict[int, int]:
-            found.update({number: depth for number, depth, _ in watch.take() if not found[number]})
+            while watch.found:
+                number, depth, _ = watch.found.popleft()
+                found[number] = found[number] or depth
             return dict(found)
 
         watch.start(lambda: None)

@@ -63,13 +63,13 @@ class Reports:
         self.every = long / 1000
         found: defaultdict[str, float] = defaultdict(float)
         for each, costs in enumerate(sums, read + 1):
-            if each == self._number and known is None:
+            own = known if each == self._number else {}
+            if own is None:
                 continue
             for tenant, cost in pairs_of(costs):
                 found[tenant.decode()] += float(cost)
-            if each == self._number and known is not None:
-                for tenant, cost in known.items():
-                    found[tenant] -= cost
+            for tenant, cost in own.items():
+                found[tenant] -= cost
         if number != self._number and (self._number is not None or known is not None):
             known = {}
         self._number, self._told = number, known

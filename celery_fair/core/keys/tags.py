@@ -225,6 +225,7 @@ class Tags:
             self.virtual = max([self.virtual, finish, *self._finish.values()])
             self._heap.clear()
             self._finish.clear()
+            self._ahead = 0
         elif finish > self.virtual:
             self._finish[key] = finish
             if len(self._finish) > 2 * self._ahead + _FEW:

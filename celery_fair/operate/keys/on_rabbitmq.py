@@ -9,7 +9,7 @@ from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.broker import shown
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.brokers.keyed.store import KeyStore
-from celery_fair.brokers.lanes import Lanes, NotEmptyError, lane, register
+from celery_fair.brokers.lanes import Lanes, NotEmptyError, lane
 from celery_fair.brokers.mover import NotTakenError
 from celery_fair.operate.errors import NoAnswerError, OperateError
 from celery_fair.operate.keys.keys import Keys, Listing, Moved, Stop, Tick, rows_of, store_asked
@@ -22,9 +22,6 @@ _PATIENCE = 1.0
 
 _STOPPED = 2.0
 """Seconds for workers to say that they run."""
-
-_ONCE = 256
-"""Lanes that are asked about in one go."""
 
 
 class RabbitMQKeys(Keys):
@@ -85,9 +82,7 @@ class RabbitMQKeys(Keys):
 
     def waiting(self) -> Mapping[int, int]:
         """Those in lanes that have some, by their numbers."""
-        depths: dict[int, int] = {}
-        for first in range(0, self._lanes.recount(), _ONCE):
-            depths |= self._lanes.depths(range(first, min(first + _ONCE, self._lanes.count)))
+        depths = self._lanes.depths(range(self._lanes.recount()))
         return {number: depth for number, depth in depths.items() if depth}
 
     def merge(self, waiting: Mapping[int, int], stop: Stop, tick: Tick) -> Moved:
@@ -139,11 +134,10 @@ class RabbitMQKeys(Keys):
                 if exc.silent:
                     return
                 raise
-        names = {self._queue, register(self._queue)}
         consuming = [
             name
             for name, queues in answers.good.items()
-            if any(each["name"] in names for each in queues)
+            if self._queue in {each["name"] for each in queues}
         ]
         if consuming:
             raise OperateError(

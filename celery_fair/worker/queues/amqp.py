@@ -132,10 +132,7 @@ class AmqpFeed(OnChannel):
             self._undecoded = frames.message_class(self.channel.Message)
             patches.acknowledge_by(self.channel, self._acks.ack)
         self._tag_bytes = b""
-        self._generation = 0
         self._asked: float | None = None  # first, whether there is more; nothing has come since
-        # A former feed of the queue may have subscribed on a shared channel.
-        self._mark = f".{next(_numbers)}" if isinstance(self.channel, SharedChannel) else ""
 
     @property
     def owed(self) -> bool:
@@ -156,8 +153,8 @@ class AmqpFeed(OnChannel):
         return self._depth() > 0 or bool(self.buffer)  # what was on its way is here by now
 
     def open(self) -> None:
-        self._generation += 1
-        tag = f"fair.{self.name[:200]}{self._mark}.{self._generation}"
+        # A former feed of the queue may have subscribed on the same channel, if that is shared.
+        tag = f"fair.{self.name[:200]}.{next(_numbers)}"
         size = min(max(1, self.room.beside_parked(len(self.buffer))), _MOST)
         # Not by kombu's Queue.consume: it cannot ask for exclusive consumption.
         try:

@@ -13,9 +13,9 @@ empty (`virtual`, `redis`); and one may be asked for each message (`pulled`).
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kombu.serialization import prepare_accept_content
 
@@ -29,44 +29,8 @@ from celery_fair.worker.letters import Dispositions
 from celery_fair.worker.queues.delivery import delivery_class, message_of
 from celery_fair.worker.queues.reports import Reports
 
-
-class Seen(TypedDict):
-    """What a worker knows of a queue's keys."""
-
-    known: Sequence[int]
-    """Numbers of lanes of which it is known whose message was in them last."""
-    lanes: Sequence[tuple[int, str, str]]
-    """Some of those, with the tenant and the part."""
-    started: Mapping[str, int]
-    """Messages by tenant, in this minute and the one before."""
-    weights: Mapping[str, float]
-    """Of tenants."""
-    ahead: Mapping[str, float]
-    """How far tenants' tags are ahead of where newcomers begin."""
-
-
-class ByKey(Protocol):
-    """What chooses by key whose message of a queue is next.
-
-    Redis's scripts, lanes with tags of the worker's own, lanes with tags that workers share: see
-    `celery_fair.worker.queues.keyed`.
-    """
-
-    def charged(self, item: Any, cost: float) -> None:
-        """What was taken costs so much, as far as it is known; nothing if it did not start."""
-
-    def ended(self, message: Any) -> None:
-        """The task of a message has ended; any thread may say so."""
-
-    def live_weights(self) -> Mapping[str, float]:
-        """Return the weights that keys were given live."""
-
-    def seen(self, tenant: str | None) -> Seen | None:
-        """Return what this worker knows of the keys, if their broker does not know it.
-
-        Arguments:
-            tenant: of this one; None: of those that have most.
-        """
+if TYPE_CHECKING:
+    from celery_fair.worker.queues.keyed.by_key import KeyedFeed
 
 
 class Recovery(Protocol):
@@ -168,7 +132,7 @@ class Feed(ABC):
     asks = must_ask = pushes = retired = dead = False
     may_be_asked = True
     given = withheld = 0
-    by_key: ByKey | None = None
+    by_key: "KeyedFeed | None" = None
     _tag: str | None = None  # of the subscription whose messages the window counts
     has_own_channel = True  # whether the channel is its own
 

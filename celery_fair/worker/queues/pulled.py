@@ -23,28 +23,23 @@ _AHEAD = 32
 """Messages of a partition that may wait here for their keys."""
 
 
-class OneByOne:
-    """Keys of a partition run beside each other, while each key's messages start one by one.
+def first_of_a_key(waiting: Sequence[Any], runs: Callable[[str], bool]) -> int | None:
+    """Return the place of the first message that may start, None if there is none.
 
-    A message whose key is at work waits here, and those of other keys are looked for behind it: the
-    oldest of each key may start, if nothing of the key runs.
+    Keys of a partition run beside each other, while each key's messages start one by one. A message
+    whose key is at work waits here, and those of other keys are looked for behind it: the oldest of
+    each key may start, if nothing of the key runs.
 
     Arguments:
         runs: whether something of a key runs here.
     """
-
-    def __init__(self, runs: Callable[[str], bool]) -> None:
-        self._runs = runs
-
-    def first(self, waiting: Sequence[Any]) -> int | None:
-        """Return the place of the first that may start, None if there is none."""
-        seen = set()
-        for place, item in enumerate(waiting):
-            lane = _lane(message_of(item))
-            if lane not in seen and not self._runs(lane):
-                return place
-            seen.add(lane)
-        return None
+    seen = set()
+    for place, item in enumerate(waiting):
+        lane = _lane(message_of(item))
+        if lane not in seen and not runs(lane):
+            return place
+        seen.add(lane)
+    return None
 
 
 def _lane(message: Any) -> str:
@@ -68,7 +63,7 @@ class Pulled(Feed):
     Arguments:
         interval: seconds between two questions to an empty queue at the most.
         eager: whether an empty queue is asked again as soon as another message was started.
-        order: given where keys of the queue run beside each other.
+        runs: given where keys of the queue run beside each other: whether something of a key does.
 
     Attributes:
         empty_at: when it was found empty last, on the monotonic clock; 0 if it never was. What has
@@ -83,11 +78,11 @@ class Pulled(Feed):
         *args: Any,
         interval: float,
         eager: bool,
-        order: OneByOne | None = None,
+        runs: Callable[[str], bool] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
-        self._order = order
+        self._runs = runs
         self._interval, self._eager = interval, eager
         self._is_open = False
         self._left = 0
@@ -149,8 +144,8 @@ class Pulled(Feed):
 
     def _next(self) -> int | None:
         """Return the place in the buffer of what may start now."""
-        if self._order is not None:
-            return self._order.first(self.buffer)
+        if self._runs is not None:
+            return first_of_a_key(self.buffer, self._runs)
         return 0 if self.buffer else None
 
     @property

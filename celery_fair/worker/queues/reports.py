@@ -26,10 +26,6 @@ class Reports:
         self._reports.append((feed, None))
         self.wake_up.arrived()
 
-    def found(self) -> None:
-        """A queue that is asked has something, which it knows itself. From any thread."""
-        self.wake_up.soon()
-
     def due(self, feed: Any, request: Any) -> None:
         """A request of the feed's that Celery had put off has come due."""
         self._reports.append((feed, request))

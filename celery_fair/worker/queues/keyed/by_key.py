@@ -3,15 +3,14 @@
 import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
 
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.core.keys.tags import Turn
 from celery_fair.settings import KeyedQueue
 from celery_fair.tasks import non_repeatable
 from celery_fair.worker.queues.delivery import message_of
-from celery_fair.worker.queues.feed import Seen
 from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from celery_fair.worker.queues.keyed.store import StoreLink, StoreLinks
 from celery_fair.worker.queues.pulled import Pulled
@@ -86,11 +85,27 @@ class Keys:
         self._places.close()
 
 
+class Seen(TypedDict):
+    """What a worker knows of a queue's keys."""
+
+    known: Sequence[int]
+    """Numbers of lanes of which it is known whose message was in them last."""
+    lanes: Sequence[tuple[int, str, str]]
+    """Some of those, with the tenant and the part."""
+    started: Mapping[str, int]
+    """Messages by tenant, in this minute and the one before."""
+    weights: Mapping[str, float]
+    """Of tenants."""
+    ahead: Mapping[str, float]
+    """How far tenants' tags are ahead of where newcomers begin."""
+
+
 class KeyedFeed(Pulled):
     """Messages come by turns (see `celery_fair.core.keys.tags.Turn`), which are settled.
 
-    Keys may have caps: some messages have places, which they leave. It chooses by key itself; see
-    `celery_fair.worker.queues.feed.ByKey`.
+    Keys may have caps: some messages have places, which they leave. It chooses by key itself whose
+    message is next: by Redis's scripts, or by lanes with tags of the worker's own, or such that
+    workers share.
 
     Arguments:
         parts: what it is given besides.
@@ -110,10 +125,18 @@ class KeyedFeed(Pulled):
         """Return the weights that keys were given live."""
 
     def seen(self, tenant: str | None) -> Seen | None:
+        """Return what this worker knows of the keys, if their broker does not know it.
+
+        Arguments:
+            tenant: of this one; None: of those that have most.
+        """
         return None
 
     def charged(self, item: Any, cost: float) -> None:
-        """What does not start leaves its place, unless it waits for a limit of Celery's alone."""
+        """What was taken costs so much, as far as it is known; nothing if it did not start.
+
+        Then it leaves its place, unless it waits for a limit of Celery's alone.
+        """
         message = message_of(item)
         turn: Turn | None = message.turn
         if turn is not None and cost != turn.charged:
@@ -123,6 +146,7 @@ class KeyedFeed(Pulled):
             self._leases.leave(self.name, message, unused=True)
 
     def ended(self, message: Any) -> None:
+        """The task of a message has ended; any thread may say so."""
         if self._leases.leave(self.name, message, unused=False):
             self._ask_at = 0.0  # its key may have waited for that
 

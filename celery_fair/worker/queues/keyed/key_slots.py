@@ -9,6 +9,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 from weakref import ref
@@ -163,7 +164,5 @@ class KeySlots:
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
+            with suppress(Exception):  # it is broken
                 connection.close()
-            except Exception as exc:  # noqa: BLE001 - it is broken
-                logger.debug("Closing a broken connection: %r", exc)

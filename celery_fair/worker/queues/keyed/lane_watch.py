@@ -14,7 +14,7 @@ killed is delivered again.
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
@@ -38,7 +38,7 @@ _MANY, _SELDOM = 256, 0.5
 """Of more lanes, the seconds: most of the time until a message is found is the lanes' by then."""
 
 _LOOKS = 64
-"""Lanes that are looked into in a second, and at the start at once."""
+"""Lanes that are looked into in a second."""
 
 _BUSY = 10.0
 """Seconds for which a lane is looked into each time, after it had something."""
@@ -73,7 +73,8 @@ class LaneWatch:
         mover: moves what the thread has taken out of the front; for the thread alone.
 
     Attributes:
-        found: what is to be taken with `take`.
+        found: lanes that have messages, to be taken out: their numbers, how many, and whose, if
+            that is known.
     """
 
     def __init__(self, lanes: Lanes, mover: AmqpMover) -> None:
@@ -107,11 +108,6 @@ class LaneWatch:
         thread, self._thread = self._thread, None
         if thread is not None and wait:
             thread.join(_GOODBYE)
-
-    def take(self) -> Iterator[tuple[int, int, Key | None]]:
-        """Yield, once, lanes that have messages: their numbers, how many, and whose, if known."""
-        while self.found:
-            yield self.found.popleft()
 
     def lane_for(self, taken: Collection[int]) -> int | None:
         """Return a lane that is empty, as far as is known, and none of these; None if none is."""
@@ -177,12 +173,13 @@ class LaneWatch:
         if not (count or self._lanes.may_declare):
             self._warn("none is there, and none may be declared")
         if self._rounds is None:
-            self._look_into(range(count))
+            self._take_in(self._lanes.depths(range(count)))
             self._rounds = Rounds(_LOOKS, monotonic())
         due = self._rounds.due(count, monotonic()) if count else []
         front, depths = self._lanes.survey(sorted({*due, *list(self._busy)[-_LOOKS:]}))
         self._take_in(depths)
-        self._look_into(range(count, self._lanes.count))  # that were added meanwhile
+        added = range(count, self._lanes.count)  # meanwhile
+        self._take_in(self._lanes.depths(added))
         return front
 
     def _warn(self, why: object) -> None:
@@ -195,10 +192,6 @@ class LaneWatch:
                 why,
                 register(self._queue),
             )
-
-    def _look_into(self, numbers: range) -> None:
-        for first in range(0, len(numbers), _LOOKS):
-            self._take_in(self._lanes.depths(numbers[first : first + _LOOKS]))
 
     def _take_in(self, depths: Mapping[int, int]) -> None:
         now = monotonic()

@@ -32,8 +32,7 @@ from celery_fair.core.window import Ahead
 from celery_fair.worker.amqp_io.writer import Questions
 from celery_fair.worker.queues.amqp import PulledAmqpFeed
 from celery_fair.worker.queues.delivery import message_of
-from celery_fair.worker.queues.feed import Seen
-from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
+from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts, Seen
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.spare_lanes import SpareLanes
 from celery_fair.worker.queues.keyed.store import SharedTags
@@ -96,7 +95,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     # Consumed, and no more ------------------------------------------------------------
 
     def open(self) -> None:
-        self._watch.start(self.reports.found)
+        self._watch.start(self.reports.wake_up.soon)
         super().open()
 
     def cancel(self) -> None:
@@ -168,8 +167,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             self._choice.tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
         if self._shared is not None:
             self._shared.hear()
-        for found in self._watch.take():
-            self._choice.found(*found)
+        while self._watch.found:
+            self._choice.found(*self._watch.found.popleft())
         free = self._leases.left(self.name)
         if free and not self._link.leave(free):
             self._leases.untold(self.name, free)
@@ -276,16 +275,12 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         number, head = step.number, self._head
         if number is None:
             number = self._watch.lane_for(self._choice.lanes.depths)
-        if (
-            number is None
-            or not self.dispositions.move(head, lane_name(self.name, number))
-            or self.dead
-        ):
-            number = None
-        else:
+        moves = number is not None and self.dispositions.move(head, lane_name(self.name, number))
+        is_moved = moves and not self.dead
+        if is_moved:
             self.buffer.remove(head)
             self._head = None
-        self._choice.moved(number, monotonic())
+        self._choice.moved(number if is_moved else None, monotonic())
 
     # What waits --------------------------------------------------------------------------
 

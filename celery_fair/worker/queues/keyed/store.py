@@ -213,10 +213,9 @@ class StoreLink:
     def report(self) -> float:
         """Tell and hear; return how many seconds later to do so again."""
         served: dict[str, float] = {}
-        with suppress(IndexError):
-            while True:
-                tenant, cost = self._told.popleft()
-                served[tenant] = served.get(tenant, 0.0) + cost
+        while self._told:
+            tenant, cost = self._told.popleft()
+            served[tenant] = served.get(tenant, 0.0) + cost
         found = self._reports.exchange(served)
         now = monotonic()
         with self._lock:
