@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from celery_fair.core.gate import SLACK
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.replay.machine import Machine, Message, Start
-from celery_fair.pipeline.replay.outcome import quantile
 from celery_fair.pipeline.replay.scenario import (
     Change,
     KeyPlan,
@@ -156,12 +155,6 @@ def test_a_queue_that_runs_dry(
     starts = started(scenario, message(0.0, "first"), *came, message(comes, "a"))
     assert [queue for queue, _ in starts[:4]] == ["first", "a", "a", "b"]
     assert [(queue, pytest.approx(at)) for queue, at in then] == starts[4:]
-
-
-def test_quantiles() -> None:
-    values = [float(number) for number in range(1, 101)]
-    assert [quantile(values, each) for each in (50, 95, 99, 100)] == [50.0, 95.0, 99.0, 100.0]
-    assert quantile([7.0], 50) == 7.0
 
 
 def test_scenarios_are_parsed() -> None:

@@ -55,17 +55,22 @@ def _waits(attempts: DataFrame, *by: str) -> DataFrame:
         .withColumn("at_worker", F.col("started_at") - F.col("received"))
     )
     return timed.groupBy(*by).agg(
-        F.count(F.lit(1)).alias("started"),
+        *of_waits(),
         F.count("wait").alias("timed"),
         F.count_if("skewed").alias("skewed"),
-        F.mean("wait").alias("mean"),
-        _quantile("wait", 0.5).alias("p50"),
-        _quantile("wait", 0.95).alias("p95"),
-        _quantile("wait", 0.99).alias("p99"),
-        F.max("wait").alias("longest"),
         _quantile("at_broker", 0.95).alias("broker_p95"),
         _quantile("at_worker", 0.95).alias("worker_p95"),
     )
+
+
+def of_waits() -> list[Column]:
+    """What is told of every `wait`."""
+    return [
+        F.count(F.lit(1)).alias("started"),
+        F.mean("wait").alias("mean"),
+        *(_quantile("wait", part / 100).alias(f"p{part}") for part in (50, 95, 99)),
+        F.max("wait").alias("longest"),
+    ]
 
 
 def _quantile(name: str, part: float) -> Column:

@@ -4,6 +4,5 @@
 
     scenario.py   what is supposed
     machine.py    the worker's own scheduler on a virtual clock
-    outcome.py    what each queue's messages waited
-    fanout.py     many scenarios at once, by Spark
+    fanout.py     many scenarios at once, by Spark, and what messages waited in each
 """
