@@ -1,5 +1,6 @@
 """Rows of tables for a reader, on a terminal and in the report."""
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 _PARTS = ("share", "target", "deviation", "share_of_seconds", "part_of_queue")
 """The columns that are parts of a whole."""
 
-_TIMES = ("started_at", "rejected_at")
+_TIMES = ("started_at", "rejected_at", "since", "until")
 
 
 def columns(text: str) -> list[tuple[str, str]]:
@@ -24,6 +25,8 @@ def cell(row: Mapping[str, Any], name: str) -> Any:
     if name in _PARTS and value is not None:
         return f"{value:+.2%}" if name == "deviation" else f"{value:.2%}"
     if name in _TIMES and value is not None:
+        if math.isinf(value):
+            return None
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if isinstance(value, dict):
         return ", ".join(f"{n} {each}" for each, n in sorted(value.items()))

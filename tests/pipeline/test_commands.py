@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from pyspark.sql import Row
 
 from celery_fair.cli import fair
-from celery_fair.cli.pipeline.audit import _of_doubt
 from celery_fair.cli.pipeline.context import Context
-from celery_fair.cli.pipeline.fairness import _judged, _left_out
 from celery_fair.pipeline.bronze import RECORD
+from celery_fair.pipeline.cells import cell
 from celery_fair.pipeline.gold.audit import VERDICTS
 from celery_fair.pipeline.warehouse import FORMAT, Warehouse, read_pointer
 from tests.documentation.commands import ROOT
@@ -121,19 +119,9 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     check_documented_tables(Warehouse(spark, warehouse))
 
 
-def test_a_doubt_as_a_line() -> None:
-    row = {"attempts": 1, "why": "its log breaks off", "node": "n", "pid": 7, "boot": "b"}
-    said = "UNKNOWN, 1 attempt: process 7 (b) of n: its log breaks off "
-    bounds = {
-        (T0, math.inf): "(from 2023-11-14 22:13:20Z on)",
-        (-math.inf, T0): "(up to 2023-11-14 22:13:20Z)",
-        (T0, T0 + 1): "(from 2023-11-14 22:13:20Z to 2023-11-14 22:13:21Z)",
-        (-math.inf, math.inf): "(at any time)",
-    }
-    for (since, until), words in bounds.items():
-        assert _of_doubt(Row(**row, since=since, until=until)) == said + words
-    late = {"attempts": 2, "why": "it was published before", "boot": None}
-    assert _of_doubt(Row(**late)) == "UNKNOWN, 2 attempts: it was published before"
+def test_a_doubt_may_have_no_bounds() -> None:
+    row = {"since": -math.inf, "until": T0}
+    assert (cell(row, "since"), cell(row, "until")) == (None, "2023-11-14 22:13:20Z")
 
 
 def test_an_interrupt_has_its_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -212,19 +200,6 @@ def test_an_empty_argument_is_no_path(words: tuple[str, ...]) -> None:
     refused = run(*words)
     assert refused.exit_code == 2
     assert "it is empty: give a path, or . for this folder" in refused.stderr
-
-
-def test_what_is_unfair_is_counted_and_shown_however_many_there_are(spark: SparkSession) -> None:
-    verdicts = ["FAIR", None, "FAIR", "UNFAIR", "UNFAIR"]
-    rows = spark.createDataFrame(
-        list(zip("abcde", verdicts, strict=True)), "queue string, verdict string"
-    )
-    shown, judged, unfair = _judged(rows.orderBy("queue"), 3)
-    assert ["".join(row["queue"] for row in shown), judged, unfair] == ["dea", 5, 2]
-    assert _left_out(shown, judged) == ["3 of 5 are shown: first those that are UNFAIR"]
-    every, judged, unfair = _judged(rows.orderBy("queue"), 5)
-    assert ["".join(row["queue"] for row in every), judged, unfair] == ["abcde", 5, 2]
-    assert _left_out(every, judged) == []
 
 
 def test_wrong_words(tmp_path: Path, spark: SparkSession) -> None:

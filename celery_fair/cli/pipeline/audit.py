@@ -1,13 +1,12 @@
 """``fair pipeline audit``."""
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from celery_fair.cli.options import COUNT, NEW_FILE, Outcome, moment
+from celery_fair.cli.options import COUNT, NEW_FILE, Outcome
 from celery_fair.cli.pipeline.context import (
     Context,
     Row,
@@ -17,7 +16,6 @@ from celery_fair.cli.pipeline.context import (
     on_warehouse,
     premises,
 )
-from celery_fair.operate.text import escaped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN = ("id", "retries", "verdict", "task", "queue", "started_at", "rejected_at", "node", "why")
 _LISTED = "id, retries, verdict, task, queue, started: started_at, rejected: rejected_at, node, why"
+_UNKNOWN = "UNKNOWN: attempts, why, node, pid, boot, since, until"
 _DOUBT = ("why", "node", "pid", "boot", "since", "until")
 _LIMIT = 1000
 
@@ -142,7 +141,7 @@ def audit(
             *laid_out(rows, _LISTED, "no attempt is listed"),
             *([f"and {more} more: --limit, --verdict"] if rows and more else []),
             *([summary] if summary else []),
-            *(_of_doubt(row) for row in doubts),
+            *(laid_out(doubts, _UNKNOWN, "") if doubts else []),
             *(
                 f"since the last audit: {row['attempts']} {row['before']} → {row['verdict']}"
                 for row in changed
@@ -170,21 +169,6 @@ def _doubts(audited: "DataFrame", limit: int) -> list[Row]:
     unknown = audited.where("verdict = 'UNKNOWN'").select("why", *names)
     counted = unknown.groupBy(*_DOUBT).agg(count(lit(1)).alias("attempts"))
     return collected(counted.orderBy(desc("attempts"), *_DOUBT).limit(limit))
-
-
-def _of_doubt(row: Row) -> str:
-    """As a line."""
-    unknown = f"UNKNOWN, {row['attempts']} attempt{'s' if row['attempts'] != 1 else ''}"
-    if row["boot"] is None:
-        return escaped(f"{unknown}: {row['why']}")
-    of = f"process {row['pid']} ({row['boot']}) of {row['node'] or 'an unknown node'}"
-    return escaped(f"{unknown}: {of}: {row['why']} ({_times(row['since'], row['until'])})")
-
-
-def _times(since: float, until: float) -> str:
-    if math.isinf(since):
-        return "at any time" if math.isinf(until) else f"up to {moment(until)}"
-    return f"from {moment(since)} " + ("on" if math.isinf(until) else f"to {moment(until)}")
 
 
 def _changed(warehouse: "Warehouse") -> list[Row]:

@@ -1,23 +1,17 @@
 """``fair pipeline fairness``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from celery_fair.cli.options import INTERVAL, Number, Outcome
 from celery_fair.cli.pipeline.context import (
     Context,
-    Row,
     by_key_option,
     collected,
     laid_out,
     on_warehouse,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _BY_QUEUE = (
     "queue, quantum, of: unit, share, target, off by: deviation, of seconds: share_of_seconds,"
@@ -30,9 +24,6 @@ _BY_KEY = (
 )
 _NONE = "no queue had work in any interval, by what the log says of their states"
 _NO_KEY = "no queue is shared by key, or no two of its keys had work at one time: see fair_keys"
-_LIMIT = 1000
-_KEYS = 10_000
-"""Rows by key of all queues; of each there are 1000, and as many of parts, at the most."""
 
 
 @click.command()
@@ -93,35 +84,14 @@ def fairness(
     from celery_fair.pipeline.gold.fairness_by_key import by_key, fairness_by_key
     from celery_fair.pipeline.publish import publish
 
-    asked = context.warehouse(warehouse), context.say
-    found: dict[str, Any] = {"interval": interval, "tolerance": tolerance}
+    there, judged = context.warehouse(warehouse), {"interval": interval, "tolerance": tolerance}
     if by == "key":
-        made = publish(*asked, fairness_by_key, **found)
-        rows, found["judged"], found["unfair"] = _judged(by_key(made, tolerance), _KEYS)
-        found["keys"] = rows
-        lines = laid_out(rows, _BY_KEY, _NO_KEY) + _left_out(rows, found["judged"])
+        made = by_key(publish(there, context.say, fairness_by_key, **judged), tolerance)
+        whose, columns, none = "keys", _BY_KEY, _NO_KEY
     else:
-        made = publish(*asked, by_intervals, **found)
-        rows, found["judged"], found["unfair"] = _judged(by_queue(made, tolerance), _LIMIT)
-        found["queues"] = rows
-        lines = laid_out(rows, _BY_QUEUE, _NONE) + _left_out(rows, found["judged"])
-    return Outcome(found, lines, good=not (fail_on_unfair and found["unfair"]))
-
-
-def _judged(made: "DataFrame", most: int) -> tuple[list[Row], int, int]:
-    """Return the rows to show; of how many they are, and how many of all are UNFAIR.
-
-    These are the first to be shown where not all are.
-    """
+        made = by_queue(publish(there, context.say, by_intervals, **judged), tolerance)
+        whose, columns, none = "queues", _BY_QUEUE, _NONE
     rows = collected(made)
-    unfair = [row for row in rows if row["verdict"] == "UNFAIR"]
-    if len(rows) > most:
-        others = (row for row in rows if row["verdict"] != "UNFAIR")
-        return [*unfair, *others][:most], len(rows), len(unfair)
-    return rows, len(rows), len(unfair)
-
-
-def _left_out(shown: list[Row], judged: int) -> list[str]:
-    if len(shown) == judged:
-        return []
-    return [f"{len(shown):,} of {judged:,} are shown: first those that are UNFAIR"]
+    unfair = sum(row["verdict"] == "UNFAIR" for row in rows)
+    found = {**judged, "unfair": unfair, whose: rows}
+    return Outcome(found, laid_out(rows, columns, none), not (fail_on_unfair and unfair))

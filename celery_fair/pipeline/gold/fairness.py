@@ -169,10 +169,6 @@ def _off(tolerance: float, view: str) -> Column:
 
 
 def _concluded(judged: DataFrame, interval: float) -> DataFrame:
-    group = Window.partitionBy(*_GROUP)
-    ratio = F.col("served") / F.col("due")
-    sum_, squares, count = (f.over(group) for f in (F.sum(ratio), F.sum(ratio**2), F.count(ratio)))
-    jain = sum_**2 / F.nullif(count * squares, F.lit(0.0))
     return judged.select(
         *_WORKER,
         *bounds(interval),
@@ -184,7 +180,6 @@ def _concluded(judged: DataFrame, interval: float) -> DataFrame:
         "due",
         "total",
         *parts(),
-        jain.alias("jain"),
         "seconds",
         "total_seconds",
         *_TIMES,

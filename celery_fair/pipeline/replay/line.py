@@ -8,7 +8,7 @@ or whose leash is tight, is left out meanwhile. As on Redis, where all workers g
 import math
 from collections import Counter, deque
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from celery_fair.core.gate import LocalLeash
 from celery_fair.core.keys.fair_key import read_key
@@ -63,31 +63,12 @@ class Taken(NamedTuple):
     is_first: bool = True
 
 
-class Line(Protocol):
-    """Of one queue."""
-
-    @property
-    def wake_at(self) -> float:
-        """When to ask for the head again although nothing has happened."""
-
-    def __len__(self) -> int:
-        """How many are sent ahead, or would be if the workers' windows were larger."""
-
-    def put(self, message: Message) -> bool:
-        """A message was published; return whether it may be the head now."""
-
-    def head(self, now: float) -> Message | None:
-        """Return the message that is to start next, if one may."""
-
-    def take(self, now: float, usual: float) -> Taken:
-        """Take the head; a key is charged `usual` for it, for now."""
-
-    def ended(self, taken: Taken, cost: float) -> bool:
-        """It has ended, and cost so much; return whether another one may be the head now."""
-
-
 class PlainLine:
-    """First come, first served."""
+    """First come, first served.
+
+    Attributes:
+        wake_at: when to ask for the head again although nothing has happened.
+    """
 
     __slots__ = ("_waiting",)
 
@@ -97,19 +78,24 @@ class PlainLine:
         self._waiting: deque[Message] = deque()
 
     def __len__(self) -> int:
+        """How many are sent ahead, or would be if the workers' windows were larger."""
         return len(self._waiting)
 
     def put(self, message: Message) -> bool:
+        """A message was published; return whether it may be the head now."""
         self._waiting.append(message)
         return len(self._waiting) == 1
 
     def head(self, now: float) -> Message | None:
+        """Return the message that is to start next, if one may."""
         return self._waiting[0] if self._waiting else None
 
     def take(self, now: float, usual: float) -> Taken:
+        """Take the head; a key is charged `usual` for it, for now."""
         return Taken(self._waiting.popleft())
 
     def ended(self, taken: Taken, cost: float) -> bool:
+        """It has ended, and cost so much; return whether another one may be the head now."""
         return False
 
 
@@ -219,3 +205,7 @@ class KeyedLine:
             del self._held[tenant]
             self._tags.tenants.release(tenant)
         self.wake_at = min(self._held.values(), default=math.inf)
+
+
+Line = PlainLine | KeyedLine
+"""Of one queue."""
