@@ -114,16 +114,13 @@ def archive_options(environ: Mapping[str, str] = os.environ, makes: bool = True)
         if not _is_own(folder) or _UNQUOTED & set(str(folder)):
             return ""
         archive = folder / f"classes-{_fingerprint(environ)}.jsa"
-        draft = archive.with_suffix(".new")
-        if not archive.exists() and _is_whole(draft):
-            draft.rename(archive)
-        if archive.exists():
-            draft.unlink(missing_ok=True)
+        if _is_whole(archive):
             return f"-XX:SharedArchiveFile={archive}"
-        if makes and _is_mine_to_make(draft):
+        if makes and not _is_being_made(archive):
             for other in folder.glob("classes-*.jsa"):  # of another Java, or Spark
                 other.unlink(missing_ok=True)
-            return f"-XX:ArchiveClassesAtExit={draft}"
+            archive.touch()
+            return f"-XX:ArchiveClassesAtExit={archive}"
     return ""
 
 
@@ -143,20 +140,15 @@ def _fingerprint(environ: Mapping[str, str]) -> str:
     return sha256(repr(which).encode()).hexdigest()[:16]
 
 
-def _is_whole(draft: Path) -> bool:
+def _is_whole(archive: Path) -> bool:
     """Whether Java has written it to the end: it writes the beginning last."""
-    with suppress(FileNotFoundError), draft.open("rb") as file:
+    with suppress(FileNotFoundError), archive.open("rb") as file:
         return any(file.read(4))
     return False
 
 
-def _is_mine_to_make(draft: Path) -> bool:
-    """Make an empty draft, and say whether nobody else has."""
+def _is_being_made(archive: Path) -> bool:
+    """Whether somebody has begun one lately."""
     with suppress(FileNotFoundError):
-        if time() - draft.stat().st_mtime > _UNFINISHED:
-            draft.unlink()
-    try:
-        draft.open("x").close()
-    except FileExistsError:
-        return False
-    return True
+        return time() - archive.stat().st_mtime < _UNFINISHED
+    return False

@@ -27,16 +27,16 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAVA_HOME": str(java)}
 
 
-def draft_of(options: str) -> Path:
+def archive_of(options: str) -> Path:
     return Path(options.partition(MAKES)[2].split()[0])
 
 
 def test_one_makes_it_and_those_after_it_use_it(environ: dict[str, str]) -> None:
-    draft = draft_of(archive_options(environ))
+    archive = archive_of(archive_options(environ))
     assert archive_options(environ) == ""  # it is being made
-    draft.write_bytes(b"\0\0\0\0classes")
+    archive.write_bytes(b"\0\0\0\0classes")
     assert archive_options(environ) == ""  # Java writes the beginning last
-    draft.write_bytes(b"CDS!classes")
+    archive.write_bytes(b"CDS!classes")
     used = archive_options(environ)
     assert used.startswith(USES)
     assert Path(used.removeprefix(USES).split()[0]).read_bytes() == b"CDS!classes"
@@ -47,9 +47,9 @@ def test_one_makes_it_and_those_after_it_use_it(environ: dict[str, str]) -> None
 
 def test_what_is_left_is_made_anew_or_removed(environ: dict[str, str]) -> None:
     """By one who was killed, or of a Java that is gone."""
-    draft = draft_of(archive_options(environ))
-    os.utime(draft, (0, time.time() - 601))
-    unused = draft.with_name("classes-0123456789abcdef.jsa")
+    archive = archive_of(archive_options(environ))
+    os.utime(archive, (0, time.time() - 601))
+    unused = archive.with_name("classes-0123456789abcdef.jsa")
     unused.touch()
     assert MAKES in archive_options(environ)
     assert not unused.exists()
@@ -62,9 +62,9 @@ def test_none_is_made_where_there_is_much_to_do(environ: dict[str, str]) -> None
 
 def test_none_where_others_may_write(environ: dict[str, str]) -> None:
     """Java runs what is in it."""
-    draft = draft_of(archive_options(environ))
-    draft.write_bytes(b"CDS!")
-    draft.parent.chmod(0o777)
+    archive = archive_of(archive_options(environ))
+    archive.write_bytes(b"CDS!")
+    archive.parent.chmod(0o777)
     assert archive_options(environ) == ""
 
 
@@ -83,7 +83,7 @@ def test_a_session_makes_it_and_the_next_one_uses_it(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert MAKES not in _for(Work.MUCH, {})[_OPTIONS]
-    draft_of(_for(Work.LITTLE, {})[_OPTIONS]).write_bytes(b"CDS!")
+    archive_of(_for(Work.LITTLE, {})[_OPTIONS]).write_bytes(b"CDS!")
     for work in Work:
         assert USES in _for(work, {})[_OPTIONS]
 

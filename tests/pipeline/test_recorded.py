@@ -10,6 +10,7 @@ from celery_fair.core.gate import SLACK
 from celery_fair.pipeline.replay.line import Message
 from celery_fair.pipeline.replay.machine import Machine
 from celery_fair.pipeline.replay.scenario import Change, Fleet, KeyPlan, Plan, Scenario
+from celery_fair.pipeline.silver.queues import settings
 from celery_fair.pipeline.traces.recorded import recorded_scenario, recorded_trace, scenario_of
 from tests.pipeline.planted import T0, Process
 from tests.pipeline.staged import Silver, bronze
@@ -21,6 +22,9 @@ def said(*workers: Process, until: float = NEVER) -> Scenario:
     """The scenario that the records of main processes make."""
     blank = {"queue": None, "state": None, "concurrency": None}
     records = [blank | record for worker in workers for record in worker.records]
+    for record in records:
+        if record["state"] == "exit":
+            record["kind"] = "gone"
     return scenario_of(
         sorted(records, key=lambda record: record["at"]), dict.fromkeys("abls", T0 + until)
     )
@@ -54,15 +58,6 @@ def test_what_ends_after_the_last_start_changes_nothing() -> None:
     first = worker(0, plain())
     first.ends(15)
     assert said(first, until=14).fleets == (Fleet(("a",), ((T0 + 1, 2),)),)
-
-
-def test_a_silent_worker_is_gone() -> None:
-    first = worker(0, plain())
-    silent = {"boot": first.boot, "kind": "silent", "queue": None, "at": T0 + 7, "seq": None}
-    scenario = scenario_of(
-        [*({"queue": None, "state": None} | r for r in first.records), silent], {"a": T0 + NEVER}
-    )
-    assert scenario.fleets == (Fleet(("a",), ((T0 + 1, 2), (T0 + 7, 0))),)
 
 
 def test_workers_of_other_queues_are_other_fleets() -> None:
@@ -148,6 +143,21 @@ def test_options_change_in_the_midst() -> None:
     assert after == [("a", 8), ("a", 9), ("b", 10), ("a", 11 + SLACK)]
 
 
+def test_slots_are_those_of_who_is_heard_of(spark: SparkSession) -> None:
+    silent = worker(0, plain())
+    silent.beats(3, concurrency=1)
+    silent.beats(5)
+    another = worker(50, plain(), name="x", slots=3)
+    another.runs("late", 100, queue="a")
+    another.ends(105)
+    events = bronze(spark, [silent, another])
+    silver = Silver.of(events)
+    scenario = recorded_scenario(events, settings(events), silver.attempts, silver.processes)
+    assert scenario.fleets == (
+        Fleet(("a",), ((T0 + 1, 2), (T0 + 3, 1), (T0 + 5, 0), (T0 + 51, 3))),
+    )
+
+
 def test_a_log_as_tables(spark: SparkSession) -> None:
     """One worker of two slots: the third start is 0.1 s after the first end, and so on."""
     process = worker(0, plain("q"), plain("l", rate=1.0, burst=1, scope="worker"))
@@ -163,7 +173,7 @@ def test_a_log_as_tables(spark: SparkSession) -> None:
     events = bronze(spark, [process])
     silver = Silver.of(events)
 
-    scenario = recorded_scenario(events, silver.attempts, silver.processes)
+    scenario = recorded_scenario(events, settings(events), silver.attempts, silver.processes)
     assert scenario.fleets == (Fleet(("l", "q"), ((T0 + 1, 2),)),)
     assert scenario.queues == {"l": Plan(rate=1.0), "q": Plan()}
 

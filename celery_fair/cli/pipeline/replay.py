@@ -65,7 +65,8 @@ def whatif(context: Context, warehouse: Path, texts: tuple[str, ...], by: str) -
         raise click.BadParameter("two scenarios have one name: write 'NAME: CHANGE …'")
     known = context.warehouse(warehouse)
     attempts, processes = known.table("attempts"), known.table("processes")
-    recorded = recorded_scenario(known.table("events"), attempts, processes)
+    events, settings = known.table("events"), known.table("settings")
+    recorded = recorded_scenario(events, settings, attempts, processes)
     trace = recorded_trace(attempts, processes, recorded).cache()
     if trace.isEmpty():
         raise PipelineError("the log has no message of which is known when it was published")

@@ -34,15 +34,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from celery_fair.core.targets import parse_target
-from celery_fair.eventlog.records import KINDS
 from celery_fair.pipeline.replay.scenario import Change, Fleet, KeyPlan, Plan, Scenario
+from celery_fair.pipeline.silver.queues import SETTINGS
 
 # Workers -----------------------------------------------------------------------
 
 
 Said = Mapping[str, Any]
 """A record of kind `process`, `queue` or `settings` of a worker's main process; or one of kind
-`silent`, when a worker that has not ended was heard of last."""
+`gone`, when a worker has ended, or was heard of last."""
 
 _TOGETHER = 0.05
 """Seconds within which what is said is one change."""
@@ -58,17 +58,17 @@ class _Worker:
 
     def hear(self, said: Said) -> None:
         kind, queue = said["kind"], said["queue"]
-        if kind == "settings":
+        if kind == "gone":
+            self.consumed.clear()
+        elif kind == "process":
+            self.concurrency = said["concurrency"] or self.concurrency
+        elif kind == "settings":
             self.settings[queue] = said
             self.consumed.add(queue)
-        elif kind == "queue" and said["state"] == "unassigned":
+        elif said["state"] == "unassigned":
             self.consumed.discard(queue)
-        elif kind == "queue":
-            self.consumed.add(queue)
-        elif kind == "silent" or said["state"] in ("exit", "dead"):
-            self.consumed.clear()
         else:
-            self.concurrency = int(said["concurrency"] or self.concurrency)
+            self.consumed.add(queue)
 
 
 def scenario_of(said: Iterable[Said], until: Mapping[str, float]) -> Scenario:
@@ -156,56 +156,48 @@ def _while_needed(
 
 
 def _plan(said: Said, workers: int) -> Plan:
-    rate, cap = said.get("rate"), said.get("cap")
+    rate, cap, ahead = said.get("rate"), said.get("cap"), said.get("ahead")
     many = 1 if said.get("scope") == "cluster" else workers
     keyed, target = said.get("key_weight") is not None, said.get("target")
     return Plan(
         quantum=said.get("quantum") or 1.0,
-        level=int(said.get("level") or 0) if said.get("policy") == "strict" else 0,
+        level=(said.get("level") or 0) if said.get("policy") == "strict" else 0,
         rate=None if rate is None else rate * many,
         burst=1.0 if rate is None else (said.get("burst") or 1.0) * many,
-        max_in_flight=None if cap is None else int(cap) * workers,
-        ahead=None if said.get("ahead") is None else int(said["ahead"]) * workers,
+        max_in_flight=None if cap is None else cap * workers,
+        ahead=None if ahead is None else ahead * workers,
         usual=_usual(said) if keyed else None,
         keys=_keys(said) if keyed else {},
         target=None if target is None else parse_target(target),
-        importance=int(said.get("importance") or 0),
+        importance=said.get("importance") or 0,
     )
 
 
 def _usual(said: Said) -> KeyPlan:
-    cap = said.get("key_cap")
-    return KeyPlan(
-        said["key_weight"],
-        None if cap is None else int(cap),
-        said.get("key_rate"),
-        said.get("key_burst") or 1.0,
-    )
+    cap, rate, burst = (said.get(f"key_{name}") for name in ("cap", "rate", "burst"))
+    return KeyPlan(said["key_weight"], cap, rate, burst or 1.0)
 
 
 def _keys(said: Said) -> dict[str, KeyPlan]:
     usual = _usual(said)
-    weights, caps = said.get("key_weights") or {}, said.get("key_caps") or {}
-    rates, bursts = said.get("key_rates") or {}, said.get("key_bursts") or {}
+    weights, caps, rates, bursts = (said.get(f"key_{name}") or {} for name in _OWN)
     return {
         key: KeyPlan(
             weights.get(key, usual.weight),
-            (int(caps[key]) or None) if key in caps else usual.max_in_flight,
-            (rates[key] or None) if key in rates else usual.rate,
+            caps.get(key, usual.max_in_flight) or None,
+            rates.get(key, usual.rate) or None,
             bursts.get(key, usual.burst),
         )
         for key in sorted(weights.keys() | caps.keys() | rates.keys())
     }
 
 
+_OWN = ("weights", "caps", "rates", "bursts")
 _LONGEST = 1.0
 _TRANSIT = 0.2
 """Seconds."""
 
 _SLOT = ("node", "worker", "number")
-_KINDS = ("process", "queue", "settings")
-_OWN = tuple(dict.fromkeys(name for kind in _KINDS for name in KINDS[kind] if name != "queue"))
-_ENDS = ("exit", "dead")
 
 
 # Messages ---------------------------------------------------------------------
@@ -278,44 +270,41 @@ def _transit() -> Column:
 # Workers ----------------------------------------------------------------------
 
 
-def recorded_scenario(events: DataFrame, attempts: DataFrame, processes: DataFrame) -> Scenario:
+def recorded_scenario(
+    events: DataFrame, settings: DataFrame, attempts: DataFrame, processes: DataFrame
+) -> Scenario:
     """Return what the workers shared their slots by, and how many there were when.
 
     A custom cost cannot be replayed: each message then costs one.
     """
     last = attempts.where("queue is not null").groupBy("queue").agg(F.max("last_started_at"))
     return scenario_of(
-        _said(events, processes), {queue: at for queue, at in last.collect() if at is not None}
+        _said(events, settings, processes),
+        {queue: at for queue, at in last.collect() if at is not None},
     )
 
 
-def _said(events: DataFrame, processes: DataFrame) -> list[Said]:
+def _said(events: DataFrame, settings: DataFrame, processes: DataFrame) -> list[Said]:
     """What was said by workers' main processes that they had not said before."""
-    mains = events.where("kind = 'process' and parent = boot").select("boot").distinct()
-    said = events.where(F.col("kind").isin(*_KINDS)).join(F.broadcast(mains), "boot", "left_semi")
+    mains = processes.where("boot = worker")
     in_order = Window.partitionBy("boot", "kind", "queue").orderBy("at", "seq")
-    news = said.withColumn("news", F.xxhash64(*_news()))
-    changed = news.withColumn("old", F.lag("news").over(in_order))
-    kept = changed.where(F.col("old").isNull() | (F.col("news") != F.col("old")))
-    rows = kept.select("boot", "kind", "queue", "at", "seq", *_OWN).collect()
-    every = [*(row.asDict() for row in rows), *_silent(processes)]
-    return sorted(every, key=lambda each: (each["at"], each["seq"] or 0))
-
-
-def _news() -> Iterator[Column]:
-    """By what two records of one kind, worker and queue are told apart."""
-    of_queue = (F.col("kind") == "queue") & (F.col("state") == "unassigned")
-    yield F.coalesce(of_queue, F.lit(False))
-    yield F.coalesce(F.col("state").isin(*_ENDS), F.lit(False))
-    for name in _OWN:
-        if name not in ("state", "since", "depth", "dropped"):
-            yield F.to_json(F.struct(name))
-
-
-def _silent(processes: DataFrame) -> list[Said]:
-    """Workers that have not ended, and are not heard of any more."""
-    silent = processes.where("boot = worker and liveness = 'silent'")
-    return [
-        {"boot": boot, "kind": "silent", "queue": None, "at": at, "seq": None}
-        for boot, at in silent.select("boot", "last_at").collect()
-    ]
+    is_away = F.coalesce(F.col("state") == "unassigned", F.lit(False))
+    told = (
+        events.where("kind in ('process', 'queue')")
+        .join(F.broadcast(mains.select("boot")), "boot", "left_semi")
+        .withColumn("news", F.struct("concurrency", is_away.alias("away")))
+        .withColumn("old", F.lag("news").over(in_order))
+        .where("not news <=> old")
+        .select("boot", "kind", "queue", "at", "state", "concurrency")
+    )
+    kept = settings.select(
+        "boot", F.lit("settings").alias("kind"), F.col("since").alias("at"), "queue", *SETTINGS
+    )
+    gone = mains.where("liveness <> 'alive'").select(
+        "boot",
+        F.lit("gone").alias("kind"),
+        F.coalesce("ended_at", "last_at").alias("at"),
+        F.lit(None).alias("queue"),
+    )
+    every = [row.asDict() for table in (told, kept, gone) for row in table.collect()]
+    return sorted(every, key=lambda each: each["at"])
