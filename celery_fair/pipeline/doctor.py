@@ -8,16 +8,13 @@ from typing import NamedTuple
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed
 
-_INSTALL = "pip install celery-fair[spark]"
-
 
 class Finding(NamedTuple):
-    """What was found, and how to fix it."""
+    """What was found; if it is not good, how to fix it."""
 
     topic: str
     good: bool
     text: str
-    mend: str = ""
 
 
 def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
@@ -44,11 +41,11 @@ def _java(environ: Mapping[str, str]) -> Finding:
     if usable:
         java = usable[0]
         return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
-    return Finding("java", False, f"no usable one; found: {listed(found)}", JAVA_NEEDED)
+    return Finding("java", False, f"no usable one; found: {listed(found)}; {JAVA_NEEDED}")
 
 
 def _package(name: str) -> Finding:
     try:
         return Finding(name, True, version(name))
     except PackageNotFoundError:
-        return Finding(name, False, "is not installed", _INSTALL)
+        return Finding(name, False, "is not installed; pip install celery-fair[spark]")

@@ -92,7 +92,7 @@ def test_findings_without_java(tmp_path: Path) -> None:
     first, *others = examined({"JAVA_HOME": str(tmp_path), "PATH": ""})
     assert (first.topic, first.good) == ("java", False)
     assert f"found: 11 ({tmp_path})" in first.text
-    assert "openjdk-17-jre-headless" in first.mend
+    assert "openjdk-17-jre-headless" in first.text
     assert all(finding.good for finding in others)
 
 
@@ -103,9 +103,9 @@ def test_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         return "4.0"
 
     monkeypatch.setattr(doctor, "version", version)
-    wrong = {finding.topic: finding.mend for finding in examined({}) if not finding.good}
+    wrong = {finding.topic: finding.text for finding in examined({}) if not finding.good}
     assert wrong.keys() == {"java", "pandas"}
-    assert wrong["pandas"] == "pip install celery-fair[spark]"
+    assert wrong["pandas"] == "is not installed; pip install celery-fair[spark]"
 
 
 @pytest.mark.wide

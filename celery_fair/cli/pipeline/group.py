@@ -60,12 +60,7 @@ def doctor(start: bool) -> Outcome:
     found = list(examined())
     if start and all(finding.good for finding in found):
         found.append(started())
-    width = max(len(finding.topic) for finding in found)
-    lines = []
-    for finding in found:
-        level = "ok" if finding.good else "wrong"
-        mend = f"; {finding.mend}" if finding.mend else ""
-        lines.append(f"{level:<6} {finding.topic:<{width}}  {finding.text}{mend}")
+    lines = [f"{'ok' if good else 'wrong':<6} {topic:<8} {text}" for topic, good, text in found]
     lines.append(f"for spark-submit: {Path(__file__)}")
     document = [finding._asdict() for finding in found]
     return Outcome(document, lines, good=all(finding.good for finding in found))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from celery_fair.cli.options import COUNT, NEW_FILE, Outcome
+from celery_fair.cli.options import NEW_FILE, Outcome
 from celery_fair.cli.pipeline.context import (
     Context,
     by_key_option,
@@ -81,12 +81,9 @@ def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
     type=NEW_FILE,
     help="Write the model as JSON, for workers to load.",
 )
-@click.option(
-    "--limit", type=COUNT, default=50, help="Show no more keys than this: those with most seconds."
-)
 @by_key_option("A row for each task and cost key, or what each tenant's messages took.")
 @on_warehouse
-def costs(context: Context, warehouse: Path, export: Path | None, limit: int, by: str) -> Outcome:
+def costs(context: Context, warehouse: Path, export: Path | None, by: str) -> Outcome:
     """Learn what a message of each cost key takes, in seconds.
 
     The estimate lies between the key's own mean and its task's: the more runs the key has
@@ -101,8 +98,8 @@ def costs(context: Context, warehouse: Path, export: Path | None, limit: int, by
     A worker with fair_cost = "runtime" loads the exported file, and loads it again when it changes;
     it is replaced as a whole.
 
-    With --by key, what each tenant of queues that are shared by key (fair_keys) has used: of more
-    than 1000 in a queue, those with most seconds.
+    With --by key, what each tenant of queues that are shared by key (fair_keys) has used. Of more
+    than 1000 rows, those with most seconds are shown.
     """
     from pyspark.sql.functions import desc
 
@@ -123,11 +120,7 @@ def costs(context: Context, warehouse: Path, export: Path | None, limit: int, by
             context.say(f"writing {export}")
             with whole_file(export) as file:
                 file.write(json.dumps(gold.model(made), indent=1))
-    rows = made.orderBy(desc("seconds"), *order).limit(limit)
-    found = _tabled(rows, columns, none if limit else "no row is shown, with --limit 0")
-    if found.document and len(found.document) == limit and (more := made.count() - limit):
-        return found._replace(lines=[*found.lines, f"and {more} more: --limit"])
-    return found
+    return _tabled(made.orderBy(desc("seconds"), *order).limit(_LIMIT), columns, none)
 
 
 def _tabled(frame: "DataFrame", columns: str, empty: str) -> Outcome:

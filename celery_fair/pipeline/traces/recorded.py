@@ -133,10 +133,11 @@ class _Told:
             yield queue, _plan(said, len(all_said))
 
     def scenario(self, until: Mapping[str, float]) -> Scenario:
-        fleets = (
-            Fleet(queues, tuple(_while_needed(queues, slots, until)))
-            for queues, slots in sorted(self._fleets.items())
-        )
+        fleets = []
+        for queues, slots in sorted(self._fleets.items()):
+            last = max(until.get(queue, -math.inf) for queue in queues)
+            needed = tuple((at, count) for at, count in slots if count or at <= last)
+            fleets.append(Fleet(queues, needed))
         return Scenario(
             "recorded",
             concurrency=max(1, self._most),
@@ -146,13 +147,6 @@ class _Told:
             fleets=tuple(fleets),
             changes=tuple(self._changes),
         )
-
-
-def _while_needed(
-    queues: tuple[str, ...], slots: list[tuple[float, int]], until: Mapping[str, float]
-) -> Iterator[tuple[float, int]]:
-    last = max((until.get(queue, -math.inf) for queue in queues), default=-math.inf)
-    return ((at, count) for at, count in slots if count or at <= last)
 
 
 def _plan(said: Said, workers: int) -> Plan:
