@@ -206,7 +206,7 @@ def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "S
     return session
 
 
-_LOOKED_UP = ("functions", "PythonSQLUtils", "org.apache.spark.sql.functions")
+_LOOKED_UP = ("functions", "PythonSQLUtils", "PythonUtils", "org.apache.spark.sql.functions")
 
 
 def _remember(session: "SparkSession") -> None:

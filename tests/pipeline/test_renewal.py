@@ -17,7 +17,7 @@ from tests.pipeline.planted import Logs, Process
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TABLES = ("events", "attempts", "backlog", "settings", "processes", "gaps")
+TABLES = ("events", "attempts", "backlog", "settings", "processes", "gaps", "unreadable")
 WORD = 64  # see celery_fair.pipeline.bronze
 ITSELF = ["says", "beats", "shares", "child"]
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, 6))]
@@ -111,10 +111,13 @@ def test_bit_by_bit_or_at_once(
     came = [of_silent, *files(draw, processes)]
     logs, slowly = Logs(tmp_path / "logs"), Warehouse(spark, tmp_path / "slowly")
     half = 1 + len(came) // 2
+    unread = logs.write("_open-1-n-7-gone-0.jsonl", [])
     for first in (0, half):
         for name, lines, torn in came[first : first + half]:
             logs.write(name, lines, torn)
         ingest(slowly, logs.folder)
+        unread.unlink(missing_ok=True)  # it is read nowhere, and was there
+    assert [row["boot"] for row in slowly.table("unread").collect()] == ["gone"]
     at_once = Warehouse(spark, tmp_path / "at-once")
     ingest(at_once, logs.folder)
     for table in TABLES:
