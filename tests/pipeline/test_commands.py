@@ -7,6 +7,7 @@ import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
@@ -75,12 +76,15 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     assert json.loads(line) == {"id": "clean", "retries": 0, "published": T0}
 
     assert found["more"] == 0
-    worst = run("audit", warehouse, "--limit", "1").stdout
+    with patch("celery_fair.pipeline.publish.publish_audit", lambda it, *_: it.table("audit")):
+        worst = run("audit", warehouse, "--limit", "1").stdout
+        none = run("audit", warehouse, "--verdict", "running").stdout
+        by_key = run("audit", warehouse, "--by", "key", "--non-repeatable").stdout
     assert "1 DUPLICATE, 1 LOST, 1 REPLAYABLE, 1 FINISHED" in worst
     assert "twice" in worst
     assert "\nand 2 more: --limit, --verdict\n" in worst
     assert re.search(r"twice +0  DUPLICATE +t +q +2023-11-14 22:13:21Z +– ", worst)
-    by_key = run("audit", warehouse, "--by", "key", "--non-repeatable").stdout
+    assert none.startswith("no attempt is listed\n")
     assert "no attempt is of a queue with keys" in by_key
     counted = Warehouse(spark, warehouse).table("audit_by_key").collect()
     assert "acme" in {row["tenant"] for row in counted}
@@ -154,6 +158,13 @@ def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> 
     ingested = run("ingest", logs.folder, tmp_path / "warehouse")
     assert ingested.exit_code == 1
     assert "quarantined: 1 × does not name its version, process and time" in ingested.stdout
+    assert Warehouse(spark, tmp_path / "warehouse").table("attempts").isEmpty()
+
+
+@pytest.mark.wide
+def test_an_audit_of_no_attempt(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
+    logs.write("other.jsonl", ['{"some": "other log"}'])
+    run("ingest", logs.folder, tmp_path / "warehouse")
     audited = run("audit", tmp_path / "warehouse")
     assert audited.stdout == "no attempt is listed\n"
 
