@@ -29,7 +29,7 @@ from celery_fair.worker.launch.in_flight import InFlight, Slots
 from celery_fair.worker.launch.pool import ObservedPool, PlainWay
 from celery_fair.worker.launch.requests import Handover
 from celery_fair.worker.observe.answers import Answers
-from celery_fair.worker.observe.figures import KeyFigures, Labels, LetterFigures, Observed
+from celery_fair.worker.observe.figures import Labels, Observed
 from celery_fair.worker.observe.recorder import recorder_for
 from celery_fair.worker.observe.targets import watching
 from celery_fair.worker.queues.feed import Feed
@@ -42,9 +42,6 @@ logger = logging.getLogger(__name__)
 
 _METRICS_QUEUES = 100
 """Queues that have figures of their own; a queue has some thirty series in each worker."""
-
-_METRICS_KEYS = 20
-"""Keys of a queue that have figures of their own: who takes most is among the first few."""
 
 _PATIENCE = 5.0
 """Seconds for the broker to answer where nobody waits."""
@@ -114,11 +111,8 @@ class Parts:
         way = self.path.into(c.pool, _freed(c, self.wake_up))
         self.in_flight = InFlight(way.ended, ended)
 
-        labels = Labels(_METRICS_QUEUES, settings.queues)
-        self.observed = () if settings.metrics is None else (Observed(labels.of),)
-        self.key_figures = tuple(
-            KeyFigures(_METRICS_KEYS, labels.of) for _ in self.observed if settings.keys
-        )
+        label = Labels(_METRICS_QUEUES, settings.queues).of
+        self.observed = () if settings.metrics is None else (Observed(label),)
         self.chooser = Chooser(
             self.in_flight,
             settings.policy == "strict",
@@ -150,9 +144,7 @@ class Parts:
             c.app.main or "",
             self.targets,
         )
-        self.servers = tuple(
-            each for watch in self.observed for each in self._metrics(c, labels, watch)
-        )
+        self.servers = tuple(each for watch in self.observed for each in self._metrics(c, watch))
         self._take_over(c)
 
     def change(self, queue: str, options: QueueOptions) -> None:
@@ -201,7 +193,7 @@ class Parts:
         patches.replace_loop(c, self.wake_up)
         patches.replace_add(c)
 
-    def _metrics(self, c: Any, labels: Labels, observed: Observed) -> tuple[Any, Depths]:
+    def _metrics(self, c: Any, observed: Observed) -> tuple[Any, Depths]:
         """Return what serves them, and what asks the broker for some of them; to be started."""
         try:
             from celery_fair.worker.observe.metrics import FairCollector, MetricsServer
@@ -212,15 +204,7 @@ class Parts:
             ) from exc
         assert self.settings.metrics is not None
         depths = Depths(c.app.connection_for_read, _DEPTHS, self.settings.keys)
-        collector = FairCollector(
-            self.answers,
-            labels,
-            observed,
-            self.key_figures,
-            LetterFigures(labels.of),
-            depths,
-            self.settings.dead_letters,
-        )
+        collector = FairCollector(self.answers, observed, depths, self.settings.dead_letters)
         return MetricsServer(self.settings.metrics, collector), depths
 
     def close(self) -> None:

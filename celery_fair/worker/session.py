@@ -128,7 +128,9 @@ class Session:
             settings.ack_batch,
             pool.handed_over,
             acks_first=pool.body_can_be_buffer and not pool.is_green,
-            noted=[each.note for each in (*parts.recorders, *parts.key_figures)],
+            noted=[
+                each.note for each in (*parts.recorders, *(parts.observed if settings.keys else ()))
+            ],
         )
         self._source.before_asking(self._launcher.launch)
         waited = [each.started for each in parts.observed]

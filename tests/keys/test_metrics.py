@@ -23,7 +23,7 @@ def test_starts_and_what_runs_by_key(
     space: Space, start_worker: StartWorker, tenants: Tenants, gate: Gate
 ) -> None:
     port = free_port()
-    most = {"celery_fair.worker.process._METRICS_KEYS": 2}
+    most = {"celery_fair.worker.observe.figures._MOST_KEYS": 2}
     served: dict[str, Any] = {"fair_metrics": f"127.0.0.1:{port}", CONSTANTS: most}
     worker = start_worker(
         space, pool="threads", concurrency=4, queues=[QUEUE, "plain"], conf=KEYED | served

@@ -6,7 +6,7 @@ see `celery_fair.core.keys.sketch` for which of them have figures of their own.
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock, RLock
 from time import monotonic, time
@@ -18,6 +18,12 @@ from celery_fair.worker.letters import message_dead_lettered
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the classes that waits are counted in, in seconds; one more has none."""
+
+_MOST_KEYS = 20
+"""Keys of a queue that have figures of their own: who takes most is among the first few."""
+
+_PERIOD = 600.0
+"""Seconds for which a key keeps its figures, at the least."""
 
 
 class Waits(NamedTuple):
@@ -52,26 +58,41 @@ class Labels:
 
 
 class Observed:
-    """Waits by queue, held seconds by queue and reason. Time is an argument.
+    """Waits, starts by key and dead letters, by queue; held seconds by queue and reason.
 
     Arguments:
         label: the name that a queue is counted under.
     """
 
     def __init__(self, label: Callable[[str], str]) -> None:
-        self._label = label
+        self.label = label
         self._lock = RLock()  # a cold shutdown comes by within a signal's handler
         self._waits: dict[str, Waits] = {}
+        self._first_waits: dict[str, Waits] = {}
         self._held: dict[tuple[str, str], float] = {}
         self._open: dict[str, tuple[str, float]] = {}  # by queue: the reason, and since when
+        self._keys = defaultdict[str, TopKeys](lambda: TopKeys(_MOST_KEYS, _PERIOD))
+        self._dead_letters: Counter[tuple[str, str]] = Counter()
+        message_dead_lettered.connect(self._on_dead_letter)
 
-    def started(self, queue: str, waited: float) -> None:
-        """A message of the queue was started, so many seconds after it came to the worker."""
-        label = self._label(queue)
+    def started(self, queue: str, waited: float, first: bool = False) -> None:
+        """A message of the queue was started, so many seconds after it came to the worker.
+
+        Arguments:
+            first: whether it is the first of a key that had nothing waiting; it waited since it was
+                published then.
+        """
+        label, waits = self.label(queue), self._first_waits if first else self._waits
         with self._lock:
-            counts, seconds = self._waits.get(label) or ([0] * (len(BOUNDS) + 1), 0.0)
+            counts, seconds = waits.get(label) or ([0] * (len(BOUNDS) + 1), 0.0)
             counts[bisect_left(BOUNDS, waited)] += 1
-            self._waits[label] = Waits(counts, seconds + waited)
+            waits[label] = Waits(counts, seconds + waited)
+
+    def waits(self, first: bool = False) -> dict[str, Waits]:
+        """Return all waits so far, by label."""
+        waits = self._first_waits if first else self._waits
+        with self._lock:
+            return {label: Waits(list(w.counts), w.seconds) for label, w in waits.items()}
 
     def held(self, queue: str, reason: str, now: float) -> None:
         """The queue has a message and may not start it."""
@@ -80,46 +101,21 @@ class Observed:
 
     def released(self, queue: str, now: float) -> None:
         """It may, or it is consumed no more."""
-        label = self._label(queue)
+        label = self.label(queue)
         with self._lock:
             if queue in self._open:
                 reason, since = self._open.pop(queue)
                 key = (label, reason)
                 self._held[key] = self._held.get(key, 0.0) + now - since
 
-    def waits(self) -> dict[str, Waits]:
-        """Return all waits so far, by label."""
-        with self._lock:
-            return {label: Waits(list(w.counts), w.seconds) for label, w in self._waits.items()}
-
     def held_seconds(self, now: float) -> dict[tuple[str, str], float]:
         """Return the seconds held back so far, by label and reason, those that go on included."""
         with self._lock:
             total = dict(self._held)
             for queue, (reason, since) in self._open.items():
-                key = (self._label(queue), reason)
+                key = (self.label(queue), reason)
                 total[key] = total.get(key, 0.0) + now - since
             return total
-
-
-_PERIOD = 600.0
-"""Seconds for which a key keeps its figures, at the least."""
-
-
-class KeyFigures:
-    """Starts by key, and how long the first message of a key waited that had nothing waiting.
-
-    Arguments:
-        most: keys of a queue that have figures of their own.
-        label: the name that a queue is counted under.
-    """
-
-    def __init__(self, most: int, label: Callable[[str], str]) -> None:
-        self._most = most
-        self._label = label
-        self._lock = RLock()  # a cold shutdown comes by within a signal's handler
-        self._started: dict[str, TopKeys] = {}
-        self._first = Observed(label)
 
     def note(self, request: Any) -> None:
         """A request is about to be handed to the pool."""
@@ -127,59 +123,36 @@ class KeyFigures:
         if turn is None:
             return
         with self._lock:
-            known = self._started.get(queue)
-            if known is None:
-                known = self._started[queue] = TopKeys(self._most, _PERIOD)
-            known.add(turn.tenant, monotonic())
+            self._keys[queue].add(turn.tenant, monotonic())
         published = time_of(request.request_dict.get(PUBLISHED))
         if turn.begins and published is not None:
-            self._first.started(queue, max(0.0, time() - published))
+            self.started(queue, max(0.0, time() - published), first=True)
 
-    def started(self) -> dict[tuple[str, str], int]:
-        """Return how many messages were started, by queue and key."""
-        total: dict[tuple[str, str], int] = {}
+    def started_by_key(self) -> Counter[tuple[str, str]]:
+        """Return how many messages were started, by label and key."""
+        total: Counter[tuple[str, str]] = Counter()
         with self._lock:
-            for queue, known in self._started.items():
+            for queue, known in self._keys.items():
                 for key, count in known.totals.items():
-                    place = (self._label(queue), key)
-                    total[place] = total.get(place, 0) + count
+                    total[self.label(queue), key] += count
         return total
 
-    def running(self, requests: list[Any]) -> dict[tuple[str, str], int]:
-        """Return how many of some requests there are by queue and key, of all that have figures."""
-        total = dict.fromkeys(self.started(), 0)
+    def running_by_key(self, requests: Iterable[Any]) -> Counter[tuple[str, str]]:
+        """Return how many of some requests there are by label and key, of all that have figures."""
+        total = Counter(dict.fromkeys(self.started_by_key(), 0))
         for request in requests:
             turn, queue = request.message.turn, request.message.feed.name
             if turn is not None:
-                place = (self._label(queue), turn.tenant)
-                place = place if place in total else (place[0], OTHER)
-                total[place] = total.get(place, 0) + 1
+                label = self.label(queue)
+                total[label, turn.tenant if (label, turn.tenant) in total else OTHER] += 1
         return total
 
-    def first_waits(self) -> dict[str, Waits]:
-        """Return the waits of messages whose keys had nothing waiting, by queue."""
-        return self._first.waits()
-
-
-class LetterFigures:
-    """Counts from its making on.
-
-    Arguments:
-        label: the name that a queue is counted under.
-    """
-
-    def __init__(self, label: Callable[[str], str]) -> None:
-        self._label = label
-        self._lock = RLock()  # a cold shutdown comes by within a signal's handler
-        self._made: Counter[tuple[str, str]] = Counter()
-        message_dead_lettered.connect(self._on_dead_letter)
-
-    def made(self) -> dict[tuple[str, str], int]:
-        """Return how many there were so far, by queue and reason."""
+    def dead_letters(self) -> dict[tuple[str, str], int]:
+        """Return how many there were so far, by label and reason."""
         with self._lock:
-            return dict(self._made)
+            return dict(self._dead_letters)
 
     def _on_dead_letter(self, headers: Mapping[str, Any], **_: Any) -> None:
-        place = self._label(headers["x-fair-queue"]), headers["x-fair-reason"]
+        place = self.label(headers["x-fair-queue"]), headers["x-fair-reason"]
         with self._lock:
-            self._made[place] += 1
+            self._dead_letters[place] += 1

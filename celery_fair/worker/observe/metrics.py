@@ -18,7 +18,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import ThreadingHTTPServer
 from itertools import accumulate
 from socketserver import TCPServer
@@ -41,14 +41,7 @@ from celery_fair.brokers.depths import Depths
 from celery_fair.core.gate import REASONS
 from celery_fair.settings import Address
 from celery_fair.worker.observe.answers import Answers
-from celery_fair.worker.observe.figures import (
-    BOUNDS,
-    KeyFigures,
-    Labels,
-    LetterFigures,
-    Observed,
-    Waits,
-)
+from celery_fair.worker.observe.figures import BOUNDS, Observed, Waits
 from celery_fair.worker.queues.feed import Feed
 
 logger = logging.getLogger(__name__)
@@ -124,18 +117,13 @@ class FairCollector(Collector):
     def __init__(
         self,
         answers: Answers,
-        labels: Labels,
         observed: Observed,
-        keys: Iterable[KeyFigures],
-        letters: LetterFigures,
         depths: Depths,
         dead_letters: str,
     ) -> None:
         self._answers = answers
-        self._labels = labels
         self._observed = observed
-        self._keys = tuple(keys)
-        self._letters = letters
+        self._label = observed.label
         self._depths = depths
         self._dead_letters = dead_letters
 
@@ -150,8 +138,7 @@ class FairCollector(Collector):
         yield from self._dead()
         yield from self._slots()
         yield from self._targets()
-        for keys in self._keys:
-            yield from self._of_keys(keys)
+        yield from self._of_keys()
 
     def _totals(self, feeds: list[Feed]) -> Iterator[Metric]:
         served, none = self._answers.served, dict.fromkeys((feed.name for feed in feeds), 0)
@@ -180,7 +167,7 @@ class FairCollector(Collector):
         text = "From a message's arrival at the worker to its start."
         yield _histogram("wait_seconds", text, self._observed.waits())
 
-        labels = {self._labels.of(feed.name) for feed in feeds}
+        labels = {self._label(feed.name) for feed in feeds}
         none = {(label, reason): 0.0 for label in labels for reason in REASONS}
         text = "Time for which the queue had a message and was held back."
         held = none | self._observed.held_seconds(monotonic())
@@ -194,7 +181,9 @@ class FairCollector(Collector):
 
     def _dead(self) -> Iterator[Metric]:
         text = "Messages that went from the queue to the dead letters."
-        yield _family(CounterMetricFamily, "dead_letters", text, self._letters.made(), "reason")
+        yield _family(
+            CounterMetricFamily, "dead_letters", text, self._observed.dead_letters(), "reason"
+        )
         waiting = self._depths.of(self._dead_letters)
         yield GaugeMetricFamily(
             "celery_fair_dead_letter_messages",
@@ -216,7 +205,7 @@ class FairCollector(Collector):
             "Slots that this worker's part of the load takes for targets to be kept; to be summed.",
             looked.needed,
         )
-        kept = [each for each in looked.kept.values() if self._labels.of(each.queue) == each.queue]
+        kept = [each for each in looked.kept.values() if self._label(each.queue) == each.queue]
         text = "What its messages may wait."
         yield self._gauge("target_seconds", text, {k.queue: k.target.seconds for k in kept})
         text = "How many of them, at the least."
@@ -228,12 +217,13 @@ class FairCollector(Collector):
         in_time = {k.queue: k.in_time for k in kept if k.in_time is not None}
         yield self._gauge("target_in_time_part", text, in_time)
 
-    def _of_keys(self, keys: KeyFigures) -> Iterator[Metric]:
-        started, running = keys.started(), keys.running(list(self._answers.in_flight))
+    def _of_keys(self) -> Iterator[Metric]:
+        started = self._observed.started_by_key()
+        running = self._observed.running_by_key(self._answers.in_flight)
         yield _family(CounterMetricFamily, "key_started", "Messages started.", started, "key")
         yield _family(GaugeMetricFamily, "key_running", "Tasks that run.", running, "key")
         text = "From publishing to the start, of messages whose key had nothing else waiting."
-        yield _histogram("first_wait_seconds", text, keys.first_waits())
+        yield _histogram("first_wait_seconds", text, self._observed.waits(first=True))
 
     def _counter(self, name: str, text: str, values: Mapping[str, float]) -> Metric:
         return _family(CounterMetricFamily, name, text, self._summed(values))
@@ -244,7 +234,7 @@ class FairCollector(Collector):
     def _summed(self, values: Mapping[str, float]) -> dict[tuple[str], float]:
         summed: dict[tuple[str], float] = {}
         for queue, value in values.items():
-            label = (self._labels.of(queue),)
+            label = (self._label(queue),)
             summed[label] = summed.get(label, 0.0) + value
         return summed
 
