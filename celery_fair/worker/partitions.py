@@ -290,7 +290,9 @@ class GroupStep(bootsteps.StartStopStep):
         self._tell_broker(c)
         for each in self.partitions:
             each.join()
-        self._timer = c.timer.call_repeatedly(_LOOKS, self._look, (c,))
+        look = partial(self._look, c)
+        # Without an event loop timers have a thread of their own.
+        self._timer = c.timer.call_repeatedly(_LOOKS, look if c.hub else partial(c.call_soon, look))
 
     def _declare(self, c: Any, lost: str | None = None) -> None:
         """Declare the exchanges; of a queue that was deleted, with its binding, the one it had."""
@@ -328,13 +330,6 @@ class GroupStep(bootsteps.StartStopStep):
             self._store.close()
 
     def _look(self, c: Any) -> None:
-        # Without an event loop timers have a thread of their own.
-        if c.hub:
-            self._look_at_all(c)
-        else:
-            c.call_soon(self._look_at_all, c)
-
-    def _look_at_all(self, c: Any) -> None:
         try:
             if monotonic() >= self._told_at + self._heartbeat:
                 self._tell_broker(c)

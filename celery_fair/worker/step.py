@@ -133,13 +133,9 @@ class FairConsumerStep(bootsteps.StartStopStep):
         with refusing(c):
             c.fair = FairWorker(c)
 
-    def start(self, c: Any) -> None:
-        """Take over from Celery's consumer, on a new connection."""
-        c.fair.start()
-
-    def stop(self, c: Any) -> None:
-        """Stop consuming: for a shutdown, or because the connection is gone."""
-        c.fair.stop()
+    def create(self, c: Any) -> Any:
+        """Return what is started with each connection, and stopped at its end."""
+        return c.fair
 
     def shutdown(self, c: Any) -> None:
         """Leave nothing open."""
