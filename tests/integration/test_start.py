@@ -85,26 +85,6 @@ def test_a_celery_that_is_newer_than_those_tried(monkeypatch: pytest.MonkeyPatch
         assert said.startswith(f"{newer} celery-fair was tried with (5.0)")
 
 
-DJANGO = """
-from django.conf import settings
-settings.configure(FAIR_QUEUES={"a": {"quantum": 2}}, CELERY_FAIR_POLICY="strict")
-from celery import Celery
-from celery_fair.worker.observe.banner import warnings
-app = Celery("shop")
-app.config_from_object("django.conf:settings", namespace="CELERY")
-print(*warnings(app))
-"""
-
-
-def test_settings_of_djangos_that_are_not_read() -> None:
-    pytest.importorskip("django")
-    done = subprocess.run(
-        [sys.executable, "-c", DJANGO], capture_output=True, text=True, check=True
-    )
-    said = "FAIR_QUEUES in Django's settings is not read; it would be as CELERY_FAIR_QUEUES"
-    assert done.stdout.strip() == said
-
-
 @pytest.mark.parametrize(
     ("conf", "said"),
     [

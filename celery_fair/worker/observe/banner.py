@@ -1,12 +1,10 @@
 """What a worker says of itself at its start: that it is fair, and how."""
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from celery_fair.routing.declared import collisions
 from celery_fair.settings import Settings
-from celery_fair.settings.table import table
 from celery_fair.worker.releases import NEWEST, untried
 
 _NAMED = 10
@@ -28,19 +26,6 @@ def warnings(app: Any) -> Iterator[str]:
             f"{newer} is newer than what celery-fair was tried with"
             f" ({NEWEST[newer.partition(' ')[0]]}): try it before you rely on it"
         )
-    prefix = f"{app.namespace}_" if app.namespace else ""
-    for name in _djangos(prefix):
-        yield f"{name} in Django's settings is not read; it would be as {prefix}{name}"
-
-
-def _djangos(prefix: str) -> list[str]:
-    """Names of Django's settings that look like ours, without the prefix that Celery's have."""
-    module = sys.modules.get("django.conf")
-    conf = getattr(module, "settings", None)
-    if not prefix or conf is None or not conf.configured:
-        return []
-    ours = {f"FAIR_{name.upper()}" for name in table(Settings)}
-    return sorted(name for name in ours if hasattr(conf, name))
 
 
 def line(app: Any, settings: Settings) -> str:
