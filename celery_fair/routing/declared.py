@@ -37,7 +37,8 @@ def declare_queues(app: Any, settings: Settings) -> None:
             queues.select_add(queue)
         else:
             queues.add(queue)
-    for name in _names(settings):
+    logical = [name for name, queue in settings.logical_queues.items() if not queue.native]
+    for name in [*logical, *settings.partitioned]:
         if dict.get(queues, name) is None:
             queues.add(queues.new_missing(name))  # a name to publish to, never declared
     if partitions:
@@ -62,12 +63,6 @@ def select_levels(app: Any, settings: Settings) -> None:
             queues.deselect([name])
             for level in logical.levels.queues:
                 queues.select_add(queues[level])
-
-
-def _names(settings: Settings) -> list[str]:
-    """What is published to and is no queue of the broker."""
-    logical = [name for name, queue in settings.logical_queues.items() if not queue.native]
-    return [*logical, *settings.partitioned]
 
 
 def _wanted(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -280,7 +280,7 @@ def test_no_state_reaches_into_the_one_before(scene: Scene) -> None:
 
 
 def test_another_quantum_and_the_end(scene: Scene) -> None:
-    assert scene.states.options["q"].quantum == 3.0
+    assert scene.states.quanta() == {"q": 3.0}
     scene.look()
     scene.feed.gate.options = QueueOptions(quantum=7.0)
     scene.look()
@@ -289,7 +289,7 @@ def test_another_quantum_and_the_end(scene: Scene) -> None:
     scene.feeds.clear()
     assert [r.get("quantum") for r in scene.records] == [3.0, 7.0, None]
     assert scene.records[-1]["state"] == "unassigned"
-    assert scene.states.options["q"].quantum == 7.0
+    assert scene.states.quanta() == {}
 
 
 def test_a_queue_that_has_run_out_before_a_stop(scene: Scene) -> None:

@@ -9,7 +9,7 @@ says of a message, the model's file, and the ends that the pool tells of, on any
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class Served:
     def __init__(self) -> None:
         self.count: dict[str, int] = {}
         self.cost: dict[str, float] = {}
-        self._recent: deque[_Second] = deque()
+        self._recent: deque[_Second] = deque(maxlen=_SPAN)
         self._first: int | None = None
 
     def add(self, queue: str, cost: float, now: float) -> None:
@@ -57,7 +57,6 @@ class Served:
             if self._first is None:
                 self._first = second
             self._recent.append(_Second(second, {}, {}))
-            self._forget(second)
         latest = self._recent[-1].costs
         latest[queue] = latest.get(queue, 0.0) + cost
 
@@ -66,28 +65,17 @@ class Served:
 
         From any thread.
         """
-        lately = self._lately(now)
-        costs = self._summed([dict(second.costs) for second in lately])
-        starts = self._summed([dict(second.starts) for second in lately])
+        costs: dict[str, float] = {}
+        starts: dict[str, int] = {}
+        for second in list(self._recent):  # which may change meanwhile, as may what is in it
+            if second.number > int(now) - _SPAN:
+                for queue, started in dict(second.starts).items():
+                    starts[queue] = starts.get(queue, 0) + started
+                for queue, cost in dict(second.costs).items():
+                    costs[queue] = costs.get(queue, 0.0) + cost
         known = now - (now if self._first is None else self._first)
         seconds = min(max(known, 1.0), _SPAN - 1 + now % 1)
         return {queue: (starts.get(queue, 0) / seconds, costs[queue] / seconds) for queue in costs}
-
-    def _lately(self, now: float) -> list[_Second]:
-        oldest = int(now) - _SPAN
-        return [each for each in list(self._recent) if each.number > oldest]  # it may change
-
-    @staticmethod
-    def _summed(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
-        total: dict[str, float] = {}
-        for figures in each:
-            for queue, figure in figures.items():
-                total[queue] = total.get(queue, 0.0) + figure
-        return total
-
-    def _forget(self, second: int) -> None:
-        while self._recent and self._recent[0].number <= second - _SPAN:
-            self._recent.popleft()
 
 
 class Costs:

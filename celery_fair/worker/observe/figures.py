@@ -8,7 +8,7 @@ see `celery_fair.core.keys.sketch` for which of them have figures of their own.
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from threading import Lock, RLock
+from threading import RLock
 from time import monotonic, time
 from typing import Any, NamedTuple
 
@@ -43,18 +43,16 @@ class Labels:
 
     def __init__(self, most: int, first: Iterable[str] = ()) -> None:
         self._most = most
-        self._lock = Lock()
         self._known = set(list(first)[:most])
 
     def of(self, queue: str) -> str:
         """Return the queue's label. From any thread."""
         if queue in self._known:
             return queue
-        with self._lock:
-            if len(self._known) >= self._most:
-                return OTHER
-            self._known.add(queue)
-            return queue
+        if len(self._known) >= self._most:
+            return OTHER
+        self._known.add(queue)
+        return queue
 
 
 class Observed:

@@ -23,7 +23,6 @@ from typing import NamedTuple
 from celery_fair.brokers.depths import Depth, Depths
 from celery_fair.core.chooser import Chooser
 from celery_fair.eventlog import EventLog
-from celery_fair.settings import QueueOptions
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
@@ -79,14 +78,10 @@ class QueueStates:
         self._depths = depths
         self._written: dict[str, _Written] = {}
         self._gaps: dict[str, _Gap] = {}  # of which the broker's answer is waited for
-        self._options: dict[str, QueueOptions] = {}
 
-    @property
-    def options(self) -> dict[str, QueueOptions]:
-        """Of the queues that are consumed; if none is any more, of those that were last."""
-        options = {feed.name: feed.gate.options for feed in self._feeds}
-        self._options = options or self._options
-        return self._options
+    def quanta(self) -> dict[str, float]:
+        """Return those of the queues that are consumed."""
+        return {feed.name: feed.gate.options.quantum for feed in self._feeds}
 
     def start(self) -> None:
         """The worker is about to consume, on a new connection."""
@@ -105,7 +100,6 @@ class QueueStates:
 
     def stop(self) -> None:
         """Nothing is consumed any more, until the next start: what has changed is told yet."""
-        self._options = self.options
         now = monotonic()
         for feed in self._feeds:
             self._look_at(feed, None, now)  # what the broker was said to have was before that

@@ -7,7 +7,6 @@ dead letters, and the state of the queues. Signs of life each process gives itse
 """
 
 import logging
-import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -172,8 +171,9 @@ class Recorder:
 
     def _live(self) -> None:
         self._life("heartbeat")
-        # The system may give the number of one that has ended to a child that is made later.
-        self._children = set(filter(_exists, self._children))
+        if self._children:
+            # The system may give the number of one that has ended to a child that is made later.
+            self._children &= {child.pid for child in self._c.pool._pool._pool}
 
     def broken_off(self, request: Any, exc: BaseException) -> None:
         """A request's process was stopped in its midst, or has died."""
@@ -201,7 +201,7 @@ class Recorder:
                 "pool": controller.pool_cls.__module__.rpartition(".")[2],
                 "heartbeat": microseconds(_HEARTBEAT),
                 "rotate": microseconds(self.log.policy.rotate),
-                "quanta": {name: own.quantum for name, own in self.queues.options.items()},
+                "quanta": self.queues.quanta(),
                 "costs": costs_of(self._settings),
                 "dropped": self.log.dropped,
                 "version": _VERSION,
@@ -343,13 +343,3 @@ def try_log(policy: Policy) -> None:
             f"fair_event_log = {str(policy.folder)!r}: this worker cannot write there ({exc})."
             " Let its user write there, name another folder, or leave fair_event_log out"
         ) from exc
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is somebody else's
-        pass
-    return True
